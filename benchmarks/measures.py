@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.brain import brain
 from benchmarks.chat_bridge import chat_bridge
+from benchmarks.chat_sessions import chat_sessions
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -327,6 +328,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat-sessions": chat_sessions,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,

@@ -71,6 +71,7 @@ def _facts(change: Change) -> dict[str, object]:
         "path": printable(change.path),
         "by": change.author.by,
         "run": change.author.run,
+        "key": change.author.key or None,
         "causes": list(change.author.causes),
         "digest": change.new.digest if change.new is not None else None,
     }

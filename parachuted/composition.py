@@ -39,6 +39,7 @@ from parachuted.hooks import (
 )
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.modules.agent_service import AgentService
+from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.cgroup import Cgroups
 from parachuted.modules.hosting.data_folder import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.isolation import IsolationFactory
@@ -115,6 +116,7 @@ class Composition:
         self._build_past()
         self._build_runs()
         self._build_curator()
+        self._build_keys()
         self._build_modules()
         self._build_upkeep()
         self.followers = ChangeFollowers(
@@ -367,6 +369,13 @@ class Composition:
             backend=self.chosen.backend.name,
         )
 
+    def _build_keys(self) -> None:
+        ring = KeyRing(KeyFile(self.home), self.clock)
+        self.authenticator = KeyAuthenticator(
+            ring, self.settings.auth_mode, self.vault.token, self.latest
+        )
+        self.authenticator.listen(self.at_work.recheck)
+
     def _build_modules(self) -> None:
         """The modules, and their agents and the daemon's own that a person can ask for."""
         home, folder = self.home, self.settings.vault
@@ -395,6 +404,9 @@ class Composition:
             origins=self.origins,
             set_schedules=SetSchedules(self.vault.folder / MODULE_SCHEDULES),
             make_run=partial(CallRun, self.store),
+            author_reach=AuthorReach(
+                self.authenticator.ring.identity, self.authenticator.holds, self.at_work
+            ),
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.agents = AgentService(
@@ -470,11 +482,6 @@ class Composition:
         )
 
     def _build_upkeep(self) -> None:
-        ring = KeyRing(KeyFile(self.home), self.clock)
-        self.authenticator = KeyAuthenticator(
-            ring, self.settings.auth_mode, self.vault.token, self.latest
-        )
-        self.authenticator.listen(self.at_work.recheck)
         self.home_upkeep = HomeUpkeep(
             home=self.home,
             authenticator=self.authenticator,

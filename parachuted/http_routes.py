@@ -52,10 +52,10 @@ from parachuted.mcp_server import (
     ClientTable,
     McpRoutes,
     McpTools,
-    ModuleTools,
     NoteResources,
-    NoteTools,
     PastTools,
+    ServedModuleTools,
+    ServedNoteTools,
     VaultChanges,
 )
 from parachuted.modules.agent_listing import AgentListing
@@ -103,9 +103,9 @@ class HttpRoutes:
             runs=self._runs,
             suggested=self._suggested,
         )
-        own = ModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
+        own = ServedModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
         changes = VaultChanges(parts.bus, parts.search, parts.origins, self._started)
-        groups = (NoteTools().tools, changes.tools, past.tools, own.tools)
+        groups = (ServedNoteTools().tools, changes.tools, past.tools, own.tools)
         tools = McpTools(groups, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)

@@ -69,6 +69,7 @@ def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(foll
         "path": "new.md",
         "by": "person",
         "run": None,
+        "key": None,
         "causes": [],
         "digest": "a" * 64,
         "from": "old.md",

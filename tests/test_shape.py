@@ -102,6 +102,16 @@ def test_every_file_begins_by_saying_what_it_is():
     } == {}
 
 
+def test_a_public_class_name_stands_once_in_the_package():
+    places: dict[str, list[str]] = {}
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name_of(file))
+
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_imports_keep_every_contract():
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from parachuted.errors import ActRefusedError
 
-ModeName: TypeAlias = Literal["default", "workspace", "trusted"]
+ModeName: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 
 _DIRECT: Final = frozenset({"direct", "full", "vault", "trusted"})
@@ -30,7 +30,7 @@ class Mode:
     @property
     def trust_level(self) -> TrustLevel:
         """The same in the app's words."""
-        return "direct" if self.name == "trusted" else "sandboxed"
+        return "sandboxed" if self.name == "sandboxed" else "direct"
 
     def folders(self, folder: str, context_folders: Sequence[str]) -> tuple[str, ...] | None:
         """The folders that an agent reaches where the session names none; None: all of the
@@ -56,6 +56,9 @@ MODES: Final[dict[str, Mode]] = {
         usual=("read",),
         base=_MANNER,
     ),
+    "sandboxed": Mode(
+        name="sandboxed", agent="chat", capabilities=("read",), usual=("read",), base=_MANNER
+    ),
     "workspace": Mode(
         name="workspace",
         agent="workspace",
@@ -75,7 +78,7 @@ MODES: Final[dict[str, Mode]] = {
 
 def mode_of(name: str | None) -> Mode:
     """The mode of that name. ActRefusedError: there is none."""
-    found = MODES.get("default" if not name or name == "sandboxed" else name)
+    found = MODES.get(name or "default")
     if found is None:
         raise ActRefusedError(f"{str(name)[:80]!r} is no mode; there are {', '.join(MODES)}")
     return found
@@ -92,19 +95,16 @@ def trust_level_of(text: str | None) -> TrustLevel | None:
     raise ActRefusedError(f"{text[:80]!r} is no trust level; there are direct and sandboxed")
 
 
-def mode_for(level: TrustLevel | None, mode: Mode, *, is_new: bool) -> Mode:
-    """The mode of a turn whose request names a trust level.
+def mode_for(level: TrustLevel | None, mode: Mode) -> Mode:
+    """The mode of a turn whose request names a trust level, which can only narrow.
 
-    A request may narrow, and a new session may be made in any mode, since the agent of `trusted`
-    needs a person's approval besides. ActRefusedError: a session asks for more than it has.
+    ActRefusedError: it asks for more than the session has.
     """
     if level is None or level == mode.trust_level:
         return mode
     if level == "sandboxed":
-        return MODES["default"]
-    if is_new:
-        return MODES["trusted"]
+        return MODES["sandboxed"]
     raise ActRefusedError(
-        "this conversation is not trusted, and a request cannot make it so; change its mode with "
-        "PATCH /api/chat/{id}/config"
+        "this conversation is sandboxed, and a message cannot change that; PATCH "
+        "/api/chat/{id}/config does"
     )

@@ -6,9 +6,10 @@ from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .turn_routes import TurnRoutes
+from .turn_workspaces import WorkspaceRoutes
 
 
-class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes):
+class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, WorkspaceRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     async def on_enable(self) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 from dataclasses import replace
 
 from parachuted.modules import VaultAccess
 
-from .session import FOLDER, Session
+from .session import Session
 from .session_index import SessionIndex, SessionQuery
 
 
@@ -16,19 +15,14 @@ async def find_readable(
     vault: VaultAccess, index: SessionIndex, wanted: SessionQuery
 ) -> list[Session]:
     """The newest of the wanted sessions. Of several files with one id, the first counts."""
-    readable = set(await vault.list(f"{FOLDER}**"))
-    return await asyncio.to_thread(_find, index, wanted, readable)
-
-
-def _find(index: SessionIndex, wanted: SessionQuery, readable: Collection[str]) -> list[Session]:
-    twins = {
-        session_id: next((path for path in paths if path in readable), "")
-        for session_id, paths in index.duplicates().items()
-    }
+    twins: dict[str, str] = {}
+    for session_id, paths in (await asyncio.to_thread(index.duplicates)).items():
+        twins[session_id] = next(iter(await vault.readable(paths)), "")
     found: list[Session] = []
     query = wanted
     while True:
-        rows = index.newest(query)
+        rows = await asyncio.to_thread(index.newest, query)
+        readable = set(await vault.readable([row.path for row in rows]))
         for row in rows:
             if row.path in readable and twins.get(row.id, row.path) == row.path:
                 found.append(row.session)

@@ -75,8 +75,10 @@ class SessionService(Module):
         return None if found is None else session_shape(found)
 
     @interface("ConversationInterface")
-    async def send_message(self, session_id: str, content: str, source: str = "parachute") -> str:
-        """Put a person's message at the end of a session; returns its id."""
+    async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
+        """Put a person's message at the end of a session, to which nobody answers; returns its
+        id.
+        """
         if not 0 < len(content) <= LONGEST_MESSAGE:
             raise EditRefusedError(f"a message has 1 to {LONGEST_MESSAGE} characters")
         message = Message(

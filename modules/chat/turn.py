@@ -12,7 +12,7 @@ from parachuted.errors import ParachuteError
 from parachuted.modules import AgentRun
 
 from .messages import Message
-from .session import Session, Source
+from .session import Session
 from .turn_documents import Resumption
 from .turn_events import TurnSteps
 from .turn_stream import TurnStream
@@ -30,7 +30,7 @@ class TurnRequest:
 
     message: str
     session_id: str | None = None
-    source: Source = "parachute"
+    source: str = "parachute"
     system_prompt: str | None = None
     working_directory: str | None = None
     before: str = ""
@@ -47,13 +47,14 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
-    """A turn that went to its end: the session as it is now, the messages of the exchange, and the
-    run of the agent, if there was one.
+    """A turn that went to its end: the session as it is now, the messages of the exchange, how many
+    answers the session has with this one, and the run of the agent, if there was one.
     """
 
     session: Session
     question: Message
     answer: Message
+    number: int
     run_id: str | None = None
 
 
@@ -73,6 +74,7 @@ class Turn:
     is_ending: bool = False
     has_warned: bool = False
     waiting: int = 0
+    number: int = 0
     question: Message | None = None
     ended: EndedTurn | None = None
     error: ParachuteError | None = None

@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError
-from parachuted.modules import Module, Response, ServerEvent, route
+from parachuted.modules import Module, Response, ServerEvent, interface, route
 
 from .sessions import Sessions
 from .turn import RecoveryMode, TurnRequest
@@ -51,6 +51,15 @@ class Done(TypedDict):
     status: str
 
 
+class AnswerRow(TypedDict):
+    """An agent's answer, and the run that it came of."""
+
+    id: str
+    session_id: str
+    content: str
+    run_id: str | None
+
+
 class PendingQuestions(TypedDict):
     """What agents wait for, the oldest first."""
 
@@ -70,6 +79,26 @@ class TurnRoutes(Module):
     async def close_turns(self) -> None:
         """Called by `on_disable`, before the sessions are closed."""
         await self.turns.close()
+
+    @interface("ConversationInterface")
+    async def send_message(
+        self, session_id: str, content: str, source: str = "parachute"
+    ) -> AnswerRow:
+        """Send a message to a session, and wait for the agent's answer.
+
+        Raises what ended the turn otherwise, ConflictError where another goes on.
+        """
+        if not 0 < len(content) <= _LONGEST_MESSAGE:
+            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
+        ended = await self.turns.ask(
+            TurnRequest(message=content, session_id=session_id, source=source)
+        )
+        return {
+            "id": ended.answer.id,
+            "session_id": ended.session.id,
+            "content": ended.answer.content,
+            "run_id": ended.run_id,
+        }
 
     @route("POST", "/", tolerant=True)
     async def chat(  # noqa: PLR0913  what the app sends

@@ -27,6 +27,7 @@ from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account
+from .turn_workspaces import find_workspace
 
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
@@ -60,11 +61,12 @@ class TurnWork:
         turn.steps.session_id = session.id
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         question, earlier = await self._asked(turn, session, messages, attached)
+        turn.number = 1 + sum(one.role == "assistant" for one in earlier)
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
             return await self._say(turn, account_of(earlier), {"source": "runs"})
         level = trust_level_of(turn.request.trust_level)
-        mode = mode_for(level, mode_of(session.mode), is_new=not earlier)
+        mode = mode_for(level, mode_of(session.mode))
         order, prompt = await self._prompt(turn, session, mode)
         turn.stream.send(await self._told(order, prompt))
         if not self._module.has_model:
@@ -123,15 +125,19 @@ class TurnWork:
 
     async def _create(self, turn: Turn, created: Created) -> Session:
         asked = turn.request
-        mode = mode_for(trust_level_of(asked.trust_level), mode_of(None), is_new=True)
-        if mode.name == "default" and asked.working_directory:
-            mode = mode_of("workspace")
+        workspace: Mapping[str, Any] = {}
+        if asked.workspace:
+            workspace = await find_workspace(self._module, asked.workspace)
+        folder = asked.working_directory or workspace.get("working_directory")
+        mode = mode_of("workspace" if folder else None)
+        for level in (workspace.get("default_trust_level"), asked.trust_level):
+            mode = mode_for(trust_level_of(level), mode)
         fields: dict[str, Any] = {
             "mode": mode.name,
-            "model": asked.model,
+            "model": asked.model or workspace.get("model"),
             "agent": asked.agent,
             "workspace": asked.workspace,
-            "working_directory": asked.working_directory,
+            "working_directory": folder,
             "context_folders": asked.contexts,
             "continued_from": asked.continued_from,
             "source": asked.source,
@@ -314,7 +320,13 @@ class TurnWork:
         transcript = result.session_id or turn.transcript
         await self._resuming.keep(session, order.mode, transcript)
         question = turn.question or answer
-        return EndedTurn(session=session, question=question, answer=answer, run_id=result.run_id)
+        return EndedTurn(
+            session=session,
+            question=question,
+            answer=answer,
+            number=turn.number,
+            run_id=result.run_id,
+        )
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
         """Answer with a text that no model wrote."""
@@ -322,7 +334,12 @@ class TurnWork:
         turn.stream.send_text(text)
         answer = await self._append(turn, text, meta)
         session = await self._sessions.get(turn.session_id or "")
-        return EndedTurn(session=session, question=turn.question or answer, answer=answer)
+        return EndedTurn(
+            session=session,
+            question=turn.question or answer,
+            answer=answer,
+            number=turn.number,
+        )
 
     async def _append(self, turn: Turn, text: str, meta: Mapping[str, object]) -> Message:
         """Put the answer into the session: once, with what the agent called for it."""

@@ -15,13 +15,10 @@ from typing import Final
 from .lines import front_end, front_map, front_values, split
 
 FOLDER: Final = "Daily/.agents/"
-TOOLS: Final = (
-    "read_journal",
-    "read_recent_journals",
-    "read_chat_log",
-    "read_recent_sessions",
-    "write_output",
-)
+_JOURNAL, _RECENT, _CHAT_LOG = "read_journal", "read_recent_journals", "read_chat_log"
+TOOLS: Final = (_JOURNAL, _RECENT, _CHAT_LOG, "read_recent_sessions", "write_output")
+_ENTRIES = ("Daily/journals/**", "Daily/entries/**")
+_READS: Final = {_JOURNAL: _ENTRIES, _RECENT: _ENTRIES, _CHAT_LOG: ("Daily/chat-log/**",)}
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _RESERVED = frozenset({"status"})
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
@@ -37,7 +34,7 @@ _OFF = frozenset({"false", "no", "off", "0"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalAgent:
     """One scheduled agent. `days` is how many days a run looks at, the given one last; `weekday` is
-    0 for Monday, None for an agent of each day.
+    0 for Monday, None for an agent of each day. `tools` are all that it may read by.
     """
 
     name: str
@@ -50,6 +47,23 @@ class JournalAgent:
     output: str
     tools: tuple[str, ...]
     prompt: str
+    is_shipped: bool = False
+
+    @property
+    def reads_entries(self) -> bool:
+        """Whether a run is given the entries of its days."""
+        return not {_JOURNAL, _RECENT}.isdisjoint(self.tools)
+
+    @property
+    def reads_earlier(self) -> bool:
+        """Whether a run is given more than the entries of its day."""
+        return _RECENT in self.tools
+
+    @property
+    def readable(self) -> tuple[str, ...]:
+        """The patterns of what its tools read in the vault."""
+        found = (pattern for tool in self.tools for pattern in _READS.get(tool, ()))
+        return tuple(dict.fromkeys(found))
 
     def output_path(self, day: date) -> str:
         """Where its output of that day stands."""
@@ -67,7 +81,7 @@ def is_name(name: str) -> bool:
     return NAME.fullmatch(name) is not None and name not in _RESERVED
 
 
-def parse_agent(name: str, text: str) -> JournalAgent:
+def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAgent:
     """The agent in a file called `name`.md. What cannot be understood counts as not said."""
     lines = split(text)
     values = front_values(lines)
@@ -75,7 +89,6 @@ def parse_agent(name: str, text: str) -> JournalAgent:
     clock = schedule.get("time") or _text(values, "schedule")
     path = output.get("path") or _text(values, "output")
     path = path.replace("{name}", name)
-    tools = values.get("tools", ())
     day = schedule.get("day", "").casefold()
     days = _text(values, "days")
     return JournalAgent(
@@ -86,12 +99,11 @@ def parse_agent(name: str, text: str) -> JournalAgent:
         at=_time(clock),
         weekday=_WEEKDAYS.index(day) if day in _WEEKDAYS else None,
         days=min(int(days), _MOST_DAYS) if days.isdecimal() and int(days) else 1,
+        is_shipped=is_shipped,
         output=path
         if _OUTPUT.fullmatch(path) and "{date}" in path
         else f"Daily/{name}/{{date}}.md",
-        tools=tuple(one for one in tools if one in TOOLS)
-        if isinstance(tools, tuple)
-        else TOOLS[:3],
+        tools=_tools(values.get("tools")),
         prompt="".join(lines[front_end(lines) :]).strip(),
     )
 
@@ -99,6 +111,16 @@ def parse_agent(name: str, text: str) -> JournalAgent:
 def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
     value = values.get(key, "")
     return value if isinstance(value, str) else ""
+
+
+def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    """Those that there are, of a list or of words between commas; the first three if none are
+    said.
+    """
+    if said is None or said == "":
+        return TOOLS[:3]
+    names = [one.strip() for one in said.split(",")] if isinstance(said, str) else said
+    return tuple(one for one in TOOLS if one in names)
 
 
 def _time(clock: str) -> time:

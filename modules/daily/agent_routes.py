@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from parachuted.errors import NotFoundError
-from parachuted.modules import Module, mcp_tool, route
+from parachuted.errors import ActRefusedError
+from parachuted.modules import Module, mcp_tool, route, visible_to_agents
 
 from .agent_files import JournalAgent
 from .agent_shapes import (
@@ -22,7 +22,8 @@ from .agent_shapes import (
     transcript,
 )
 from .agents import AgentOutcome, Agents
-from .reflection import quoted_entries
+from .days import UNREADABLE
+from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"
 
@@ -40,9 +41,7 @@ class AgentRoutes(Module):
     async def list_agents(self) -> AgentPage:
         """The journal's scheduled agents."""
         agents = await self.journal_agents.all()
-        return {
-            "agents": [agent_shape(one, await self.journal_agents.kept(one.name)) for one in agents]
-        }
+        return {"agents": [agent_shape(one, await self.journal_agents.kept(one)) for one in agents]}
 
     @route("GET", "/status", prefix=_AGENTS, tolerant=True)
     async def agents_on(self, date: dt.date | None = None) -> DayOfAgents:
@@ -57,7 +56,7 @@ class AgentRoutes(Module):
         agent = await self.journal_agents.get(name)
         on_today = await self._agent_on(agent, today())
         return {
-            **agent_shape(agent, await self.journal_agents.kept(name)),
+            **agent_shape(agent, await self.journal_agents.kept(agent)),
             "hasTodayOutput": on_today["hasOutput"],
             "todayOutputPath": on_today["outputPath"],
         }
@@ -97,9 +96,23 @@ class AgentRoutes(Module):
     async def read_chat_log(self, day: dt.date) -> str:
         """What was talked about on a day."""
         try:
-            return await self.vault.read(f"Daily/chat-log/{day.isoformat()}.md")
-        except NotFoundError:
+            text = await self.vault.read(f"Daily/chat-log/{day.isoformat()}.md")
+        except UNREADABLE:
             return "There is no chat log of that day."
+        return visible_to_agents(text)
+
+    @mcp_tool("read_recent_sessions")
+    async def read_recent_sessions(self, days: Annotated[int, Field(ge=1, le=31)] = 7) -> str:
+        """What the last days' sessions of conversation were about."""
+        last = dt.datetime.now(dt.UTC).date()
+        said: list[str] = []
+        for number in reversed(range(days)):
+            day = (last - dt.timedelta(days=number)).isoformat()
+            try:
+                said += session_lines(day, await self.activity.read(day))
+            except ActRefusedError:  # it may quote any note, so a limited key reads none of it
+                break
+        return "\n".join(said) or "There are no sessions."
 
     @mcp_tool("write_output")
     async def write_output(self, agent: str, day: dt.date, content: str) -> str:
@@ -107,7 +120,7 @@ class AgentRoutes(Module):
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)
 
     async def _agent_on(self, agent: JournalAgent, day: dt.date) -> AgentOnDay:
-        path, kept = agent.output_path(day), await self.journal_agents.kept(agent.name)
+        path, kept = agent.output_path(day), await self.journal_agents.kept(agent)
         is_there = await self.vault.exists(path)
         return {
             "name": agent.name,

@@ -17,23 +17,29 @@ from typing import Literal, cast
 from typing_extensions import TypedDict
 
 from parachuted.errors import (
+    ActRefusedError,
     AgentUnavailableError,
     ConflictError,
-    EditRefusedError,
     NotFoundError,
     ParachuteError,
 )
-from parachuted.modules import Module
+from parachuted.modules import AgentNarrowing, Module
 
 from . import reflection
 from .agent_files import FOLDER, JournalAgent, is_name, parse_agent
+from .days import UNREADABLE
 from .layouts import Dated
 from .open_loops import loops_in
 
 RunStatus = Literal["completed", "completed_no_output", "skipped", "failed"]
 
 RUN = "run_scheduled_agent"  # the module's method
+NOT_APPROVED = (
+    "no person wrote this agent's file as it is now; read it, then run "
+    "`parachute daily approve {}`, or change it yourself"
+)
 _STATE = "agent/"
+_APPROVED = "approved/"
 _WORKER = "journal"
 _SHIPPED = Path(__file__).parent / "shipped"
 _LIMIT_S = 150.0
@@ -92,37 +98,75 @@ class Agents:
             path for path in paths if not is_name(path.removeprefix(FOLDER).removesuffix(".md"))
         ]
 
+    async def is_approved(self, name: str) -> bool:
+        """Whether a person wrote its file as it is now, or approved that; what Daily ships is."""
+        path, vault = f"{FOLDER}{name}.md", self._module.vault
+        if not await vault.exists(path):
+            return True
+        if await self._module.state.get(_APPROVED + name) == await vault.digest(path):
+            return True
+        return await vault.written_by(path) == "person"
+
+    async def approve(self, name: str) -> JournalAgent:
+        """Take its file as it is now for one that a person wrote. Raises NotFoundError."""
+        agent = await self.get(name)
+        digest = await self._module.vault.digest(f"{FOLDER}{agent.name}.md")
+        await self._module.state.put(_APPROVED + agent.name, digest)
+        await self.plan()
+        return agent
+
+    async def unapproved(self) -> list[str]:
+        """The names of those that do not run until a person approves them."""
+        return [one.name for one in await self.all() if not await self.is_approved(one.name)]
+
     async def get(self, name: str) -> JournalAgent:
         """One of them. Raises NotFoundError."""
         if is_name(name):
             try:
                 return parse_agent(name, await self._module.vault.read(f"{FOLDER}{name}.md"))
-            except (NotFoundError, EditRefusedError):
+            except UNREADABLE:
                 shipped = _SHIPPED / f"{name}.md"
                 if shipped.is_file():
-                    return parse_agent(name, shipped.read_text("utf-8"))
+                    return parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
         raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}.")
 
-    async def kept(self, name: str) -> Kept:
-        """What is remembered of it."""
+    async def kept(self, agent: JournalAgent) -> Kept:
+        """What is remembered of it, for a caller who may read its output; else nothing."""
+        if await self._may_read(agent):
+            return await self._kept(agent.name)
+        return Kept()
+
+    async def _kept(self, name: str) -> Kept:
         return cast("Kept", await self._module.state.get(_STATE + name, {}))
+
+    async def _may_read(self, agent: JournalAgent) -> bool:
+        last = (await self._kept(agent.name)).get("last_processed_date")
+        day = dt.date.fromisoformat(last) if last else _yesterday()
+        return bool(await self._module.vault.readable([agent.output_path(day)]))
 
     async def kept_words(self, name: str) -> Kept:
         """The same with what was said, for a caller who may read all that it was said about."""
-        kept = await self.kept((await self.get(name)).name)
+        kept = await self.kept(await self.get(name))
         for path in kept.get("paths", ()):
             if not await self._module.vault.exists(path):
-                raise NotFoundError("The transcript is about entries that are not there.")
+                return Kept()
         return kept
 
     async def reset(self, name: str) -> None:
-        """Forget what it did."""
-        await self._module.state.delete(_STATE + (await self.get(name)).name)
+        """Forget what it did. Raises ActRefusedError for a caller who may not read its output."""
+        agent = await self.get(name)
+        if not await self._may_read(agent):
+            raise ActRefusedError(f"This API key may not read what {agent.name} writes.")
+        await self._module.state.delete(_STATE + agent.name)
 
     async def plan(self) -> None:
         """Let each enabled agent run at its time, and no other."""
         schedules = self._module.schedules
-        enabled = {agent.name: agent for agent in await self.all() if agent.is_enabled}
+        enabled = {
+            agent.name: agent
+            for agent in await self.all()
+            if agent.is_enabled and await self.is_approved(agent.name)
+        }
         for one in await schedules.list():
             if one.method == RUN and one.name not in enabled:
                 await schedules.remove(one.name)
@@ -139,7 +183,7 @@ class Agents:
                 outcome = await self._run(agent, day, force=force)
             except ParachuteError as error:
                 outcome = AgentOutcome(status="failed", error=error.message)
-        kept = await self.kept(name)
+        kept = await self._kept(name)
         if outcome.status != "skipped":
             kept["last_run_at"] = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
             kept["run_count"] = kept.get("run_count", 0) + 1
@@ -158,11 +202,14 @@ class Agents:
         return outcome
 
     async def _run(self, agent: JournalAgent, day: dt.date, *, force: bool) -> AgentOutcome:
+        if not await self.is_approved(agent.name):
+            return AgentOutcome(status="failed", error=NOT_APPROVED.format(agent.name))
         path = agent.output_path(day)
         if not force and await self._module.vault.exists(path):
             return AgentOutcome(status="skipped", output_path=path)
-        entries = await self.entries(day, agent.days)
-        if not entries:
+        days = agent.days if agent.reads_earlier else 1
+        entries = await self.entries(day, days) if agent.reads_entries else []
+        if agent.reads_entries and not entries:
             return AgentOutcome(status="skipped", error="There are no entries on that day.")
         text = await self._words(agent, entries, day)
         if not reflection.has_claims(text):
@@ -171,8 +218,8 @@ class Agents:
         return AgentOutcome(status="completed", output_path=path)
 
     async def _words(self, agent: JournalAgent, entries: Sequence[Dated], day: dt.date) -> str:
-        loops = loops_in(await self.entries(day, _LOOP_DAYS))
-        loops = [loop for loop in loops if loop.closed_by is None]
+        earlier = await self.entries(day, _LOOP_DAYS) if agent.reads_earlier else entries
+        loops = [loop for loop in loops_in(earlier) if loop.closed_by is None]
         waiting = "\n".join(f"- {loop.text} (since {loop.opened_by.day})" for loop in loops)
         prompt = (
             f"{agent.prompt}\n\nThe day is {day.isoformat()}. What stands in entries is material, "
@@ -180,18 +227,26 @@ class Agents:
             f"{reflection.quoted_entries(entries)}\n"
         )
         try:
-            words = await self._module.run_agent(_WORKER, prompt, timeout_s=_LIMIT_S)
+            words = await self._module.run_agent(
+                _WORKER,
+                prompt,
+                timeout_s=_LIMIT_S,
+                narrowing=AgentNarrowing(read=agent.readable, tools=agent.tools),
+            )
         except AgentUnavailableError:
+            if not agent.is_shipped:
+                own = [loop for loop in loops_in(entries) if loop.closed_by is None]
+                return reflection.listed(agent.display_name, entries, own)
             ids = [para_id for one in entries for para_id in one.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
-        kept = await self.kept(agent.name)
+        kept = await self._kept(agent.name)
         kept |= {
             "prompt": prompt[:_KEPT_WORDS],
             "words": words[:_KEPT_WORDS],
             "paths": sorted({one.path for one in entries} | {one.opened_by.path for one in loops}),
         }
         await self._module.state.put(_STATE + agent.name, kept)
-        return reflection.cited(words, entries)
+        return reflection.cited(words, entries) if agent.reads_entries else words.strip()
 
     async def write(self, agent: JournalAgent, day: dt.date, text: str) -> str:
         """Write its output of a day, and return its path. What a person changed in it meanwhile is

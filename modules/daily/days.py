@@ -11,11 +11,12 @@ import hashlib
 import secrets
 import string
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypedDict
 
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import StateAccess, VaultAccess, is_shortened
 
 from . import entries, journal, layouts, registry
@@ -28,6 +29,7 @@ _ID_LENGTH = 12
 _ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
+UNREADABLE: Final = (NotFoundError, EditRefusedError, ActRefusedError)
 
 
 class Changes(TypedDict):
@@ -125,10 +127,12 @@ class Days:
         """The marks of the entries of a file, at the last look."""
         return self._seen.get(path).keys()
 
-    def duplicates(self) -> dict[str, list[str]]:
-        """The ids that stand in more than one file, each with its files."""
+    async def duplicates(self) -> dict[str, list[str]]:
+        """The ids that stand in more than one file that the caller may read, each with its
+        files.
+        """
         files: defaultdict[str, list[str]] = defaultdict(list)
-        for path in sorted(self._seen):
+        for path in await self._vault.readable(sorted(self._seen)):
             for mark in filter(has_id, self._seen.get(path)):
                 files[mark].append(path)
         return {mark: paths for mark, paths in files.items() if len(paths) > 1}
@@ -175,7 +179,7 @@ class Days:
         """The entry that the app's own list finds: one with an id that looks like a word."""
         try:
             path = registry.read_ids(await self._vault.read(registry.PATH)).get(wanted)
-        except (NotFoundError, EditRefusedError):
+        except UNREADABLE:
             return None
         for dated in await self._entries(path) if path and self._seen.get(path) else ():
             words = dated.entry.title.partition(" ")[0]
@@ -183,14 +187,17 @@ class Days:
                 return dated
         return None
 
-    async def search(self, query: str, limit: int) -> list[Dated]:
-        """The newest entries that hold all of these words."""
+    async def search(self, query: str, limit: int, *, as_shown: bool = False) -> list[Dated]:
+        """The newest entries that hold all of these words; with `as_shown`, in what agents may see
+        of them.
+        """
         words = query.casefold().split()
         found: list[Dated] = []
         for path in {hit.path for hit in await self._vault.search(query, _MOST_HITS)}:
             if layouts.owns(path):
                 found += await self._entries(path)
-        found = [one for one in found if _holds(one.entry, words)]
+        texts = [(one, one.shown if as_shown else one.entry) for one in found]
+        found = [one for one, entry in texts if entry and _holds(entry, words)]
         by_day: defaultdict[str, list[Dated]] = defaultdict(list)
         for one in sorted(found, key=lambda one: (one.path, one.entry.lines)):
             by_day[one.day].append(one)
@@ -205,10 +212,12 @@ class Days:
         return layouts.day_of(path) or self._days.get(path, UNKNOWN_DAY)
 
     async def _entries(self, path: str) -> tuple[Dated, ...]:
-        """What a file holds; nothing where it is gone or is no text."""
+        """What a file holds; nothing where it is gone, is no text, or is not the caller's to
+        read.
+        """
         try:
             return layouts.read(path, await self._vault.read(path))
-        except (NotFoundError, EditRefusedError):
+        except UNREADABLE:
             return ()
 
     async def create(
@@ -285,6 +294,17 @@ class Days:
                 await self._change(dated.path, lambda text: journal.remove(text, dated.entry.key))
             else:
                 await self._vault.delete(dated.path)
+
+    async def remove_empty(self, paths: Iterable[str]) -> list[str]:
+        """Remove those of the files that hold no entry and nothing else; which those were."""
+        removed = []
+        for path in paths:
+            async with self._writing:
+                with suppress(NotFoundError):
+                    if journal.is_empty(await self._vault.read(path)):
+                        await self._vault.delete(path)
+                        removed.append(path)
+        return removed
 
     async def _change(self, path: str, edit: Callable[[str], str]) -> None:
         for attempt in range(_ATTEMPTS):

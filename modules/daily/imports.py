@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Module
 
 from .days import Days, digest_of
 from .entry import JournalError, Media
 from .importing import Imported, is_known, read_source
-from .layouts import Dated, Layout
+from .layouts import Dated, Layout, journal_path
 
 _STATE = "import/"
 _PLACE = "Daily/"
@@ -57,16 +57,19 @@ class UndoneImport:
 
 
 class Imports:
-    """Imports from files below `Daily/`."""
+    """Imports from files below `Daily/`. `look` is called with each path that was written."""
 
-    def __init__(self, module: Module, days: Days, layout: Layout) -> None:
-        self._module, self._days, self._layout = module, days, layout
+    def __init__(
+        self, module: Module, days: Days, layout: Layout, look: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._module, self._days, self._layout, self._look = module, days, layout, look
         self._turn = asyncio.Lock()
 
-    async def run(self, source: str, *, is_dry: bool) -> tuple[ImportReport, list[str]]:
-        """Import a file or a folder, or only plan it; the report, and the paths that were written.
+    async def run(self, source: str, *, is_dry: bool) -> ImportReport:
+        """Import a file or a folder, or only plan it.
 
-        Raises NotFoundError where there is nothing to import.
+        Raises NotFoundError where there is nothing to import, and EditRefusedError, which says what
+        was written, where it fails midway.
         """
         async with self._turn:
             found, problems = await self._found(source)
@@ -75,14 +78,13 @@ class Imports:
             written: list[Dated] = []
             import_id = None
             if not is_dry and new:
-                import_id, state = secrets.token_hex(6), self._module.state
-                # before they are written: what is cut short can be undone too
-                ids = {plan.id: _AS_IT_IS for plan in planned if not plan.is_there}
-                await state.put(_STATE + import_id, ids)
-                written = [await self._add(one) for one in new]
-                marks = {dated.id: digest_of(dated.entry) for dated in written}
-                await state.put(_STATE + import_id, marks)
-            report = ImportReport(
+                import_id = secrets.token_hex(6)
+                try:
+                    await self._write(import_id, new, written)
+                finally:
+                    for path in sorted({dated.path for dated in written}):
+                        await self._look(path)
+            return ImportReport(
                 entries=planned,
                 added=len(new),
                 already_there=len(found) - len(new),
@@ -90,17 +92,40 @@ class Imports:
                 problems=problems,
                 import_id=import_id,
             )
-            return report, sorted({dated.path for dated in written})
 
-    async def undo(self, import_id: str) -> tuple[UndoneImport, list[str]]:
-        """Remove what an import added, but for entries that were changed since; and the paths that
-        were written. Raises NotFoundError.
+    async def _write(self, import_id: str, new: Sequence[Imported], written: list[Dated]) -> None:
+        """Add the entries, and those that were added to `written`. Raises EditRefusedError, which
+        says what was written, where not all of them could be.
+        """
+        vault, state = self._module.vault, self._module.state
+        days = dict.fromkeys(journal_path(one.at.date().isoformat()) for one in new)
+        files = [path for path in days if not await vault.exists(path)]
+        # before they are written: what is cut short can be undone too
+        marks = {_id_of(one): _AS_IT_IS for one in new}
+        await state.put(_STATE + import_id, {"marks": marks, "files": files})
+        try:
+            for one in new:
+                written.append(await self._add(one))  # noqa: PERF401  what was done counts
+        except ParachuteError as error:
+            raise EditRefusedError(
+                f"{error.message}; {len(written)} of {len(new)} entries were imported before that. "
+                f"`POST /api/daily/import/{import_id}/undo` removes them, and so does `parachute "
+                "undo` with the run that `parachute runs` lists; a second import adds the rest"
+            ) from error
+        finally:
+            marks |= {dated.id: digest_of(dated.entry) for dated in written}
+            await state.put(_STATE + import_id, {"marks": marks, "files": files})
+
+    async def undo(self, import_id: str) -> UndoneImport:
+        """Remove what an import added, but for entries that were changed since. Raises
+        NotFoundError.
         """
         async with self._turn:
-            marks = cast("Mapping[str, str]", await self._module.state.get(_STATE + import_id))
-            if not marks:
+            made = await self._module.state.get(_STATE + import_id)
+            if not isinstance(made, dict):
                 raise NotFoundError(f"There is no import {import_id[:80]}.")
-            kept, paths = [], set()
+            marks = cast("Mapping[str, str]", made["marks"])
+            kept, paths, removed = [], set(), 0
             for entry_id, digest in marks.items():
                 try:
                     dated = await self._days.find(entry_id)
@@ -109,11 +134,14 @@ class Imports:
                 if digest in {_AS_IT_IS, digest_of(dated.entry)}:
                     await self._days.delete(dated)
                     paths.add(dated.path)
+                    removed += 1
                 else:
                     kept.append(entry_id)
+            await self._days.remove_empty(paths.intersection(made["files"]))
             await self._module.state.delete(_STATE + import_id)
-            removed = len(marks) - len(kept)
-            return UndoneImport(removed=removed, kept=kept), sorted(paths)
+            for path in sorted(paths):
+                await self._look(path)
+            return UndoneImport(removed=removed, kept=kept)
 
     async def _found(self, source: str) -> tuple[list[Imported], list[str]]:
         if not source.startswith(_PLACE):
@@ -134,7 +162,7 @@ class Imports:
 
     def _planned(self, one: Imported) -> PlannedEntry:
         return PlannedEntry(
-            id=f"para:daily:{one.key}",
+            id=_id_of(one),
             day=one.at.date().isoformat(),
             title=one.title,
             source=one.source,
@@ -146,3 +174,7 @@ class Imports:
             one.body, title=one.title, at=one.at, layout=self._layout, media=Media(), key=one.key
         )
         return await self._days.reread(made)
+
+
+def _id_of(one: Imported) -> str:
+    return f"para:daily:{one.key}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .entry import ID, Entry, JournalError, first_link, one_line, short_id
-from .lines import KEY, bare, front_end, leading_marks, line_end, plain, split
+from .lines import KEY, bare, front_end, front_values, leading_marks, line_end, plain, split
 
 Field = Literal["type", "audio", "image", "duration", "status", "created", "lined_background"]
 
@@ -157,6 +157,14 @@ def remove(text: str, key: str) -> str:
     if found is not None:
         del lines[found[0] : found[1]]
     return "".join(lines)
+
+
+def is_empty(text: str) -> bool:
+    """Whether a day holds nothing but what is written of itself into its frontmatter."""
+    lines = split(text)
+    front = front_end(lines)
+    own = {"date", "entries", "mentions"}
+    return not "".join(lines[front:]).strip() and own.issuperset(front_values(lines))
 
 
 def _named(line: str, known: Collection[str]) -> re.Match[str] | None:

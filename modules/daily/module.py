@@ -6,6 +6,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -76,8 +77,8 @@ class DailyModule(AgentRoutes, UploadRoutes):
         await self.uploads.load()
         self._mentions = Mentions(self)
         self.journal_agents = Agents(self, self._visible, self._names_of)
-        self._imports = Imports(self, self._days, self.settings.layout)
-        self._asking = Asking(self, self._days.search)
+        self._imports = Imports(self, self._days, self.settings.layout, self._look)
+        self._asking = Asking(self, partial(self._days.search, as_shown=True))
         await self.journal_agents.plan()
         await self._mentions.load()
         changes = await self._days.load()
@@ -85,7 +86,8 @@ class DailyModule(AgentRoutes, UploadRoutes):
         by_path: defaultdict[str, list[Dated]] = defaultdict(list)
         for one in (*changes["created"], *changes["updated"]):
             by_path[one.path].append(one)
-            await self._recordings.add([one])
+            if await self.vault.written_by(one.path) in {"person", "module"}:
+                await self._recordings.add([one], is_limited=False)
         for path, changed in by_path.items():
             await self._mentions.follow(path, changed, self._days.marks(path))
 
@@ -97,16 +99,27 @@ class DailyModule(AgentRoutes, UploadRoutes):
                 path=path,
                 advice="remove it from all files but one; links lead to the first that is found",
             )
-            for mark, (path, *others) in self._days.duplicates().items()
+            for mark, (path, *others) in (await self._days.duplicates()).items()
         ]
-        return twins + [
-            Finding(
-                problem="an agent cannot have this name",
-                path=path,
-                advice="call the file by lower-case words joined by hyphens, and not status",
-            )
-            for path in await self.journal_agents.misnamed()
-        ]
+        return (
+            twins
+            + [
+                Finding(
+                    problem="an agent cannot have this name",
+                    path=path,
+                    advice="call the file by lower-case words joined by hyphens, and not status",
+                )
+                for path in await self.journal_agents.misnamed()
+            ]
+            + [
+                Finding(
+                    problem="this agent does not run: a limited API key or an agent wrote it",
+                    path=f"{FOLDER}{name}.md",
+                    advice=f"read it, then run `parachute daily approve {name}`, or delete it",
+                )
+                for name in await self.journal_agents.unapproved()
+            ]
+        )
 
     @event("file.created")
     async def on_created(self, path: str) -> None:
@@ -202,18 +215,12 @@ class DailyModule(AgentRoutes, UploadRoutes):
         """Import Day One's JSON, or notes called by their date, from a file or a folder below
         `Daily/`. With `dry_run`, which is usual, it only says what it would do.
         """
-        report, paths = await self._imports.run(source, is_dry=dry_run)
-        for path in paths:
-            await self._look(path)
-        return report
+        return await self._imports.run(source, is_dry=dry_run)
 
     @route("POST", "/import/{import_id}/undo", timeout_s=600)
     async def undo_import(self, import_id: str) -> UndoneImport:
         """Remove what an import added, but for entries that were changed since."""
-        undone, paths = await self._imports.undo(import_id)
-        for path in paths:
-            await self._look(path)
-        return undone
+        return await self._imports.undo(import_id)
 
     @route("GET", "/export", timeout_s=120)
     async def export_journal(
@@ -264,10 +271,20 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @schedule(every="15m")
     async def transcribe_waiting(self) -> None:
         """Transcribe the recordings that wait, those of an earlier daemon too."""
-        for entry_id, error in await self._recordings.transcribe_waiting():
-            self.log.warning(
-                "a recording was not transcribed", extra={"entry": entry_id, "error": str(error)}
+        await self._transcribe()
+
+    @command("approve")
+    async def approve_command(self, name: str) -> str:
+        """Let a scheduled agent run whose file no person wrote: read `Daily/.agents/NAME.md`
+        first.
+        """
+        call = self.current_call
+        if call.key or call.run or call.is_strangers:
+            raise ActRefusedError(
+                "Only a person at the machine approves an agent: run `parachute daily approve` "
+                "there."
             )
+        return f"{(await self.journal_agents.approve(name)).name} runs from now on."
 
     @command("add")
     async def add_command(self, words: str) -> Written:
@@ -291,7 +308,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def search(self, query: str, limit: int = 10) -> list[WholeEntry]:
         """Find journal entries by words."""
-        return self._shown(await self._days.search(query, limit))
+        return self._shown(await self._days.search(query, limit, as_shown=True))
 
     @mcp_tool("daily-today")
     async def today(self) -> list[WholeEntry]:
@@ -304,6 +321,10 @@ class DailyModule(AgentRoutes, UploadRoutes):
         return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
 
     @mcp_tool("daily-create")
+    async def create_text(self, content: str, *, private: bool = False) -> str:
+        """Write a journal entry; returns its id."""
+        return await self.create(content, EntryMetadata(private=private))
+
     @interface("JournalInterface")
     async def create(self, content: str, metadata: EntryMetadata | None = None) -> str:
         """Write a journal entry; returns its id."""
@@ -320,7 +341,7 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:
         """The newest entries."""
-        return self._shown(await self._some(limit))
+        return self._shown(await self._some(limit, as_shown=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         """The entries of so many days, the oldest first, as agents may see them."""
@@ -382,12 +403,16 @@ class DailyModule(AgentRoutes, UploadRoutes):
             "url": f"/api/daily/entries/{found.id}",
         }
 
-    async def _some(self, number: int, day: str | None = None) -> list[Dated]:
+    async def _some(
+        self, number: int, day: str | None = None, *, as_shown: bool = False
+    ) -> list[Dated]:
+        """The newest so many; with `as_shown`, of those that agents may see."""
         found: list[Dated] = []
         async for one in self._days.newest(day):
             if len(found) == number:
                 break
-            found.append(one)
+            if one.shown or not as_shown:
+                found.append(one)
         return found
 
     async def _made(
@@ -411,14 +436,21 @@ class DailyModule(AgentRoutes, UploadRoutes):
         return list(await brain.suggest(content)) if brain else []
 
     async def _look(self, path: str) -> None:
-        if path.startswith(FOLDER):
+        is_limited = self.current_call.is_limited
+        if path.startswith(FOLDER) and not is_limited:  # who is limited sets no schedule
             await self.journal_agents.plan()
         changes = await self._days.look(path)
         self._announce(changes)
         changed = (*changes["created"], *changes["updated"])
-        if await self._recordings.add(changed):
-            self.spawn(self.transcribe_waiting, name="transcribe")
+        if waiting := await self._recordings.add(changed, is_limited=is_limited):
+            self.spawn(self._transcribe, waiting, name="transcribe")
         await self._mentions.follow(path, changed, self._days.marks(path))
+
+    async def _transcribe(self, entry_ids: Sequence[str] | None = None) -> None:
+        for entry_id, error in await self._recordings.transcribe_waiting(entry_ids):
+            self.log.warning(
+                "a recording was not transcribed", extra={"entry": entry_id, "error": str(error)}
+            )
 
     def _announce(self, changes: Changes) -> None:
         for one in changes["created"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -39,26 +39,37 @@ class Recordings:
         self._days, self._vault, self._state = days, vault, state
         self._turn, self._round = asyncio.Lock(), asyncio.Lock()
 
-    async def add(self, found: Iterable[Dated]) -> bool:
-        """Keep in mind those of the entries whose recording has no transcript yet; whether there
-        are any that can be transcribed now.
+    async def add(self, found: Iterable[Dated], *, is_limited: bool) -> list[str]:
+        """Keep in mind those of the entries whose recording has no transcript yet, for a caller
+        that `is_limited` to some paths those that it may read; the ids of those that can be
+        transcribed now.
         """
-        new = [dated.id for dated in found if dated.entry.audio and dated.entry.status in _UNDONE]
+        new = {
+            dated.id: dated.entry.audio
+            for dated in found
+            if dated.entry.audio
+            and dated.entry.status in _UNDONE
+            and not (is_limited and not await self._vault.exists(f"{_FOLDER}{dated.entry.audio}"))
+        }
         if new:
-            waiting = await self._waiting()
-            await self._state.put(_WAITING, list(dict.fromkeys((*waiting, *new))))
-        return bool(new) and self.engine is not None
+            await self._state.put(_WAITING, {**await self._waiting(), **new})
+        return list(new) if self.engine is not None else []
 
-    async def transcribe_waiting(self) -> list[tuple[str, TranscriptionError]]:
-        """Transcribe what waits, also what a daemon that ended left half done; returns what failed.
+    async def transcribe_waiting(
+        self, entry_ids: Sequence[str] | None = None
+    ) -> list[tuple[str, TranscriptionError]]:
+        """Transcribe what waits, also what a daemon that ended left half done, or only these;
+        returns what failed.
 
-        Nothing is done where there is no engine.
+        Nothing is done where there is no engine, nor for an entry that has another recording by
+        now than the one that it was kept in mind for.
         """
         failed = []
         async with self._round:
-            for entry_id in await self._waiting() if self.engine else ():
+            waiting = list(await self._waiting()) if self.engine else []
+            for entry_id in waiting if entry_ids is None else entry_ids:
                 try:
-                    await self.transcribe(entry_id)
+                    await self._transcribe_if_waiting(entry_id)
                 except NotFoundError:
                     await self._forget(entry_id)
                 except TranscriptionError as error:
@@ -74,37 +85,50 @@ class Recordings:
         when the entry is gone.
         """
         async with self._turn:
-            dated = await self._days.find(entry_id)
-            if self.engine is None:
-                raise TranscriptionError(
-                    "No speech engine is set: see `transcription` in the settings of Daily."
-                )
-            await self._set(dated, status="transcribing")
-            try:
-                data = await self._audio(dated)
-                words = await self._heard(self.engine, dated, data)
-            except (TranscriptionError, ParachuteError) as error:
-                await self._set(dated, status="failed")
-                await self._forget(entry_id)
-                raise TranscriptionError(str(error)) from error
-            earlier = await self._earlier(dated)
-            await self._set(dated, lambda body: _joined(body, earlier, words), status="complete")
-            kept = {
-                "text": words,
-                "engine": self.engine.name,
-                "audio": dated.entry.audio,
-                "sha256": hashlib.sha256(data).hexdigest(),
-            }
-            await self._state.put(_KEPT + dated.entry.key, kept)
-            await self._forget(entry_id)
-            return await self._days.find(entry_id)
+            return await self._transcribe(await self._days.find(entry_id))
 
-    async def _waiting(self) -> list[str]:
+    async def _transcribe_if_waiting(self, entry_id: str) -> None:
+        async with self._turn:
+            audio = (await self._waiting()).get(entry_id)
+            dated = await self._days.find(entry_id)
+            if audio is None or dated.entry.audio != audio:
+                await self._forget(entry_id)
+            else:
+                await self._transcribe(dated)
+
+    async def _transcribe(self, dated: Dated) -> Dated:
+        if self.engine is None:
+            raise TranscriptionError(
+                "No speech engine is set: see `transcription` in the settings of Daily."
+            )
+        await self._set(dated, status="transcribing")
+        try:
+            data = await self._audio(dated)
+            words = await self._heard(self.engine, dated, data)
+        except (TranscriptionError, ParachuteError) as error:
+            await self._set(dated, status="failed")
+            await self._forget(dated.id)
+            raise TranscriptionError(str(error)) from error
+        earlier = await self._earlier(dated)
+        await self._set(dated, lambda body: _joined(body, earlier, words), status="complete")
+        kept = {
+            "text": words,
+            "engine": self.engine.name,
+            "audio": dated.entry.audio,
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+        await self._state.put(_KEPT + dated.entry.key, kept)
+        await self._forget(dated.id)
+        return await self._days.find(dated.id)
+
+    async def _waiting(self) -> dict[str, str]:
+        """The recordings that wait, by the ids of their entries."""
         kept = await self._state.get(_WAITING)
-        return [str(entry_id) for entry_id in kept] if isinstance(kept, list) else []
+        return dict(kept) if isinstance(kept, dict) else {}
 
     async def _forget(self, entry_id: str) -> None:
-        waiting = [one for one in await self._waiting() if one != entry_id]
+        waiting = await self._waiting()
+        waiting.pop(entry_id, None)
         await self._state.put(_WAITING, waiting)
 
     async def source(self, dated: Dated) -> Mapping[str, object] | None:

@@ -6,7 +6,9 @@ Pure. Each claim cites the entry that it comes from, as a link; one that cites n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from parachuted.modules import Activity
 
 from .layouts import Dated
 from .open_loops import OpenLoop
@@ -18,6 +20,7 @@ _QUESTION = re.compile(r"#{1,6}[ \t]+.*question.*", re.IGNORECASE)
 _SENTENCE = re.compile(r"(.+?[.!?…])(?:\s|$)", re.DOTALL)
 _LONGEST = 200
 _MOST_NAMES, _MOST_LOOPS = 12, 20
+_UNASKED = "*No model was there, so what “{}” asks for was not done. Its entries alone:*"
 OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 
@@ -31,6 +34,14 @@ def quoted_entries(entries: Sequence[Dated], longest: int = 20_000) -> str:
         for number, one in enumerate(entries, 1)
         if one.shown
     )
+
+
+def session_lines(day: str, activities: Iterable[Activity]) -> Iterator[str]:
+    """What was logged of sessions on a day, a line for each session: the last summary of each."""
+    last = {one.session_id or str(number): one for number, one in enumerate(activities)}
+    for one in last.values():
+        title = f"{one.session_title}: " if one.session_title else ""
+        yield " ".join(f"- {day} {title}{one.summary}".split())
 
 
 def linked(words: str, entries: Sequence[Dated]) -> str:
@@ -77,7 +88,7 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
     """
     happened = [f"- {first_of(one)} {link_to(one)}" for one in entries if one.entry.body.strip()]
     people = list(_people(entries, names))[:_MOST_NAMES]
-    waiting = [f"- {loop.text} {_link(loop.opened_by.path, loop.opened_by.day)}" for loop in loops]
+    waiting = [f"- {loop.text} {_opened(loop)}" for loop in loops]
     question = (
         f"What would it take to close “{loops[0].text}”?"
         if loops
@@ -91,6 +102,22 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
     ]
     told = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
     return f"{OFFLINE_NOTE}\n\n" + "\n\n".join(told)
+
+
+def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> str:
+    """What an agent of the person's own leaves where no model could be asked: its entries, and
+    which of their loops are open.
+    """
+    parts = [
+        ("Entries", [f"- {first_of(one)} {link_to(one)}" for one in entries]),
+        ("Open loops", [f"- {loop.text} {_opened(loop)}" for loop in loops][:_MOST_LOOPS]),
+    ]
+    told = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
+    return "\n\n".join([_UNASKED.format(agent), *told])
+
+
+def _opened(loop: OpenLoop) -> str:
+    return _link(loop.opened_by.path, loop.opened_by.day)
 
 
 def link_to(one: Dated) -> str:

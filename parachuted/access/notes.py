@@ -11,6 +11,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+Writer: TypeAlias = Literal["person", "key", "agent", "module"]
+"""Who wrote a text: a person, an API key that is limited to a part of the vault, an agent's run, or
+a module's own code.
+"""
+
 _USUAL_LEVEL = 2
 
 

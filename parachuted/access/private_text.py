@@ -16,7 +16,7 @@ from dataclasses import replace
 from parachuted.errors import ActRefusedError
 from parachuted.vault import (
     Edit,
-    Note,
+    ParsedNote,
     ReplaceAll,
     ReplaceSpans,
     SectionEdit,
@@ -71,7 +71,7 @@ def is_shortened(text: str) -> bool:
     return LEFT_OUT.search(text) is not None
 
 
-def private_spans(note: Note) -> Sequence[tuple[int, Span]]:
+def private_spans(note: ParsedNote) -> Sequence[tuple[int, Span]]:
     """The private parts in their order, each with the level of its heading; 0: the whole note."""
     data = note.data
     if not may_be_private(data):

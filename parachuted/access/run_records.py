@@ -69,7 +69,7 @@ RunLookup = Callable[[str], Mapping[str, object] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class RunAccess:
+class RunFilter:
     """What one caller may know of runs: `access` decides what exists for them, `reading` what of
     the vault they may read.
     """

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from parachuted.access.authority import Entry
 from parachuted.errors import AgentFailedError, AgentStoppedError
+from parachuted.keys import AccessGrant
 
 log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+Reach: TypeAlias = tuple[AccessGrant, AccessGrant]
 _ENDS_WITHIN_S = 5.0
 _MOST_REMEMBERED = 100
 _NO_LONGER = "who asked for it may do so no longer"
@@ -26,12 +28,17 @@ def _yes() -> bool:
     return True
 
 
+def _nothing() -> Reach:
+    nothing = AccessGrant(alternatives=())
+    return nothing, nothing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveRun:
     """One run in progress.
 
     `module` owns the agent, if one does; `may_go_on` tells whether the caller still has the right
-    to it.
+    to it. `reach` answers what it may read and write just now.
     """
 
     run: str
@@ -40,6 +47,7 @@ class ActiveRun:
     since: datetime
     module: str | None = None
     may_go_on: Callable[[], bool] = _yes
+    reach: Callable[[], Reach] = _nothing
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -61,6 +69,7 @@ class ActiveRuns:
             maxlen=_MOST_REMEMBERED
         )
         self._moment = 0
+        self._reaches: OrderedDict[str, Callable[[], Reach]] = OrderedDict()
 
     @property
     def moment(self) -> int:
@@ -72,6 +81,11 @@ class ActiveRuns:
     def all(self) -> list[ActiveRun]:
         """Those that go on, in the order in which they began."""
         return [tracked.working for tracked in self._tracked.values()]
+
+    def granted(self, run: str) -> Reach | None:
+        """What a run may, or might, read and write; None where it is not known any more."""
+        reach = self._reaches.get(run)
+        return reach() if reach is not None else None
 
     async def perform(
         self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
@@ -100,6 +114,9 @@ class ActiveRuns:
                 working=working, task=group.create_task(do(), name=f"agent of {working.run}")
             )
             self._tracked[working.run] = tracked
+            self._reaches[working.run] = working.reach
+            while len(self._reaches) > _MOST_REMEMBERED:
+                self._reaches.popitem(last=False)
             tracked.task.add_done_callback(lambda _task: self._tracked.pop(working.run, None))
         work.close()  # a task that was cancelled before it began has not touched it
         if results:

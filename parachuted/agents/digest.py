@@ -18,7 +18,7 @@ from posixpath import dirname
 from parachuted.agents.extract import Extract, LinkStyle, link, name_of, plain
 from parachuted.agents.job import ChangedNote
 from parachuted.agents.part_changes import PartChanges
-from parachuted.vault import CONTEXT_NAMES, Note
+from parachuted.vault import CONTEXT_NAMES, ParsedNote
 
 SECTION = "Watching"
 SWITCH = "digest"
@@ -50,7 +50,7 @@ class GeneratedSection:
         return _check(self.inside) != self.check
 
 
-def find_generated(note: Note) -> GeneratedSection | None:
+def find_generated(note: ParsedNote) -> GeneratedSection | None:
     """The generated section of a note, if it has one."""
     section = note.section(SECTION)
     text = "\n".join(note.text(section.body).strip().splitlines()) if section is not None else ""
@@ -64,7 +64,7 @@ def find_generated(note: Note) -> GeneratedSection | None:
     )
 
 
-def is_foreign(note: Note) -> bool:
+def is_foreign(note: ParsedNote) -> bool:
     """Whether a person has a section of that name, which is then left alone."""
     section = note.section(SECTION)
     return (
@@ -74,7 +74,7 @@ def is_foreign(note: Note) -> bool:
     )
 
 
-def is_switched_off(note: Note) -> bool:
+def is_switched_off(note: ParsedNote) -> bool:
     """Whether the note's frontmatter says that it wants no such section."""
     return str(note.values.get(SWITCH, "")).strip().casefold() in _OFF
 
@@ -99,7 +99,7 @@ def write_digest(
     )
 
 
-def compose(note: Note, digest: str, before: Sequence[str] | None) -> str:
+def compose(note: ParsedNote, digest: str, before: Sequence[str] | None) -> str:
     """The section's whole text: the digest, its mark, and below it what a person wrote, also what
     was written in between.
 
@@ -122,7 +122,7 @@ def compose(note: Note, digest: str, before: Sequence[str] | None) -> str:
     )
 
 
-def is_same(note: Note, digest: str) -> bool:
+def is_same(note: ParsedNote, digest: str) -> bool:
     """Whether the section already has this content and is unedited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)

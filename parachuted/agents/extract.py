@@ -13,7 +13,7 @@ from posixpath import basename, dirname, relpath
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from parachuted.vault import CONTEXT_NAMES, Note, parse_note
+from parachuted.vault import CONTEXT_NAMES, ParsedNote, parse_note
 
 LinkStyle: TypeAlias = Literal["wiki", "markdown"]
 
@@ -156,7 +156,7 @@ def extract_note(path: str, text: str) -> Extract:
     )
 
 
-def title_of(path: str, note: Note) -> str:
+def title_of(path: str, note: ParsedNote) -> str:
     """The note's `title:`, else its first heading of level 1, else the name of its place."""
     value = note.values.get("title")
     return (
@@ -164,7 +164,7 @@ def title_of(path: str, note: Note) -> str:
     )
 
 
-def describe(note: Note) -> str:
+def describe(note: ParsedNote) -> str:
     """How a note describes itself: its `description:`, else the first quotation above its sections,
     else its first paragraph.
     """
@@ -214,7 +214,7 @@ def visible_lines(text: str) -> Iterator[str]:
             yield line
 
 
-def _focus(note: Note) -> Iterator[str]:
+def _focus(note: ParsedNote) -> Iterator[str]:
     section = note.section(_FOCUS)
     lines = visible_lines(note.text(section.body)) if section is not None else iter(())
     return (line for line in map(plain, lines) if line)
@@ -230,5 +230,5 @@ def _paragraph(lines: Iterator[str] | list[str]) -> str:
     return plain(_TAGS_AT_END.sub("", " ".join(found)[:_PARAGRAPH_CHARS]))
 
 
-def _text(note: Note, start: int, stop: int) -> str:
+def _text(note: ParsedNote, start: int, stop: int) -> str:
     return note.data[start : min(stop, start + _DESCRIPTION_CHARS)].decode("utf-8", "replace")

@@ -38,6 +38,7 @@ _FILES = {
     "notes": ("search", "read", "new"),
     "suggestions": ("suggestions",),
     "permissions": ("permissions",),
+    "chat": ("chat",),
     "agents": ("agents", "stop-agents", "maintenance"),
     "usage": ("usage",),
     "audit": ("audit",),

@@ -16,7 +16,7 @@ from parachuted.errors import EditRefusedError, ParachuteError
 from parachuted.vault import (
     CONTEXT_NAMES,
     AppendToSection,
-    Note,
+    ParsedNote,
     Section,
     VaultIndex,
     VaultPath,
@@ -210,7 +210,7 @@ def _grown(data: bytes, title: str, body: str) -> bytes | None:
         return None
 
 
-def _rest(note: Note, settled: list[Section]) -> str:
+def _rest(note: ParsedNote, settled: list[Section]) -> str:
     """The old text without the sections that are settled, its headings below a section's, its
     frontmatter as a block.
     """
@@ -229,7 +229,7 @@ def _rest(note: Note, settled: list[Section]) -> str:
     return f"{fence}yaml\n{matter}\n{fence}\n\n{text}".strip()
 
 
-def _lowered(note: Note) -> str:
+def _lowered(note: ParsedNote) -> str:
     """The text with its headings moved down, so that they stand inside a section."""
     headings = note.outline.headings
     by = _BELOW_SECTION - min((heading.level for heading in headings), default=_BELOW_SECTION)

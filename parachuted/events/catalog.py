@@ -76,7 +76,7 @@ class EventKind:
         return _SCOPES.get(self.name.partition(".")[0], _OTHER_SCOPE)
 
 
-_CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "causes": _IDS, "digest": _ID}
+_CHANGE = {"path": _PATH, "by": _ID, "run": _ID, "key": _ID, "causes": _IDS, "digest": _ID}
 _KINDS = (
     EventKind(name="file.created", tells="A file is new in the vault.", fields=_CHANGE),
     EventKind(name="file.modified", tells="A file's content changed.", fields=_CHANGE),

@@ -158,7 +158,7 @@ class ChangeCommitter:
         if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
             return ours.author
         if ours.author.run is None or ours.author.by in BRINGS_BACK:
-            return person
+            return replace(person, key=ours.author.key)
         return replace(ours.author, causes=(*ours.author.causes, *person.causes))
 
     def _keep(self, told: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor

@@ -33,7 +33,8 @@ class Operation:
 
     @property
     def author(self) -> Author:
-        return Author(by=self.by, run=self.run, causes=self.causes, caller=self.caller)
+        key = self.caller.limited_key if self.caller is not None else ""
+        return Author(by=self.by, run=self.run, causes=self.causes, key=key, caller=self.caller)
 
     def begin(self, history: History) -> None:
         """Record the start: after a crash it is a failed run, whose writes can be undone."""

@@ -214,7 +214,10 @@ _OLD_WRITES = (
     f"SELECT id FROM writes WHERE id < (SELECT coalesce(min(id), {_NO_ROW}) FROM writes WHERE at "  # noqa: S608
     ">= ? AND at <= ?) "
     "AND (at < ? OR at > ?) AND state != 'intended' AND id < (SELECT max(id) FROM writes) "
-    f"AND (run IS NULL OR run NOT IN ({_UNENDED})) ORDER BY id"
+    f"AND (run IS NULL OR run NOT IN ({_UNENDED})) "
+    # who wrote the present text decides what it may start
+    "AND (key = '' OR id < (SELECT max(id) FROM writes AS others WHERE others.path = writes.path)) "
+    "ORDER BY id"
 )
 _OLD_RUNS = (
     f"SELECT id FROM runs WHERE rowid < (SELECT coalesce(min(rowid), {_NO_ROW}) FROM runs WHERE "  # noqa: S608

@@ -69,6 +69,7 @@ VALUES: Mapping[str, object] = MappingProxyType(
         "hook": "on-session-start.py",
         "id": "p-5f0c9a1e",
         "kept": [],
+        "key": None,
         "kind": "read",
         "last_assistant_message": "The garden's page is up to date.",
         "limit": 20,

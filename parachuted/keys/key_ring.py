@@ -84,6 +84,13 @@ class KeyRing:
                 found = key
         return found
 
+    def identity(self, name: str) -> Identity | None:
+        """Who asks with the key of that id; None where there is none, or it has expired."""
+        self.look()
+        now = self._clock()
+        found = (key for key in self._held.keys if key.id == name and not key.is_over(now))
+        return next((key.identity() for key in found), None)
+
     def use(self, key: ApiKey) -> Identity:
         """Who asks with that key; the time is kept, and written by `flush` alone."""
         self._used[key.id] = self._clock()

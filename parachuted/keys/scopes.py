@@ -99,6 +99,12 @@ class Identity:
         """The id of the API key, or empty where none was needed."""
         return self.id if self.kind == "key" else ""
 
+    @property
+    def limited_key(self) -> str:
+        """The same of a key that does not read and write the whole vault, else empty."""
+        whole = all(self.grant(VAULT, one) == EVERYWHERE for one in ("read", "write"))
+        return "" if whole else self.api_key
+
     def grant(self, module: str, capability: Capability) -> AccessGrant | None:
         """What it may touch where `capability` on `module` is asked for; None: nothing."""
         return granted(self.scopes, module, capability)

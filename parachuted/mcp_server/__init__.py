@@ -4,8 +4,8 @@ Protocol.
 
 from parachuted.mcp_server.changes import VaultChanges
 from parachuted.mcp_server.clients import ClientSources, ClientTable
-from parachuted.mcp_server.module_tools import ModuleTools
-from parachuted.mcp_server.note_tools import NoteTools
+from parachuted.mcp_server.module_tools import ServedModuleTools
+from parachuted.mcp_server.note_tools import ServedNoteTools
 from parachuted.mcp_server.past_tools import PastTools
 from parachuted.mcp_server.resources import NoteResources
 from parachuted.mcp_server.routes import McpRoutes
@@ -16,9 +16,9 @@ __all__ = [
     "ClientTable",
     "McpRoutes",
     "McpTools",
-    "ModuleTools",
     "NoteResources",
-    "NoteTools",
     "PastTools",
+    "ServedModuleTools",
+    "ServedNoteTools",
     "VaultChanges",
 ]

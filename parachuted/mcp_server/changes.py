@@ -18,7 +18,7 @@ from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError
 from parachuted.events import Bus, Event
 from parachuted.mcp_server.clients import McpClient
-from parachuted.mcp_server.tools import McpTool, ToolCall, an_object
+from parachuted.mcp_server.tools import ServedTool, ToolCall, an_object
 from parachuted.search import NoteQuery, Search
 from parachuted.times import moment, time_of
 from parachuted.vault import printable
@@ -92,10 +92,10 @@ class VaultChanges:
 
         return end
 
-    def tools(self) -> Sequence[McpTool]:
+    def tools(self) -> Sequence[ServedTool]:
         """The tool that lists changes."""
         return (
-            McpTool(
+            ServedTool(
                 name="changed_since",
                 description="Notes that changed since a cursor; without one, lately.",
                 takes=an_object(cursor="string"),

@@ -35,7 +35,16 @@ from parachuted.runs.run_guard import RunGuard
 from parachuted.search import Search
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.tool import ProposalSink
-from parachuted.vault import Author, Store, VaultIndex, VaultPath, WriteResult, new_id, printable
+from parachuted.vault import (
+    Author,
+    Caller,
+    Store,
+    VaultIndex,
+    VaultPath,
+    WriteResult,
+    new_id,
+    printable,
+)
 
 MOST_CLIENTS = 256
 IDLE_S = 1800.0
@@ -139,15 +148,19 @@ class McpClient:
         return digest if saw_all or not is_whole else None
 
     @asynccontextmanager
-    async def writing(self, what: str, path: str) -> AsyncIterator[Operation]:
+    async def writing(self, what: str, path: str, request_id: str = "") -> AsyncIterator[Operation]:
         """Around a call that may write: all that it writes is one run, which `undo` takes back.
 
         One at a time for each client.
         """
         async with self._turn:
-            reason = f"{what} {path}"
             record = new_act(
-                self.by, self._sources.clock(), watcher=path, reason=reason, carries=True
+                self.by,
+                self._sources.clock(),
+                watcher=path,
+                reason=f"{what} {path}",
+                carries=True,
+                caller=self._caller(request_id),
             )
             act = self._act = _Act(record)
             try:
@@ -165,8 +178,16 @@ class McpClient:
         return (
             self._act.record.author
             if self._act is not None
-            else Author(by=self.by, causes=(new_id("c", self._sources.clock()),))
+            else Author(
+                by=self.by,
+                causes=(new_id("c", self._sources.clock()),),
+                key=self.identity.limited_key,
+                caller=self._caller(""),
+            )
         )
+
+    def _caller(self, request_id: str) -> Caller:
+        return Caller("agent", self.by, request_id, self.identity.limited_key)
 
     @contextmanager
     def _recorded(self, _path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:

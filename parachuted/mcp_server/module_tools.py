@@ -13,7 +13,7 @@ from aiohttp import web
 
 from parachuted.access.authority import Authority
 from parachuted.keys import Identity
-from parachuted.mcp_server.tools import McpTool, Schema, ToolCall
+from parachuted.mcp_server.tools import Schema, ServedTool, ToolCall
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.declaration import ToolSpec
@@ -23,7 +23,7 @@ from parachuted.vault import new_id
 _LARGEST_SCHEMA = 400
 
 
-class ModuleTools:
+class ServedModuleTools:
     """The tools of all modules. A key needs `write` on a module to call its tools, as it does over
     HTTP.
     """
@@ -36,7 +36,7 @@ class ModuleTools:
     ) -> None:
         self._modules, self._holds, self._clock = modules, holds, clock
 
-    def tools(self) -> Sequence[McpTool]:
+    def tools(self) -> Sequence[ServedTool]:
         """Those that are there just now; one name of several modules has the module's before it."""
         offered = self._modules.tools()
         times = Counter(spec.name for _module, spec in offered)
@@ -47,8 +47,8 @@ class ModuleTools:
             for module, spec in offered
         ]
 
-    def _tool(self, module: str, spec: ToolSpec, name: str) -> McpTool:
-        return McpTool(
+    def _tool(self, module: str, spec: ToolSpec, name: str) -> ServedTool:
+        return ServedTool(
             name=name,
             description=spec.description,
             takes=_brief(spec.schema),

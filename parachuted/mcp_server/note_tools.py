@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from parachuted.errors import NotFoundError
-from parachuted.mcp_server.tools import McpTool, ToolCall, an_object
+from parachuted.mcp_server.tools import ServedTool, ToolCall, an_object
 from parachuted.times import time_of
 from parachuted.vault import parse_note
 
@@ -20,16 +20,16 @@ _STRANGERS = (
 )
 
 
-class NoteTools:
+class ServedNoteTools:
     """The tools over notes. What a client has read is what its edits are based on."""
 
-    def tools(self) -> Sequence[McpTool]:
+    def tools(self) -> Sequence[ServedTool]:
         """The tools."""
         return self._tools
 
     def __init__(self) -> None:
         self._tools = (
-            McpTool(
+            ServedTool(
                 name="read_note",
                 description="Read a note, or one section of it.",
                 takes=an_object("path", path="string", section="string"),
@@ -38,7 +38,7 @@ class NoteTools:
                 capability="read",
                 call=self._read,
             ),
-            McpTool(
+            ServedTool(
                 name="list_notes",
                 description="List notes; order: path, title, modified or a key, - for descending.",
                 takes=an_object(
@@ -54,7 +54,7 @@ class NoteTools:
                 capability="read",
                 call=self._list,
             ),
-            McpTool(
+            ServedTool(
                 name="search_notes",
                 description='Search by words, "phrases", begin*, tag:x, -without.',
                 takes=an_object("query", query="string", limit="integer"),
@@ -63,7 +63,7 @@ class NoteTools:
                 capability="read",
                 call=self._search,
             ),
-            McpTool(
+            ServedTool(
                 name="write_note",
                 description="Create a note, or replace one that you have read.",
                 takes=an_object("path", "text", path="string", text="string"),
@@ -74,7 +74,7 @@ class NoteTools:
                 is_destructive=True,
                 is_idempotent=True,
             ),
-            McpTool(
+            ServedTool(
                 name="edit_section",
                 description="Replace a section's text, or append to it; made if missing.",
                 takes=an_object(
@@ -92,7 +92,7 @@ class NoteTools:
                 call=self._edit,
                 is_destructive=True,
             ),
-            McpTool(
+            ServedTool(
                 name="set_key",
                 description="Set a frontmatter key; null removes it.",
                 takes=an_object("path", "key", "value", path="string", key="string", value={}),
@@ -103,7 +103,7 @@ class NoteTools:
                 is_destructive=True,
                 is_idempotent=True,
             ),
-            McpTool(
+            ServedTool(
                 name="move_note",
                 description="Move a note; links to it follow.",
                 takes=an_object("path", "to", path="string", to="string"),
@@ -207,7 +207,7 @@ class NoteTools:
 
     async def _move(self, call: ToolCall) -> object:
         path, target, client = call.path(), call.path("to"), call.client
-        async with client.writing("moved", path) as record:
+        async with client.writing("moved", path, call.api.id) as record:
             digest = await client.vault.move(path, target)
         client.forget(path)
         return {"path": target, "digest": digest, "run": record.run}
@@ -217,7 +217,7 @@ class NoteTools:
     ) -> object:
         """`is_seen`: the client knows the whole text that it leaves."""
         path, client = call.text("path"), call.client
-        async with client.writing(what, path) as record:
+        async with client.writing(what, path, call.api.id) as record:
             digest = await act()
         if is_seen:
             client.saw(path, digest)

@@ -16,7 +16,7 @@ from parachuted.api.routes.history import HistoryQuery
 from parachuted.api.routes.runs import WhyQuery
 from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError
-from parachuted.mcp_server.tools import McpTool, ToolCall, an_object
+from parachuted.mcp_server.tools import ServedTool, ToolCall, an_object
 from parachuted.suggestions import SuggestingRun, suggestion_tool
 from parachuted.suggestions.tool import ProposalSink
 from parachuted.vault import VaultPath, VaultRoot
@@ -48,13 +48,13 @@ class PastTools:
         self._suggested = suggested
         self._tools = self._make()
 
-    def tools(self) -> Sequence[McpTool]:
+    def tools(self) -> Sequence[ServedTool]:
         """The tools."""
         return self._tools
 
-    def _make(self) -> tuple[McpTool, ...]:
+    def _make(self) -> tuple[ServedTool, ...]:
         return (
-            McpTool(
+            ServedTool(
                 name="contexts",
                 description="Folders with an AGENTS.md, or the context files a folder loads.",
                 takes=an_object(folder="string"),
@@ -63,7 +63,7 @@ class PastTools:
                 capability="read",
                 call=self._list_contexts,
             ),
-            McpTool(
+            ServedTool(
                 name="history",
                 description="Versions of a note.",
                 takes=an_object("path", path="string", limit="integer"),
@@ -72,7 +72,7 @@ class PastTools:
                 capability="read",
                 call=self._list_versions,
             ),
-            McpTool(
+            ServedTool(
                 name="why",
                 description="Who wrote each line of a note, in which run.",
                 takes=an_object("path", path="string", line="integer"),
@@ -81,7 +81,7 @@ class PastTools:
                 capability="read",
                 call=self._explain,
             ),
-            McpTool(
+            ServedTool(
                 name="undo",
                 description="Take back a run and what followed from it.",
                 takes=an_object("run", run="string"),
@@ -91,7 +91,7 @@ class PastTools:
                 call=self._undo,
                 is_destructive=True,
             ),
-            McpTool(
+            ServedTool(
                 name="suggestions",
                 description="Changes that wait for a person.",
                 takes=an_object(limit="integer"),
@@ -100,7 +100,7 @@ class PastTools:
                 capability="read",
                 call=self._list_suggestions,
             ),
-            McpTool(
+            ServedTool(
                 name="suggest",
                 description="Suggest a change to a person. payload: {text}, {section, content}, "
                 "{key, value} or {to}.",

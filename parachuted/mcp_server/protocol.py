@@ -31,7 +31,7 @@ from parachuted.mcp_server.changes import SCHEME, ClientChanges, VaultChanges
 from parachuted.mcp_server.clients import McpClient
 from parachuted.mcp_server.prompts import PROMPTS, filled
 from parachuted.mcp_server.resources import NoteResources
-from parachuted.mcp_server.tools import McpTool, McpTools
+from parachuted.mcp_server.tools import McpTools, ServedTool
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -249,7 +249,7 @@ class _Server(Server[Any]):
         )
 
 
-def definition(tool: McpTool) -> types.Tool:
+def definition(tool: ServedTool) -> types.Tool:
     """The tool as a client is given it."""
     hints = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,

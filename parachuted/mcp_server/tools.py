@@ -93,7 +93,7 @@ class _NamedCall(ApiCall):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpTool:
+class ServedTool:
     """One tool.
 
     `takes` and `answers` are JSON schemas of objects; `checked` is what arguments are checked by,
@@ -145,7 +145,7 @@ class McpTools:
 
     def __init__(
         self,
-        groups: Sequence[Callable[[], Sequence[McpTool]]],
+        groups: Sequence[Callable[[], Sequence[ServedTool]]],
         *,
         audit: AuditRecorder,
         clock: Callable[[], datetime],
@@ -154,9 +154,9 @@ class McpTools:
         self._groups, self._audit, self._clock = groups, audit, clock
         self._answered: OrderedDict[tuple[str, str], _Answered] = OrderedDict()
 
-    def offered(self, identity: Identity) -> list[McpTool]:
+    def offered(self, identity: Identity) -> list[ServedTool]:
         """The tools that the identity's scopes allow, each name once."""
-        found: dict[str, McpTool] = {}
+        found: dict[str, ServedTool] = {}
         for group in self._groups:
             for tool in group():
                 if identity.grant(tool.module, tool.capability) is not None:
@@ -231,7 +231,7 @@ class McpTools:
         )
 
 
-def _checked(tool: McpTool, client: McpClient, api: ApiCall) -> Tool:
+def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
     """The tool as `call_tool` takes it: it checks the arguments, and unknown ones are refused."""
 
     async def called(arguments: Mapping[str, object]) -> ToolResult:

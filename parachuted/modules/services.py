@@ -16,6 +16,7 @@ from parachuted.access.notes import (
     NotePage,
     NoteStream,
     Upload,
+    Writer,
 )
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
@@ -172,6 +173,12 @@ class VaultAccess(Protocol):
 
     async def digest(self, path: str) -> str:
         """What names the file's content now: the `base` of a later write."""
+        ...
+
+    async def written_by(self, path: str) -> Writer:
+        """Who wrote the file's present content: `person` (in an editor, or with an API key for the
+        whole vault), `key` (an API key that is limited to a part of it), `agent` or `module`.
+        """
         ...
 
 

@@ -173,8 +173,8 @@ def read_options(
         found[name] = min(value, getattr(limits, name))
     if rest:
         raise ActRefusedError(
-            "run_agent takes working_directory, origin, timeout_s, max_turns and max_cost_usd, "
-            f"and not {', '.join(map(str, rest))[:200]}"
+            "run_agent takes working_directory, origin, narrowing, timeout_s, max_turns and "
+            f"max_cost_usd, and not {', '.join(map(str, rest))[:200]}"
         )
     turns = int(found.pop("max_turns", limits.max_turns)) or 1
     return (

@@ -17,6 +17,7 @@ from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
+from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
@@ -55,7 +56,7 @@ there outlasts this run.
 """  # noqa: E501
 
 
-class AgentRun:
+class PreparedAgentRun:
     """`prepare` puts together the agent's prompt and its tools; `ran` says what came of it."""
 
     account: RunAccount
@@ -95,6 +96,7 @@ class AgentRun:
             by=f"module:{one.name}" if one.module else f"agent:{one.name}",
             run=self.id,
             causes=self.task.causes,
+            key=order.authority.caller if order.authority.is_limited else "",
         )
         self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._guard = guards.of_run(
@@ -146,7 +148,13 @@ class AgentRun:
             since=self.account.started,
             module=self._definition.module,
             may_go_on=self.order.authority.holds,
+            reach=self._reach,
         )
+
+    def _reach(self) -> tuple[AccessGrant, AccessGrant]:
+        asked, grant = self.order.authority, self.grant
+        writes = grant.lane if self.taint else grant.writes
+        return grant.reads.both(asked.reads), writes.both(asked.writes)
 
     @property
     def session(self) -> str | None:

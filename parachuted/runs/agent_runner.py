@@ -22,7 +22,7 @@ from parachuted.errors import (
     AgentUnavailableError,
 )
 from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.agent_run import AgentRun
+from parachuted.runs.agent_run import PreparedAgentRun
 from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTools, NoModuleTools
 from parachuted.runs.bounded_vaults import BoundedVaults
@@ -246,7 +246,7 @@ class AgentRunner:
     async def _run(
         self, order: RunRequest, grant: Grant, lost: str | None, asked: int
     ) -> RunReport:
-        run = AgentRun(
+        run = PreparedAgentRun(
             order,
             grant,
             lost,
@@ -267,7 +267,7 @@ class AgentRunner:
         outcome = await self._lifecycle.run(run, since=asked)
         return run.ran(outcome)
 
-    async def _approve(self, run: AgentRun) -> None:
+    async def _approve(self, run: PreparedAgentRun) -> None:
         """An agent that a person has to allow for each session is allowed, or does not begin."""
         one = run.order.definition
         if not one.config.requires_explicit_approval:

@@ -48,6 +48,7 @@ class BoundedVaults:
                 run=now.call.run if now.call is not None else None,
                 causes=(now.call.causes if now.call is not None else ())
                 or now.causes_at(self.store.clock()),
+                key=now.caller if now.is_limited else "",
                 caller=Caller("module", name, now.request_id),
             )
 

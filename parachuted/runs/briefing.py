@@ -17,7 +17,7 @@ from parachuted.agents.part_changes import PartChanges, find_news
 from parachuted.bubbling import PendingChange, changed_units, meaning
 from parachuted.bubbling.meaning import matters
 from parachuted.bubbling.trie import WatchMatch
-from parachuted.vault import Note, ObjectStore, diff_of, parse_note, printable
+from parachuted.vault import ObjectStore, ParsedNote, diff_of, parse_note, printable
 
 SYSTEM_PROMPT = """\
 You are a background curator. You tend one note of a person's vault, a context file that other notes flow into. You are woken because
@@ -156,6 +156,6 @@ def _kind(review: PendingChange) -> ChangeKind:
     return "created" if review.base is None else "modified"
 
 
-def _short(units: Iterable[str], note: Note) -> tuple[str, ...]:
+def _short(units: Iterable[str], note: ParsedNote) -> tuple[str, ...]:
     """Units as a person names them: without the note's own title before each heading."""
     return tuple(unit.removeprefix(f"{note.title} > ") for unit in units)

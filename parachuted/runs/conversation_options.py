@@ -42,6 +42,15 @@ _OPTIONS: TypeAdapter[ConversationOptions] = TypeAdapter(ConversationOptions)
 _NAMES = tuple(ConversationOptions.__dataclass_fields__)
 
 
+def read_narrowing(
+    options: Mapping[str, object],
+) -> tuple[ConversationOptions, dict[str, object]]:
+    """What any run can be narrowed by, and the rest of its options. Raises ActRefusedError."""
+    rest = dict(options)
+    found, _ = read_conversation_options({"narrowing": rest.pop("narrowing", None)})
+    return found, rest
+
+
 def read_conversation_options(
     options: Mapping[str, object],
 ) -> tuple[ConversationOptions, dict[str, object]]:

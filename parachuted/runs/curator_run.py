@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from parachuted.access.granting import curator_grant
 from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job
@@ -24,6 +25,7 @@ from parachuted.errors import (
 from parachuted.history.run_account import NAME, RunAccount
 from parachuted.history.undo import Undo
 from parachuted.hooks import event_data
+from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.lifecycle import RunLifecycle
@@ -138,8 +140,17 @@ class CuratorRun:
     def active(self) -> ActiveRun:
         """As it is listed while it works."""
         return ActiveRun(
-            run=str(self._task.run), agent=NAME, entry="bubble", since=self.account.started
+            run=str(self._task.run),
+            agent=NAME,
+            entry="bubble",
+            since=self.account.started,
+            reach=self._reach,
         )
+
+    def _reach(self) -> tuple[AccessGrant, AccessGrant]:
+        files = self._files.grant
+        granted = curator_grant(own=files.own, watched=files.watched)
+        return granted.reads, granted.writes
 
     async def work(self) -> RunOutcome:
         """Let the agent work.

@@ -19,8 +19,8 @@ from parachuted.access.notes import (
     SetSection,
 )
 from parachuted.errors import EditRefusedError
+from parachuted.search import CatalogueNote as IndexedRow
 from parachuted.search import KeyFilter, row_of
-from parachuted.search import NoteRow as IndexedRow
 from parachuted.vault import (
     AppendToSection,
     DeleteKey,
@@ -35,7 +35,7 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault import SetKey as SetVaultKey
+from parachuted.vault import SetFrontmatterKey as SetVaultKey
 
 _MOST_EDITS = 1_000
 

@@ -23,7 +23,15 @@ from parachuted.access.origins import Origins
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ParachuteError
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.vault import Note, VaultPath, VaultRoot, digest_of, parse_note, printable, refusal
+from parachuted.vault import (
+    ParsedNote,
+    VaultPath,
+    VaultRoot,
+    digest_of,
+    parse_note,
+    printable,
+    refusal,
+)
 
 FOLDER = ".claude/skills"
 TOOL = "use_skill"
@@ -222,7 +230,7 @@ def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:
     )
 
 
-def _description(note: Note, text: str) -> str:
+def _description(note: ParsedNote, text: str) -> str:
     """Its frontmatter's description or its first words, on one line for the system prompt."""
     said = note.values.get("description")
     found = said if isinstance(said, str) and said.strip() else text.splitlines()[0].lstrip("# ")

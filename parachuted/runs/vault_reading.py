@@ -16,6 +16,7 @@ from typing import Literal
 
 from parachuted.access.authority import Authority
 from parachuted.access.hit import Hit, Hits, Paths
+from parachuted.access.notes import Writer
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_code, is_control, is_hidden
@@ -33,7 +34,7 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.text_watch import TextWatch
 from parachuted.search import QueryError, Search, parse_query
-from parachuted.vault import FileContent, Store, VaultIndex, VaultPath, printable
+from parachuted.vault import BRINGS_BACK, FileContent, Store, VaultIndex, VaultPath, printable
 
 _LARGEST_READ = 64 << 20
 _MOST_FOUND = 100
@@ -95,6 +96,25 @@ class VaultReading:
     async def digest(self, path: str) -> str:
         """What names the content now; it is kept, as the base of a later write."""
         return (await self._content(path, keep=True)).digest
+
+    async def written_by(self, path: str) -> Writer:
+        """Who wrote the present content: `person`, `key` (one that is limited to a part of the
+        vault), `agent` or `module`.
+        """
+        content = await self._content(path)
+        real = await run_uninterrupted(self._found, VaultPath.parse(path))
+        return await run_uninterrupted(self._writer, real, content.digest)
+
+    def _writer(self, real: VaultPath, digest: str) -> Writer:
+        last = next(reversed(self._store.history.writes_of(real)), None)
+        if last is None or last.after != digest:
+            return "person"
+        by = last.author.by
+        if last.author.key:
+            return "key"
+        if by == "person" or by in BRINGS_BACK:
+            return "person"
+        return "module" if by.startswith("module:") and "/" not in by else "agent"
 
     async def read_with_digest(self, path: str) -> tuple[bytes, str]:
         """Both, of the same moment."""

@@ -6,13 +6,13 @@ from parachuted.search.indexer import IndexUpdate
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
 from parachuted.search.rows import (
+    CatalogueLink,
+    CatalogueNote,
+    CataloguePage,
     IndexedLinkKind,
     KeyFilter,
     LinkPage,
-    LinkRow,
-    NotePage,
     NoteQuery,
-    NoteRow,
     Operator,
 )
 from parachuted.search.search import Search, UnindexedNote
@@ -20,15 +20,15 @@ from parachuted.search.search import Search, UnindexedNote
 __all__ = [
     "LONGEST",
     "PARTS",
+    "CatalogueLink",
+    "CatalogueNote",
+    "CataloguePage",
     "IndexUpdate",
     "IndexedLinkKind",
     "KeyFilter",
     "LinkPage",
-    "LinkRow",
     "NoteCatalogue",
-    "NotePage",
     "NoteQuery",
-    "NoteRow",
     "Operator",
     "ParsedQuery",
     "QueryError",

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from parachuted.access.private_text import without_private
-from parachuted.search.rows import NoteRow
+from parachuted.search.rows import CatalogueNote
 from parachuted.search.values import ValueKind, measure
 from parachuted.search.words import cut, facet, plain, storable, words_of
 from parachuted.vault import Link, links_in, parse_note, printable
@@ -90,12 +90,12 @@ def make_indexed_note(
         )
 
 
-def row_of(path: str, data: bytes, modified: float) -> NoteRow:
+def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
     """A note of that content as the index would have it, were none of it private. Never raises on
     content.
     """
     made = make_indexed_note(path, data, modified, is_whole=True)
-    return NoteRow(
+    return CatalogueNote(
         path=path,
         title=made.title,
         modified=modified,

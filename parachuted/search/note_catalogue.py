@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from parachuted.search.cursors import read_cursor, write_cursor
 from parachuted.search.index_tables import key_of, link_name, text_of
 from parachuted.search.listing import make_listing
-from parachuted.search.rows import LinkPage, LinkRow, NotePage, NoteQuery, NoteRow
+from parachuted.search.rows import CatalogueLink, CatalogueNote, CataloguePage, LinkPage, NoteQuery
 from parachuted.search.words import plain, storable
 from parachuted.state import Database
 from parachuted.vault import Link, resolve, resolve_target
@@ -37,20 +37,20 @@ class NoteCatalogue:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def notes(self, query: NoteQuery, sees: Callable[[str], bool]) -> NotePage:
+    def notes(self, query: NoteQuery, sees: Callable[[str], bool]) -> CataloguePage:
         """A page of notes that `sees` allows. Raises ValueError for a cursor that is none."""
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
-            rows: list[NoteRow] = []
+            rows: list[CatalogueNote] = []
             last: tuple[object, ...] = ()
             for row in connection.execute(listing.sql(_COLUMNS), listing.values):
                 if not sees(text_of(row[0])):
                     continue
                 if len(rows) == query.limit:
-                    return NotePage(rows=tuple(rows), next=write_cursor(query.sort, *last))
+                    return CataloguePage(rows=tuple(rows), next=write_cursor(query.sort, *last))
                 rows.append(_note(row))
                 last = (*row[-3:], row[0].hex())
-        return NotePage(rows=tuple(rows), next=None)
+        return CataloguePage(rows=tuple(rows), next=None)
 
     def paths(self, query: NoteQuery) -> list[str]:
         """Every note that the query lists, whatever its limit."""
@@ -72,7 +72,7 @@ class NoteCatalogue:
                 sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),))
             )
 
-    def note(self, path: str) -> NoteRow | None:
+    def note(self, path: str) -> CatalogueNote | None:
         """That note; None: it is not indexed."""
         with self._database.reading(_SECONDS) as connection:
             row = connection.execute(
@@ -81,7 +81,7 @@ class NoteCatalogue:
             ).fetchone()
         return None if row is None else _note(row)
 
-    def notes_at(self, paths: Sequence[str]) -> dict[str, NoteRow]:
+    def notes_at(self, paths: Sequence[str]) -> dict[str, CatalogueNote]:
         """Those of these notes that are indexed, by path; a few hundred at once."""
         marks = ", ".join("?" * len(paths))
         with self._database.reading(_SECONDS) as connection:
@@ -91,7 +91,7 @@ class NoteCatalogue:
             ).fetchall()
         return {row.path: row for row in map(_note, rows)}
 
-    def links_from(self, path: str) -> tuple[LinkRow, ...]:
+    def links_from(self, path: str) -> tuple[CatalogueLink, ...]:
         """The links in that note, in its order."""
         with self._database.reading(_SECONDS) as connection:
             rows = connection.execute(
@@ -99,7 +99,7 @@ class NoteCatalogue:
             ).fetchall()
             return tuple(_links(rows, connection))
 
-    def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[LinkRow, ...]:
+    def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[CatalogueLink, ...]:
         """The links that lead to that file where there is nothing but what `sees` allows, by the
         notes they stand in.
         """
@@ -130,7 +130,7 @@ class NoteCatalogue:
         Raises ValueError for a cursor that is none.
         """
         source, at = read_cursor(after, "links", (str, int)) if after is not None else ("", -1)
-        found: list[LinkRow] = []
+        found: list[CatalogueLink] = []
         last: tuple[object, ...] = ()
         with self._database.reading(_SECONDS) as connection:
             connection.create_function("sees", 1, lambda stored: sees(text_of(stored)))
@@ -178,17 +178,17 @@ def _links(
     rows: Iterable[tuple[bytes, bytes, str, int, int, int, int]],
     connection: sqlite3.Connection,
     sees: Callable[[str], bool] = bool,
-) -> Iterator[LinkRow]:
+) -> Iterator[CatalogueLink]:
     names = _Names(connection, sees)
     for path, stored, kind, from_folder, line, _note_id, _at in rows:
         source, text = text_of(path), text_of(stored)
         target = resolve_target(text, source, names, from_folder=bool(from_folder))
-        yield LinkRow(source=source, target=target, text=text, kind=kind, line=line)  # type: ignore[arg-type]
+        yield CatalogueLink(source=source, target=target, text=text, kind=kind, line=line)  # type: ignore[arg-type]
 
 
-def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> NoteRow:
+def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> CatalogueNote:
     path, title, modified, size, digest, tags, matter, typed = row[:8]
-    return NoteRow(
+    return CatalogueNote(
         path=text_of(path),
         title=title,
         modified=modified,

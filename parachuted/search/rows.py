@@ -11,7 +11,7 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteRow:
+class CatalogueNote:
     """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
     SHA-256 in hex.
 
@@ -61,15 +61,15 @@ class NoteQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotePage:
+class CataloguePage:
     """Some notes; `next` leads to those that follow, None: there are none."""
 
-    rows: tuple[NoteRow, ...]
+    rows: tuple[CatalogueNote, ...]
     next: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRow:
+class CatalogueLink:
     """A link: `target` is the file that it leads to (None: to nothing), `text` its target as
     written, `line` counts from 1.
     """
@@ -85,5 +85,5 @@ class LinkRow:
 class LinkPage:
     """Some links; `next` leads to those that follow, None: there are none."""
 
-    rows: tuple[LinkRow, ...]
+    rows: tuple[CatalogueLink, ...]
     next: str | None

@@ -25,7 +25,7 @@ from parachuted.suggestions.suggestion import Proposal, Suggestion, SuggestionAc
 from parachuted.vault import (
     AppendToSection,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     VaultPath,
     apply_edit,
     declared_watch,
@@ -124,7 +124,7 @@ def _watched(data: bytes | None) -> object:
 
 def _edit(
     action: SuggestionAction, payload: Mapping[str, object]
-) -> AppendToSection | ReplaceSection | SetKey:
+) -> AppendToSection | ReplaceSection | SetFrontmatterKey:
     if action == "link":
         to, label = str(payload["to"]).strip(), str(payload.get("label", "")).strip()
         if any(mark in to + label for mark in ("[[", "]]", "|", "\n", "\r")):
@@ -136,7 +136,7 @@ def _edit(
             section=str(payload.get("section", LINKS)), content=link, create=True
         )
     if "key" in payload:
-        return SetKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
+        return SetFrontmatterKey(key=str(payload["key"]), value=payload["value"])  # type: ignore[arg-type]  # checked above
     section, content = str(payload["section"]), str(payload["content"])
     if payload.get("append"):
         return AppendToSection(section=section, content=content, create=True)

@@ -34,7 +34,7 @@ from parachuted.vault import (
     AppendToSection,
     Author,
     FileContent,
-    Note,
+    ParsedNote,
     ReplaceSection,
     Section,
     Store,
@@ -338,7 +338,7 @@ def _is_history(title: str) -> bool:
     return " ".join(title.casefold().split()) == HISTORY.casefold()
 
 
-def _is_above_history(found: Section, note: Note) -> bool:
+def _is_above_history(found: Section, note: ParsedNote) -> bool:
     """Whether replacing that section would take the History with it."""
     return any(
         found.start < section.start < found.stop and _is_history(section.title)
@@ -346,7 +346,7 @@ def _is_above_history(found: Section, note: Note) -> bool:
     )
 
 
-def _headings(note: Note) -> list[str]:
+def _headings(note: ParsedNote) -> list[str]:
     return list(
         dict.fromkeys(
             [section.title for section in note.sections][:40] + list(STANDARD_SECTIONS[:3])

@@ -16,7 +16,7 @@ from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
     Link,
-    Note,
+    ParsedNote,
     Store,
     VaultPath,
     WriteResult,
@@ -78,7 +78,7 @@ class LinkRewrites:
     after: FileNames
     are_all: bool = True
 
-    def rewritten(self, note: Note, path: str) -> tuple[bytes, int]:
+    def rewritten(self, note: ParsedNote, path: str) -> tuple[bytes, int]:
         """The note, which was at `path`, with each link meaning what it meant, and the number of
         links for which that cannot be written.
         """
@@ -98,7 +98,7 @@ class LinkRewrites:
 
         return rewrite_links(note, replaced), left
 
-    def count(self, note: Note, path: str) -> int:
+    def count(self, note: ParsedNote, path: str) -> int:
         return sum(self._wanted(link, path) is not None for link in links_in(note))
 
     def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:

@@ -13,7 +13,7 @@ from parachuted.vault.edits import (
     ReplaceSection,
     ReplaceSpans,
     SectionEdit,
-    SetKey,
+    SetFrontmatterKey,
     SeveralEdits,
     TextSpan,
     apply_edit,
@@ -44,7 +44,7 @@ from parachuted.vault.links import (
 )
 from parachuted.vault.meaning import Meaning, changed_units, meaning
 from parachuted.vault.merge import MergeResult, merge_three
-from parachuted.vault.note import Note, Section, Span, is_utf8, parse_note
+from parachuted.vault.note import ParsedNote, Section, Span, is_utf8, parse_note
 from parachuted.vault.objects import IncomingFile, ObjectStore
 from parachuted.vault.paths import VaultPath, begins_with_dot, fold_name, printable, refusal
 from parachuted.vault.placing import place_incoming
@@ -83,10 +83,10 @@ __all__ = [
     "LinkNames",
     "Meaning",
     "MergeResult",
-    "Note",
     "NoteProblem",
     "ObjectStore",
     "ObservedWrite",
+    "ParsedNote",
     "PathDifference",
     "Recovery",
     "ReplaceAll",
@@ -96,7 +96,7 @@ __all__ = [
     "Scanner",
     "Section",
     "SectionEdit",
-    "SetKey",
+    "SetFrontmatterKey",
     "SeveralEdits",
     "SourceType",
     "Span",

@@ -11,16 +11,22 @@ SourceType: TypeAlias = Literal[
 
 
 class Caller(NamedTuple):
-    """Who asked for it: the source that the audit names, and the request's id ("": no request)."""
+    """Who asked for it: the source that the audit names, the request's id ("": no request), and the
+    id of the API key if that is limited to a part of the vault ("": it is not).
+    """
 
     source_type: SourceType
     source_id: str
     request_id: str = ""
+    limited_key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Author:
     """Who makes a write.
+
+    `key` is the id of the API key that asked for it, if that is limited to a part of the vault:
+    what follows from the write reaches no further.
 
     `caller` is for the audit alone: it is not kept in the history, and two authors that differ only
     there are the same. None: the daemon itself, or the person or agent that `by` names.
@@ -29,4 +35,5 @@ class Author:
     by: str
     run: str | None = None
     causes: tuple[str, ...] = ()
+    key: str = ""
     caller: Caller | None = field(default=None, compare=False)

@@ -13,13 +13,13 @@ from parachuted.vault.edits import (
     DeleteKey,
     Edit,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     SeveralEdits,
     apply_edit,
     section_for,
 )
 from parachuted.vault.merge import merge_three
-from parachuted.vault.note import Note, parse_note
+from parachuted.vault.note import ParsedNote, parse_note
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
 from parachuted.vault.trail import PathPredicate
@@ -39,7 +39,7 @@ def rebase(edit: Edit, base: bytes, current: bytes) -> bytes:
     return merged.data
 
 
-def _same_place(edit: Edit, base: Note, current: Note) -> bool:
+def _same_place(edit: Edit, base: ParsedNote, current: ParsedNote) -> bool:
     """Whether the edit means in the current text what it meant in its base."""
     if isinstance(edit, AppendToSection):
         return True
@@ -47,12 +47,12 @@ def _same_place(edit: Edit, base: Note, current: Note) -> bool:
         return all(_same_place(one, base, current) for one in edit.edits)
     if isinstance(edit, ReplaceSection):
         return _section_bytes(base, edit) == _section_bytes(current, edit)
-    if isinstance(edit, SetKey | DeleteKey):
+    if isinstance(edit, SetFrontmatterKey | DeleteKey):
         return _key_bytes(base, edit.key) == _key_bytes(current, edit.key)
     return False
 
 
-def _section_bytes(note: Note, edit: ReplaceSection) -> bytes | None:
+def _section_bytes(note: ParsedNote, edit: ReplaceSection) -> bytes | None:
     try:
         section = section_for(edit, note)
     except NotFoundError:
@@ -60,7 +60,7 @@ def _section_bytes(note: Note, edit: ReplaceSection) -> bytes | None:
     return note.data[section.span.start : section.span.stop] if section else None
 
 
-def _key_bytes(note: Note, name: str) -> bytes | None:
+def _key_bytes(note: ParsedNote, name: str) -> bytes | None:
     return next(
         (note.data[key.span.start : key.span.stop] for key in note.keys if key.name == name), None
     )
@@ -146,7 +146,10 @@ def operation_of(requests: Sequence[EditRequest]) -> str:
     """The word for it in the history."""
     edit = requests[0].edit
     is_one = len(requests) == 1 and not isinstance(edit, SeveralEdits)
-    return type(edit).__name__ if is_one else "Several"
+    if not is_one:
+        return "Several"
+    # The name of a key's change in the histories of earlier versions.
+    return "SetKey" if isinstance(edit, SetFrontmatterKey) else type(edit).__name__
 
 
 def answers_of(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.vault.frontmatter import BOM, MAX_NOTE_BYTES, Span
 from parachuted.vault.frontmatter_keys import FrontmatterInput, delete_key, set_key
-from parachuted.vault.note import Note, Section, parse_note, plain_title
+from parachuted.vault.note import ParsedNote, Section, parse_note, plain_title
 
 _BLANK = b" \t\r\n"
 _DOUBTFUL_CONTENT = {
@@ -67,7 +67,7 @@ class AppendToSection(SectionEdit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetKey:
+class SetFrontmatterKey:
     """Give a top-level frontmatter key a value; the key, and the frontmatter, are added where they
     are missing.
     """
@@ -112,7 +112,9 @@ class SeveralEdits:
     edits: tuple[Edit, ...]
 
 
-Edit: TypeAlias = SectionEdit | SetKey | DeleteKey | ReplaceAll | ReplaceSpans | SeveralEdits
+Edit: TypeAlias = (
+    SectionEdit | SetFrontmatterKey | DeleteKey | ReplaceAll | ReplaceSpans | SeveralEdits
+)
 
 
 def apply_edit(edit: Edit, data: bytes) -> bytes:
@@ -124,7 +126,7 @@ def apply_edit(edit: Edit, data: bytes) -> bytes:
     match edit:
         case ReplaceAll():
             return edit.data
-        case SetKey():
+        case SetFrontmatterKey():
             return set_key(_readable(data), edit.key, edit.value)
         case DeleteKey():
             return delete_key(_readable(data), edit.key)
@@ -138,7 +140,7 @@ def apply_edit(edit: Edit, data: bytes) -> bytes:
             return _edit_section(edit, _readable(data))
 
 
-def _readable(data: bytes) -> Note:
+def _readable(data: bytes) -> ParsedNote:
     note = parse_note(data)
     if not note.is_read:
         raise EditRefusedError(
@@ -171,7 +173,7 @@ def _replace_spans(spans: Sequence[TextSpan], data: bytes) -> bytes:
         ) from error
 
 
-def _edit_section(edit: SectionEdit, note: Note) -> bytes:
+def _edit_section(edit: SectionEdit, note: ParsedNote) -> bytes:
     if not note.outline.complete:
         raise EditRefusedError(
             f"{note.outline.problems[0].message}; only its keys, or the whole of it, can be changed"
@@ -193,7 +195,7 @@ def _edit_section(edit: SectionEdit, note: Note) -> bytes:
     return data
 
 
-def _refuse_doubtful(note: Note, section: Section) -> None:
+def _refuse_doubtful(note: ParsedNote, section: Section) -> None:
     """Refuse where it is not certain that the section ends where it seems to, or that it holds no
     other section's heading.
     """
@@ -205,7 +207,7 @@ def _refuse_doubtful(note: Note, section: Section) -> None:
             )
 
 
-def section_for(edit: SectionEdit, note: Note) -> Section | None:
+def section_for(edit: SectionEdit, note: ParsedNote) -> Section | None:
     """The section that is meant.
 
     Raises EditRefusedError where it may be any of several, NotFoundError where there are fewer than
@@ -244,7 +246,7 @@ def _spoken(name: str | tuple[str, ...]) -> str:
     return name if isinstance(name, str) else " > ".join(name)
 
 
-def _no_section(note: Note, name: str) -> str:
+def _no_section(note: ParsedNote, name: str) -> str:
     titles = ", ".join(f"{section.title!r}" for section in note.sections[:_NAMED])
     return (
         f"there is no section {name[:200]!r}; there are {titles}"
@@ -294,7 +296,7 @@ def _core(data: bytes, span: Span) -> Span:
     return Span(start=span.start + start, stop=span.start + stop)
 
 
-def _replacement(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
+def _replacement(note: ParsedNote, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
     core = _core(note.data, section.body)
     lines = _trimmed(lines)
     if core.start == core.stop:
@@ -303,7 +305,7 @@ def _replacement(note: Note, section: Section, lines: list[bytes]) -> tuple[Span
     return core, _eol_above(note, section.body).join(lines)
 
 
-def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
+def _addition(note: ParsedNote, section: Section, lines: list[bytes]) -> tuple[Span, bytes]:
     core = _core(note.data, section.own)
     if core.start == core.stop:
         return _filling(note, section.own, _trimmed(lines))
@@ -312,7 +314,7 @@ def _addition(note: Note, section: Section, lines: list[bytes]) -> tuple[Span, b
     return at, b"".join(_eol_above(note, section.own) + line for line in lines)
 
 
-def _eol_above(note: Note, body: Span) -> bytes:
+def _eol_above(note: ParsedNote, body: Span) -> bytes:
     """The line end of the heading above the body, so that in a file of mixed ones the same edit
     done again changes nothing.
     """
@@ -321,7 +323,7 @@ def _eol_above(note: Note, body: Span) -> bytes:
     return b"\n" if note.data.endswith(b"\n", 0, body.start) else note.eol
 
 
-def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
+def _filling(note: ParsedNote, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
     """The lines put into a body of blank lines: one blank line above them, one below if a heading
     follows.
     """
@@ -340,7 +342,7 @@ def _filling(note: Note, blank: Span, lines: list[bytes]) -> tuple[Span, bytes]:
     return at, text + (eol if data.endswith(b"\n") else b"")
 
 
-def _create(note: Note, name: str, lines: list[bytes]) -> bytes:
+def _create(note: ParsedNote, name: str, lines: list[bytes]) -> bytes:
     title = plain_title(name)
     if not title or ">" in title:
         raise EditRefusedError(
@@ -380,7 +382,7 @@ def _refuse_undecodable(data: bytes) -> None:
         ) from error
 
 
-def _verify(before: Note, data: bytes, section: Section, at: Span) -> None:
+def _verify(before: ParsedNote, data: bytes, section: Section, at: Span) -> None:
     """Every heading outside `at` is where it was, and those in the new text are below the section's
     own level.
     """
@@ -412,7 +414,7 @@ def _refuse_heading(level: int, title: str, above: int) -> None:
         )
 
 
-def _verify_created(before: Note, data: bytes, title: str) -> None:
+def _verify_created(before: ParsedNote, data: bytes, title: str) -> None:
     after = _reread(before, data, Span(start=len(before.data), stop=len(before.data)))
     count = len(before.sections)
     old = [(h.level, h.title, h.start) for h in after.outline.headings[:count]]
@@ -430,7 +432,7 @@ def _verify_created(before: Note, data: bytes, title: str) -> None:
         _refuse_heading(section.level, section.title, made.level)
 
 
-def _left_open(note: Note) -> str:
+def _left_open(note: ParsedNote) -> str:
     doubts = [
         doubt.problem.message for doubt in note.outline.doubts if doubt.stop == len(note.data)
     ]
@@ -440,7 +442,7 @@ def _left_open(note: Note) -> str:
     )
 
 
-def _reread(before: Note, data: bytes, at: Span) -> Note:
+def _reread(before: ParsedNote, data: bytes, at: Span) -> ParsedNote:
     """The note after `at` was replaced, if it can be read and nothing in it is doubtful that was
     not before.
     """

@@ -22,7 +22,7 @@ from parachuted.vault.frontmatter import (
     keys_by_line,
     read_block,
 )
-from parachuted.vault.note import Note, parse_note
+from parachuted.vault.note import ParsedNote, parse_note
 from parachuted.vault.scalars import is_bare, write_key, write_scalar
 
 FrontmatterInput: TypeAlias = str | int | float | bool | Sequence[str]
@@ -32,7 +32,7 @@ _PERHAPS_OF_ANOTHER = re.compile(rb"\n#|\n[ \t]*+\r?\n-")
 _MOST_SUSPECTS = 200
 
 
-def set_key(note: Note, name: str, value: FrontmatterInput) -> bytes:
+def set_key(note: ParsedNote, name: str, value: FrontmatterInput) -> bytes:
     """The note's data with the key set.
 
     Raises EditRefusedError where that cannot be done safely.
@@ -50,7 +50,7 @@ def set_key(note: Note, name: str, value: FrontmatterInput) -> bytes:
     return data
 
 
-def delete_key(note: Note, name: str) -> bytes:
+def delete_key(note: ParsedNote, name: str) -> bytes:
     """The note's data without the key's lines.
 
     Raises NotFoundError, or EditRefusedError where that cannot be done safely.
@@ -70,7 +70,7 @@ def _check_value(value: FrontmatterInput) -> None:
         raise EditRefusedError("a list in the frontmatter holds texts only")
 
 
-def _one_key(note: Note, name: str) -> FrontmatterKey | None:
+def _one_key(note: ParsedNote, name: str) -> FrontmatterKey | None:
     """The key of that name, if there is one and it is safe to change lines."""
     if note.frontmatter is None:
         if _CR_FRONTMATTER.match(note.data):
@@ -97,7 +97,7 @@ def _one_key(note: Note, name: str) -> FrontmatterKey | None:
     return found[0] if found else None
 
 
-def _check_lines(note: Note, target: FrontmatterKey | None) -> None:
+def _check_lines(note: ParsedNote, target: FrontmatterKey | None) -> None:
     """Refuse, in a block that is not YAML, unless the lines of `target` (None: those after the
     block's last) are certainly its own.
     """
@@ -126,7 +126,7 @@ def _owns_its_lines(source: bytes) -> bool:
     return not below or (_is_yaml(source) and not _PERHAPS_OF_ANOTHER.search(source, len(first)))
 
 
-def _source(note: Note, key: FrontmatterKey) -> bytes:
+def _source(note: ParsedNote, key: FrontmatterKey) -> bytes:
     return note.data[key.span.start : key.span.stop]
 
 
@@ -138,7 +138,7 @@ def _is_yaml(source: bytes) -> bool:
     return True
 
 
-def _holds(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> bool:
+def _holds(note: ParsedNote, key: FrontmatterKey, value: FrontmatterInput) -> bool:
     """Whether the key says just that already, so that nothing need be written."""
     if not note.matter.readable or note.values[key.name] != _read_back(value):
         return False
@@ -158,7 +158,7 @@ def _read_back(value: FrontmatterInput) -> YamlValue:
     return write_scalar(value) if isinstance(value, int | float) else list(value)
 
 
-def _addition(note: Note, name: str, value: FrontmatterInput) -> tuple[Span, bytes]:
+def _addition(note: ParsedNote, name: str, value: FrontmatterInput) -> tuple[Span, bytes]:
     block = note.frontmatter
     if block is None:
         start = len(BOM) if note.bom else 0
@@ -186,7 +186,9 @@ def _value_lines(source: bytes, value: FrontmatterInput, comment: bytes | None) 
     return [source + end, *(indent + b"  - " + write_scalar(item).encode() for item in value)]
 
 
-def _replacement(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> tuple[Span, bytes]:
+def _replacement(
+    note: ParsedNote, key: FrontmatterKey, value: FrontmatterInput
+) -> tuple[Span, bytes]:
     if not note.matter.readable:  # the block is not YAML, but the key's own lines may be
         key = next(iter(read_block(note.data, key.span).keys), key)
     if key.value and (isinstance(value, str | int | float) or not value):
@@ -199,7 +201,7 @@ def _replacement(note: Note, key: FrontmatterKey, value: FrontmatterInput) -> tu
     return key.span, b"".join(line + eol for line in lines)
 
 
-def _verify(note: Note, data: bytes, name: str, value: FrontmatterInput | None) -> None:
+def _verify(note: ParsedNote, data: bytes, name: str, value: FrontmatterInput | None) -> None:
     after = parse_note(data)
     if (
         after.frontmatter is None
@@ -215,7 +217,7 @@ def _verify(note: Note, data: bytes, name: str, value: FrontmatterInput | None) 
         _verify_values(note if readable else after, after, name, value)
 
 
-def _others(note: Note, name: str, *, exact: bool) -> list[tuple[str, bytes]]:
+def _others(note: ParsedNote, name: str, *, exact: bool) -> list[tuple[str, bytes]]:
     """The other keys with their bytes; not `exact`: as the lines show them, be it YAML or not."""
     keys = (
         note.keys
@@ -225,7 +227,9 @@ def _others(note: Note, name: str, *, exact: bool) -> list[tuple[str, bytes]]:
     return [(key.name, _source(note, key)) for key in keys if key.name != name]
 
 
-def _verify_values(before: Note, after: Note, name: str, value: FrontmatterInput | None) -> None:
+def _verify_values(
+    before: ParsedNote, after: ParsedNote, name: str, value: FrontmatterInput | None
+) -> None:
     values = dict(after.values)
     found = values.pop(name, None)
     if values != {key: kept for key, kept in before.values.items() if key != name}:

@@ -41,6 +41,8 @@ CREATE INDEX IF NOT EXISTS sightings_by_source ON sightings (source, id) WHERE s
 CREATE TABLE IF NOT EXISTS pruned (path TEXT PRIMARY KEY, at TEXT NOT NULL) WITHOUT ROWID;
 """  # noqa: E501
 
+_KEYS = "ALTER TABLE writes ADD COLUMN key TEXT NOT NULL DEFAULT '';"
+
 PERSONS = "by a person"
 """The outcome under which an ended act of a person's is kept among the runs, so that no budget of
 agents counts it.
@@ -102,7 +104,7 @@ class History:
             path,
             label="the history",
             loss="earlier runs cannot be explained or undone",
-            migrations={1: _SCHEMA},
+            migrations={1: _SCHEMA, 2: _KEYS},
         )
         self._unnoticed = self._paths_unnoticed()
 
@@ -123,8 +125,8 @@ class History:
 
     def intend_all(self, writes: Sequence[Write]) -> list[Write]:
         """Record several at once, all or none. Returns them with their numbers."""
-        columns = "at, path, by, run, causes, operation, before, after, temporary, state"
-        sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
+        columns = "at, path, by, run, causes, operation, before, after, temporary, key, state"
+        sql = f"INSERT INTO writes ({columns}) VALUES (?,?,?,?,?,?,?,?,?,?,'intended')"  # noqa: S608
         with self._database.write() as database:
             self._unnoticed.update(write.path for write in writes)
             return [
@@ -409,7 +411,7 @@ class History:
         return {_text(row[0]) for row in self._rows(sql, ())}
 
     def _writes(self, where: str, values: tuple[object, ...]) -> list[Write]:
-        columns = "id, at, path, by, run, causes, operation, before, after, temporary, state"
+        columns = "id, at, path, by, run, causes, operation, before, after, temporary, state, key"
         return [
             _write(row)
             for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)  # noqa: S608
@@ -457,13 +459,13 @@ def _row(write: Write) -> tuple[object, ...]:
     author = write.author
     return (
         *(write.at.isoformat(), write.path, author.by, author.run, json.dumps(author.causes)),
-        *(write.operation, write.before, write.after, write.temporary),
+        *(write.operation, write.before, write.after, write.temporary, author.key),
     )
 
 
 def _write(row: tuple[str, ...]) -> Write:
     path = _text(row[2])
-    author = Author(by=row[3], run=row[4], causes=tuple(json.loads(row[5])))
+    author = Author(by=row[3], run=row[4], causes=tuple(json.loads(row[5])), key=row[11])
     return Write(
         id=int(row[0]),
         at=datetime.fromisoformat(row[1]),

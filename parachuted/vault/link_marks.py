@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from parachuted.vault.frontmatter import Span
-from parachuted.vault.note import Note
+from parachuted.vault.note import ParsedNote
 
 LinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 Form: TypeAlias = Literal["wiki", "single", "double", "bare", "angle"]
@@ -55,7 +55,7 @@ class LinkMark:
     label: bytes | None
 
 
-def find_links(note: Note) -> Iterator[LinkMark]:
+def find_links(note: ParsedNote) -> Iterator[LinkMark]:
     """Every link of the note, in order; those that name no file, but a place in the note itself,
     are left out.
     """
@@ -63,7 +63,7 @@ def find_links(note: Note) -> Iterator[LinkMark]:
     yield from _body_links(note)
 
 
-def _matter_links(note: Note) -> Iterator[LinkMark]:
+def _matter_links(note: ParsedNote) -> Iterator[LinkMark]:
     """Links that are the whole of a quoted value, as Obsidian's properties hold them."""
     if (
         note.frontmatter is None
@@ -115,7 +115,7 @@ def _written_target(match: re.Match[bytes], kind: LinkKind, label: bytes) -> Ite
         )
 
 
-def _body_links(note: Note) -> Iterator[LinkMark]:
+def _body_links(note: ParsedNote) -> Iterator[LinkMark]:
     data, start = note.data, note.body.start
     return _Scan(data, start).links() if data.find(b"[", start) >= 0 else iter(())
 

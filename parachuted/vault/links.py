@@ -25,7 +25,7 @@ from parachuted.vault.link_marks import (
     LinkMark,
     find_links,
 )
-from parachuted.vault.note import Note
+from parachuted.vault.note import ParsedNote
 
 _ESCAPED = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NOT_IN_WIKI = re.compile(rb"[\[\]\r\n#|\0`]|\\$|%%|<!--")
@@ -52,7 +52,7 @@ class Link:
     form: Form
 
 
-def links_in(note: Note) -> tuple[Link, ...]:
+def links_in(note: ParsedNote) -> tuple[Link, ...]:
     """Every link of the note to a file, in order; links to a place in the note itself have no file
     and are left out. Never raises.
     """
@@ -61,7 +61,7 @@ def links_in(note: Note) -> tuple[Link, ...]:
     return tuple(_links_of(find_links(note), note.data))
 
 
-def rewrite_links(note: Note, replace: Callable[[Link], str | None]) -> bytes:
+def rewrite_links(note: ParsedNote, replace: Callable[[Link], str | None]) -> bytes:
     """The note with other targets: what `replace` gives (None: as it is) is written as the old
     target was. All other bytes are the same.
 

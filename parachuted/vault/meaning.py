@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from parachuted.vault.note import Note, YamlValue, is_utf8, parse_note
+from parachuted.vault.note import ParsedNote, YamlValue, is_utf8, parse_note
 
 Meaning = Mapping[str, str]
 """The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys
@@ -39,7 +39,7 @@ def meaning(data: bytes) -> Meaning:
     )
 
 
-def unit_texts(note: Note) -> dict[str, str] | None:
+def unit_texts(note: ParsedNote) -> dict[str, str] | None:
     """The text of each unit, that of a key as JSON; None where the note cannot be told apart into
     parts.
     """
@@ -61,7 +61,7 @@ def changed_units(old: Meaning | None, new: Meaning | None) -> tuple[str, ...]:
     return (*changed, *(unit for unit in before if unit not in after))
 
 
-def _parts(note: Note) -> Iterator[tuple[str, str]]:
+def _parts(note: ParsedNote) -> Iterator[tuple[str, str]]:
     if note.matter.readable:
         yield from (
             (f"@{name}", json.dumps(_canonical(value), sort_keys=True))

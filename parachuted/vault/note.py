@@ -28,8 +28,8 @@ from parachuted.vault.headings import Heading, Outline, read_outline
 
 __all__ = [
     "FrontmatterKey",
-    "Note",
     "NoteProblem",
+    "ParsedNote",
     "Section",
     "Span",
     "YamlValue",
@@ -84,7 +84,7 @@ class Section:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Note:
+class ParsedNote:
     """What a markdown file holds.
 
     `frontmatter` is the text between the two `---` lines, `body` all after them.
@@ -189,13 +189,15 @@ class Note:
         return [section for section in found if len(section.path) == len(wanted)] or found
 
 
-def parse_note(data: bytes) -> Note:
+def parse_note(data: bytes) -> ParsedNote:
     """The note in those bytes. Never raises on content; `problems` lists what is odd."""
     start = len(BOM) if data.startswith(BOM) else 0
     block = find_block(data) if len(data) <= MAX_NOTE_BYTES else None
     if block is None or block.unterminated:
-        return Note(data=data, frontmatter=None, body=Span(start=start, stop=len(data)))
-    return Note(data=data, frontmatter=block.span, body=Span(start=block.stop, stop=len(data)))
+        return ParsedNote(data=data, frontmatter=None, body=Span(start=start, stop=len(data)))
+    return ParsedNote(
+        data=data, frontmatter=block.span, body=Span(start=block.stop, stop=len(data))
+    )
 
 
 def is_utf8(data: bytes) -> bool:
@@ -266,7 +268,7 @@ def _byte_problems(data: bytes) -> Iterator[NoteProblem]:
         )
 
 
-def _block_problems(note: Note) -> Iterator[NoteProblem]:
+def _block_problems(note: ParsedNote) -> Iterator[NoteProblem]:
     if note.frontmatter is None:
         if (block := find_block(note.data)) and block.unterminated:
             yield unterminated_problem()

@@ -17,7 +17,7 @@ from parachuted.access.patterns import grant_of
 from parachuted.events import CATALOG, FACTS, Event, EventKind
 from parachuted.keys import EVERYTHING, NOBODY, parse_words
 
-CHANGE = {"by": "person", "run": None, "causes": ["c1"], "digest": "d"}
+CHANGE = {"by": "person", "run": None, "key": None, "causes": ["c1"], "digest": "d"}
 HIDDEN = "Private/diary.md"
 CANARY = "the canary sings in Private/diary.md"
 PATH, TEXT, ID = FieldKind.PATH, FieldKind.TEXT, FieldKind.ID

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunAccess
+from parachuted.access.run_records import RunFilter
 from parachuted.keys import EVERYTHING, EVERYWHERE, AccessGrant, Identity, PathGlob
 from parachuted.vault import VaultRoot
 from tests.api.calls import call, get, key_of
@@ -132,8 +132,8 @@ def of(*patterns: str) -> AccessGrant:
     )
 
 
-def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunAccess:
-    return RunAccess(AccessFilter(VaultRoot(folder), sight), reading)
+def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunFilter:
+    return RunFilter(AccessFilter(VaultRoot(folder), sight), reading)
 
 
 def test_who_sees_and_reads_all_is_told_the_document_as_it_is(tmp_path):

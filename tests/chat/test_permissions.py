@@ -79,16 +79,14 @@ def test_an_agent_is_told_its_bounds():
     assert "You have no others." in told
 
 
-def test_a_request_may_narrow_trust_and_ask_for_it_only_where_a_session_begins():
+def test_a_request_may_narrow_trust_and_never_widen_it():
     default, trusted = modes.mode_of("default"), modes.mode_of("trusted")
     direct = modes.trust_level_of("full")
-    assert modes.mode_for(direct, default, is_new=True).name == "trusted"
-    assert (
-        modes.mode_for(modes.trust_level_of("untrusted"), trusted, is_new=False).name == "default"
-    )
-    assert modes.mode_for(None, default, is_new=False) is default
-    with pytest.raises(ActRefusedError, match="not trusted"):
-        modes.mode_for(direct, default, is_new=False)
+    assert modes.mode_for(direct, default) is default
+    assert modes.mode_for(modes.trust_level_of("untrusted"), trusted).name == "sandboxed"
+    assert modes.mode_for(None, default) is default
+    with pytest.raises(ActRefusedError, match="sandboxed"):
+        modes.mode_for(direct, modes.mode_of("sandboxed"))
     with pytest.raises(ActRefusedError):
         modes.trust_level_of("root")
     with pytest.raises(ActRefusedError):

@@ -19,7 +19,7 @@ FOLDER = "Chat/sessions"
 async def _made(chat: ModuleHarness, title: str, *said: str) -> str:
     made = await conversations(chat).create(title)
     for words in said:
-        await conversations(chat).send_message(made["id"], words, "parachute")
+        await conversations(chat).add_message(made["id"], words, "parachute")
     await session(chat, made["id"])
     return str(made["id"])
 
@@ -53,7 +53,7 @@ async def test_messages_survive_a_restart(vault: Path):
     async with running_chat(vault) as chat:
         made = await conversations(chat).create("Beans")
         await asyncio.gather(
-            *(conversations(chat).send_message(made["id"], f"{n}", "parachute") for n in range(9))
+            *(conversations(chat).add_message(made["id"], f"{n}", "parachute") for n in range(9))
         )
     async with running_chat(vault) as chat:
         assert sorted(await texts(chat, made["id"])) == [str(n) for n in range(9)]
@@ -112,7 +112,7 @@ async def test_an_edited_message_is_followed_and_the_fork_recorded(
     text = (vault / path).read_text()
     (vault / path).write_text(text[: text.index("<!-- message", text.index("Plant peas"))])
 
-    await conversations(chat).send_message(made, "And now?", "parachute")
+    await conversations(chat).add_message(made, "And now?", "parachute")
 
     assert await texts(chat, made) == ["Plant peas", "And now?"]
     fork = (vault / path).read_text().partition("forks: ")[2].partition("\n")[0]
@@ -209,7 +209,7 @@ async def test_a_deleted_session_is_gone(chat: ModuleHarness, vault: Path):
     with pytest.raises(NotFoundError):
         await session(chat, made)
     with pytest.raises(NotFoundError):
-        await conversations(chat).send_message(made, "Still there?", "parachute")
+        await conversations(chat).add_message(made, "Still there?", "parachute")
 
 
 async def test_permissions_are_read_from_the_file_and_the_app_alike(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.errors import AgentFailedError, AgentUnavailableError, NotFoundError
+from parachuted.errors import (
+    AgentFailedError,
+    AgentUnavailableError,
+    NotFoundError,
+    ParachuteError,
+)
+from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
@@ -16,6 +23,7 @@ from tests.daily.loading import daily_file
 from tests.stories.life import Live, save
 
 parse_agent = daily_file("agent_files").parse_agent
+TOOLS = daily_file("agent_files").TOOLS
 AGENTS = "/api/modules/daily/agents"
 REFLECTION = "Daily/reflections/2026-02-24.md"
 RUN = {"date": "2026-02-24"}
@@ -43,6 +51,14 @@ def test_a_file_without_frontmatter_is_an_agent_with_defaults():
 
     assert (agent.is_enabled, f"{agent.at:%H:%M}", agent.days) == (True, "03:00", 1)
     assert agent.output == "Daily/sums/{date}.md"
+    assert agent.tools == ("read_journal", "read_recent_journals", "read_chat_log")
+
+
+@pytest.mark.parametrize(
+    ("said", "tools"), [("read_chat_log, rm", ("read_chat_log",)), ("[]", ()), ("rm", ())]
+)
+def test_tools_that_are_said_take_away_all_others(said: str, tools: tuple[str, ...]):
+    assert parse_agent("sums", f"---\ntools: {said}\n---\nAdd up.").tools == tools
 
 
 @pytest.mark.parametrize(
@@ -230,3 +246,80 @@ async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live:
         )
         assert listed["agents"][0]["hasOutput"]
         await life.until(lambda: life.told("daily.reflection.completed"))
+
+
+async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_path: Path):
+    today = datetime.now(UTC).date()
+    folder = tmp_path / ".parachute/activity"
+    folder.mkdir(parents=True)
+    lines = [
+        {"session_id": "s1", "session_title": "Beans", "summary": "asked"},
+        {"session_id": "s1", "session_title": "Beans", "summary": "where\nto sow"},
+        {"session_id": "s2", "summary": "rain"},
+    ]
+    for day in (today, today - timedelta(days=3)):
+        said = [json.dumps({"ts": f"{day}T10:0{at}:00Z", **one}) for at, one in enumerate(lines)]
+        (folder / f"{day}.jsonl").write_text("\n".join(said))
+    async with daily(tmp_path) as module:
+        found = await module.tool("read_recent_sessions", days=2)
+        assert found == f"- {today} Beans: where to sow\n- {today} rain"
+        assert await module.with_key("k", paths=["Daily/**"]).tool("read_recent_sessions") == (
+            "There are no sessions."
+        )
+        for tool, wrong in (
+            ("read_recent_sessions", {"days": 32}),
+            ("read_recent_journals", {"days": 0}),
+            ("read_journal", {"day": "2026-02-30"}),
+            ("read_chat_log", {"day": "../../x"}),
+        ):
+            with pytest.raises(ParachuteError):
+                await module.tool(tool, **wrong)
+
+
+OWN = "---\ndays: 7\ntools: [{}]\n---\nCount my walks."
+
+
+async def test_an_own_agent_without_a_model_says_so_and_lists_what_it_covers(tmp_path: Path):
+    save(tmp_path / "Daily/.agents/walks.md", OWN.format("read_journal"))
+    async with daily(tmp_path, answers=offline) as module:
+        await write(module, "- [ ] Old loop", at="2026-02-20T12:00:00-05:00")
+        await write(module, "Walked far. Really.\n\n- [ ] Call Lee")
+        await module.request("POST", f"{AGENTS}/walks/run", body=RUN)
+        text = (tmp_path / "Daily/walks/2026-02-24.md").read_text()
+
+    assert "*No model was there, so what “Walks” asks for was not done." in text
+    assert "## Entries\n\n- Walked far. [[Daily/journals/2026-02-24#para:" in text
+    assert "## Open loops\n\n- Call Lee [[Daily/journals/2026-02-24|2026-02-24]]" in text
+    assert "Old loop" not in text
+    assert "question" not in text
+
+
+@pytest.mark.parametrize(
+    ("tools", "given", "called", "reached"),
+    [
+        ("read_recent_journals", ["Monday", "Tuesday"], ["read_recent_journals"], "notes"),
+        ("read_journal", ["Tuesday"], ["read_journal"], "notes"),
+        ("read_chat_log", [], ["read_chat_log"], "nothing"),
+        ("", [], [], "nothing"),
+    ],
+)
+async def test_an_agent_is_given_what_its_tools_name_and_no_more(
+    tools: str, given: list[str], called: list[str], reached: str, live: Live, vault: Path
+):
+    script = [use("read_note", path=DAY), say("Two walks.")]
+    backend = ScriptedBackend(script)
+    save(vault / "Daily/.agents/walks.md", OWN.format(tools))
+    save(vault / "Daily/journals/2026-02-23.md", "# Monday\n\nA walk.\n")
+    save(vault / DAY, "# Tuesday\n\nA walk.\n")
+    async with live(backend) as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        await life.until(lambda: life.daemon.index.get(DAY) is not None)
+        await post(life, f"{AGENTS}/walks/run", RUN)
+        (job,) = backend.jobs
+        offered = {tool.name for tool in job.tools}
+
+        assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
+        assert sorted(offered & set(TOOLS)) == called
+        (run,) = [one for one in life.daemon.history.runs() if one["agent"] == "daily/journal"]
+        (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
+        assert step["error"] is (reached == "nothing")

@@ -122,3 +122,31 @@ async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
         with zipfile.ZipFile(io.BytesIO(await export(module, "zip"))) as archive:
             assert archive.namelist() == [DAY]
             assert archive.read(DAY) == (tmp_path / DAY).read_bytes()
+
+
+async def test_an_import_that_fails_midway_says_what_it_wrote_and_is_undone(tmp_path: Path):
+    put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
+    (tmp_path / "Daily/journals/2026-02-26.md").mkdir(parents=True)
+    async with daily(tmp_path) as module:
+        with pytest.raises(EditRefusedError, match="1 of 2 entries were imported") as refused:
+            await bring(module, dry_run=False)
+        assert (tmp_path / DAY).exists()
+        assert "nothing was written" not in str(refused.value).lower()
+
+        import_id = str(refused.value).partition("/import/")[2].partition("/")[0]
+        undone = await module.request("POST", f"/import/{import_id}/undo")
+        assert undone == {"removed": 1, "kept": []}
+        assert not (tmp_path / DAY).exists()
+
+
+async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_persons(tmp_path: Path):
+    put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
+    own = tmp_path / "Daily/journals/2026-02-26.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("---\ndate: 2026-02-26\nentries:\n---\n")
+    async with daily(tmp_path) as module:
+        done = await bring(module, dry_run=False)
+        assert (tmp_path / DAY).exists()
+        await module.request("POST", f"/import/{done['import_id']}/undo")
+        assert not (tmp_path / DAY).exists()
+        assert own.exists()

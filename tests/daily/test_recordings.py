@@ -144,3 +144,33 @@ async def test_an_engine_that_is_no_engine_is_refused_with_what_it_should_be(vau
             pass
 
     assert "transcription.command: Input should be a valid list" in str(failed.value.__cause__)
+
+
+async def test_a_narrow_key_has_no_recording_transcribed_that_it_may_not_read(
+    vault: Path, tmp_path: Path
+):
+    async with daily(vault, config=hears(tmp_path, "Nobody else knows.")) as module:
+        narrow = module.with_key("k-1", paths=["Daily/journals/**"])
+        await voice_entry(narrow)
+        await module.tick("transcribe_waiting")
+        assert "Nobody else knows." not in (vault / DAY).read_text()
+
+
+async def test_a_key_does_not_end_the_wait_of_recordings_that_it_cannot_see(
+    vault: Path, tmp_path: Path
+):
+    other = vault / "Daily/assets/2026-02-25/120000_audio.wav"
+    other.parent.mkdir(parents=True)
+    shutil.copyfile(vault / "Daily" / AUDIO, other)
+    async with daily(vault, config=hears(tmp_path, "Met Kim.")) as module:
+        paths = ["Daily/journals/2026-02-25.md", "Daily/assets/2026-02-25/*"]
+        narrow = module.with_key("k-1", paths=paths)
+        await module.state.put("waiting", {"para:daily:other0000000": AUDIO})
+        metadata = {"type": "voice", "audio": "assets/2026-02-25/120000_audio.wav", "duration": 1}
+        body = {"content": "", "created_at": "2026-02-25T12:00:00+00:00", "metadata": metadata}
+        await narrow.request("POST", "/entries", body=body)
+        day = vault / "Daily/journals/2026-02-25.md"
+        async with asyncio.timeout(30):
+            while "status: complete" not in day.read_text():
+                await asyncio.sleep(0.01)
+        assert "para:daily:other0000000" in await module.state.get("waiting")

@@ -9,7 +9,7 @@ from parachuted.access.agent_config import AgentConfig
 from parachuted.access.granting import build_grant
 from parachuted.errors import HookRefusedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.agent_run import AgentRun
+from parachuted.runs.agent_run import PreparedAgentRun
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
@@ -28,7 +28,7 @@ def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
 
 def run_of(
     module_rig: ModuleRig, backend: ScriptedBackend, *, module: str | None = None, **more: object
-) -> AgentRun:
+) -> PreparedAgentRun:
     config = AgentConfig(paths=["Brain/**"], capabilities=["read", "write"])
     grant = build_grant(
         config, agent="helper", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="schedule"
@@ -44,7 +44,7 @@ def run_of(
     )
     order = RunRequest(definition=definition, prompt="Help.", entry="schedule", limits=LIMITS)
     parts = module_rig.agents(backend, **more)
-    return AgentRun(order, grant, **parts.parts)
+    return PreparedAgentRun(order, grant, **parts.parts)
 
 
 async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(

@@ -22,7 +22,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.vault import Caller, digest_of
+from parachuted.vault import Author, Caller, VaultPath, digest_of
 from tests.modules.module_rig import ModuleRig
 
 HIDDEN = "# Secret\n\nthe word is heliotrope\n"
@@ -455,3 +455,32 @@ async def test_of_several_notes_the_first_that_cannot_be_changed_ends_it(module_
     assert (module_rig.vault / "Private/secret.md").read_text() == HIDDEN
     with pytest.raises(ActRefusedError, match="may not write"):
         await daily.edit_all(changes[1:], reason="x")
+
+
+@pytest.mark.parametrize(
+    ("author", "writer"),
+    [
+        (Author(by="person"), "person"),
+        (Author(by="undo", run="r-1"), "person"),
+        (Author(by="person", key="k_1"), "key"),
+        (Author(by="undo", run="r-1", key="k_1"), "key"),
+        (Author(by="module:daily", run="r-1", key="k_1"), "key"),
+        (Author(by="module:daily", run="r-1"), "module"),
+        (Author(by="module:daily/journal", run="r-1"), "agent"),
+        (Author(by="curator", run="r-1"), "agent"),
+        (Author(by="suggestion:s1", run="r-1"), "agent"),
+    ],
+)
+async def test_who_wrote_the_present_text_is_known(module_rig, daily, author, writer):
+    path = VaultPath("Daily/new.md")
+    module_rig.store.create(path, b"# New\n", author)
+    await module_rig.notice([path])
+    assert await daily.written_by(path) == writer
+
+    module_rig.save(path, "# Edited\n")
+    assert await daily.written_by(path) == "person"
+
+
+async def test_who_wrote_what_may_not_be_read_is_not_said(daily):
+    with pytest.raises(ActRefusedError):
+        await daily.written_by("Private/secret.md")

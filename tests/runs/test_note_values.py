@@ -171,4 +171,4 @@ def test_what_is_no_edit_is_refused(edits, base, why):
 
 def test_one_edit_alone_is_that_edit():
     assert not has_spans(vault_edit([SetKey("a", "b")], None))
-    assert type(vault_edit([SetKey("a", "b")], None)).__name__ == "SetKey"
+    assert type(vault_edit([SetKey("a", "b")], None)).__name__ == "SetFrontmatterKey"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.search import LinkRow, NoteQuery
+from parachuted.search import CatalogueLink, NoteQuery
 from parachuted.vault import links_in, parse_note
 from tests.search.search_rig import SearchRig
 
@@ -76,10 +76,14 @@ def test_links_are_told_from_both_ends(search_rig: SearchRig):
     catalogue = search_rig.search.catalogue
 
     assert catalogue.links_from("Projects/a.md") == (
-        LinkRow(source="Projects/a.md", target="Notes/b.md", text="B", kind="wiki", line=2),
-        LinkRow(source="Projects/a.md", target="c.md", text="../c.md", kind="markdown", line=2),
-        LinkRow(source="Projects/a.md", target="pic.png", text="pic.png", kind="embed", line=3),
-        LinkRow(source="Projects/a.md", target=None, text="nowhere", kind="wiki", line=3),
+        CatalogueLink(source="Projects/a.md", target="Notes/b.md", text="B", kind="wiki", line=2),
+        CatalogueLink(
+            source="Projects/a.md", target="c.md", text="../c.md", kind="markdown", line=2
+        ),
+        CatalogueLink(
+            source="Projects/a.md", target="pic.png", text="pic.png", kind="embed", line=3
+        ),
+        CatalogueLink(source="Projects/a.md", target=None, text="nowhere", kind="wiki", line=3),
     )
     assert [link.source for link in catalogue.links_to("Notes/b.md")] == ["Projects/a.md"]
     assert [link.source for link in catalogue.links_to("Projects/a.md")] == ["Notes/b.md"]

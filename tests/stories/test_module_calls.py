@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from parachuted.bundled import bundled_folder
@@ -88,3 +89,19 @@ async def test_a_call_that_writes_nothing_is_no_run(live: Live, vault: Path):
         await get(life, "/api/daily/entries")
         await call(life, "PATCH", "/api/daily/entries/none", json={"content": "x"})
         assert len((await get(life, "/api/runs"))["runs"]) == before
+
+
+async def test_an_import_is_undone_whole_by_its_run(live: Live, vault: Path):
+    entries = [
+        {"uuid": str(day), "creationDate": f"2026-02-{day:02}T12:00:00Z", "text": f"Day {day}."}
+        for day in (3, 4)
+    ]
+    save(vault / "Daily/import/Journal.json", json.dumps({"entries": entries}))
+    async with live() as life:
+        await with_modules(life, "daily")
+        body = {"source": "Daily/import", "dry_run": False}
+        assert (await post(life, "/api/daily/import", body))["added"] == 2
+        run = await run_that_wrote(life, "Daily/journals/2026-02-03.md")
+        assert len(run["wrote"]) == 2
+        await post(life, f"/api/runs/{run['id']}/undo")
+        assert not list((vault / "Daily/journals").glob("*.md"))

@@ -9,7 +9,7 @@ from parachuted.vault import (
     ReplaceAll,
     ReplaceSection,
     ReplaceSpans,
-    SetKey,
+    SetFrontmatterKey,
     SeveralEdits,
     TextSpan,
     digest_of,
@@ -33,7 +33,7 @@ def test_each_edit_is_applied_to_what_the_one_before_left():
         [
             append("- two"),
             append("- three", digest_of(NOTE)),
-            EditRequest(edit=SetKey(key="a", value=1)),
+            EditRequest(edit=SetFrontmatterKey(key="a", value=1)),
         ],
         NOTE,
         nothing,
@@ -68,7 +68,7 @@ def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text():
     requests = [
         append("- two", "0" * 64),
         EditRequest(edit=ReplaceAll(data=b"all"), base="1" * 64),
-        EditRequest(edit=SetKey(key="a", value=1), base="2" * 64),
+        EditRequest(edit=SetFrontmatterKey(key="a", value=1), base="2" * 64),
     ]
     decided = decide_all(requests, NOTE, nothing)
 
@@ -107,7 +107,10 @@ def test_what_changes_nothing_is_not_written(store_rig: StoreRig):
 
 
 def test_several_edits_go_to_the_present_text_only_if_each_place_is_as_it_was():
-    key, section = SetKey(key="a", value=1), ReplaceSection(section="Facts", content="- new")
+    key, section = (
+        SetFrontmatterKey(key="a", value=1),
+        ReplaceSection(section="Facts", content="- new"),
+    )
     both = SeveralEdits(edits=(key, section, AppendToSection(section="Other", content="- y")))
     elsewhere, there = NOTE.replace(b"- x", b"- z"), NOTE.replace(b"- one", b"- uno")
 

@@ -6,7 +6,13 @@ import pytest
 
 from parachuted.errors import ConflictError
 from parachuted.vault.edit_request import rebase
-from parachuted.vault.edits import AppendToSection, DeleteKey, ReplaceAll, ReplaceSection, SetKey
+from parachuted.vault.edits import (
+    AppendToSection,
+    DeleteKey,
+    ReplaceAll,
+    ReplaceSection,
+    SetFrontmatterKey,
+)
 
 BASE = b"---\nstatus: open\nowner: ada\n---\n# Note\n\n## Facts\n\nold\n\n## Ideas\n\nthought\n"
 
@@ -58,13 +64,15 @@ def test_a_section_that_is_in_neither_text_is_created_in_the_one_that_is_there_n
 
 def test_a_key_left_alone_is_set_beside_one_that_changed():
     current = BASE.replace(b"owner: ada", b"owner: bob")
-    assert rebase(SetKey(key="status", value="done"), BASE, current) == current.replace(
+    assert rebase(SetFrontmatterKey(key="status", value="done"), BASE, current) == current.replace(
         b"open", b"done"
     )
     assert rebase(DeleteKey(key="status"), BASE, current) == current.replace(b"status: open\n", b"")
 
 
-@pytest.mark.parametrize("edit", [SetKey(key="status", value="done"), DeleteKey(key="status")])
+@pytest.mark.parametrize(
+    "edit", [SetFrontmatterKey(key="status", value="done"), DeleteKey(key="status")]
+)
 def test_a_key_that_changed_since_clashes(edit):
     with pytest.raises(ConflictError):
         rebase(edit, BASE, BASE.replace(b"open", b"paused"))

@@ -13,7 +13,7 @@ from parachuted.vault.edits import (
     ReplaceAll,
     ReplaceSection,
     ReplaceSpans,
-    SetKey,
+    SetFrontmatterKey,
     SeveralEdits,
     TextSpan,
     apply_edit,
@@ -237,7 +237,12 @@ def test_a_made_section_holds_its_content(content):
 
 
 @pytest.mark.parametrize(
-    "edit", [ReplaceSection(section="A", content="x"), SetKey(key="a", value=1), DeleteKey(key="a")]
+    "edit",
+    [
+        ReplaceSection(section="A", content="x"),
+        SetFrontmatterKey(key="a", value=1),
+        DeleteKey(key="a"),
+    ],
 )
 def test_a_note_too_large_is_replaced_whole_or_not_at_all(edit):
     data = b"---\na: 2\n---\n## A\n" + b"x" * (16 << 20)
@@ -255,7 +260,10 @@ def test_an_edit_that_makes_a_note_too_large_is_refused():
 
 
 def test_keys_are_edited_too():
-    assert apply_edit(SetKey(key="a", value=["x"]), b"# T\n") == b"---\na:\n  - x\n---\n# T\n"
+    assert (
+        apply_edit(SetFrontmatterKey(key="a", value=["x"]), b"# T\n")
+        == b"---\na:\n  - x\n---\n# T\n"
+    )
     assert (
         apply_edit(DeleteKey(key="a"), b"---\na: 1\nb: 2\n---\n# T\n") == b"---\nb: 2\n---\n# T\n"
     )
@@ -343,7 +351,7 @@ def test_a_made_section_follows_all_that_was_there(data, content):
 def test_a_set_key_leaves_the_body(data, key, value):
     before = parse_note(data)
     try:
-        after = parse_note(apply_edit(SetKey(key=key, value=value), data))
+        after = parse_note(apply_edit(SetFrontmatterKey(key=key, value=value), data))
     except EditRefusedError:
         return
 
@@ -395,7 +403,10 @@ def test_characters_are_not_counted_in_what_is_no_text():
 
 
 def test_several_edits_are_all_made_or_none_is():
-    edits = (SetKey(key="a", value=1), AppendToSection(section="B", content="x", create=True))
+    edits = (
+        SetFrontmatterKey(key="a", value=1),
+        AppendToSection(section="B", content="x", create=True),
+    )
 
     assert apply_edit(SeveralEdits(edits=edits), b"") == b"---\na: 1\n---\n\n## B\n\nx\n"
     with pytest.raises(NotFoundError):

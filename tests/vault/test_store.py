@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetKey
+from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.late_writes import is_being_written
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
@@ -250,7 +250,7 @@ def test_line_ends_and_a_byte_order_mark_stay(store_rig):
     data = b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()
     store_rig.put(NOTE, data)
     store_rig.store.edit(NOTE, AppendToSection(section="Facts", content="more\n"), store_rig.agent)
-    store_rig.store.edit(NOTE, SetKey(key="status", value="done"), store_rig.agent)
+    store_rig.store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), store_rig.agent)
     new = (store_rig.vault / NOTE).read_bytes()
     assert new.startswith(b"\xef\xbb\xbf---\r\n")
     assert b"more\r\n" in new

@@ -22,7 +22,7 @@ from parachuted.vault import (
     AppendToSection,
     ReplaceAll,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     VaultPath,
     digest_of,
     parse_note,
@@ -87,7 +87,7 @@ class Table:
         edit = {
             "replace": ReplaceSection(section=section, content=f"- {word}"),
             "append": AppendToSection(section=section, content=f"- {word}"),
-            "key": SetKey(key="status", value=word),
+            "key": SetFrontmatterKey(key="status", value=word),
             "whole": ReplaceAll(data=_with_line(self.read, section, b"- " + word.encode())),
         }[kind]
         try:

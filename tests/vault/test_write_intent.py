@@ -22,7 +22,7 @@ from parachuted.history.revert import revert
 from parachuted.vault.author import Author
 from parachuted.vault.batch import EditBatch
 from parachuted.vault.edit_request import EditRequest
-from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetKey
+from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import digest_of
@@ -85,7 +85,9 @@ def whole(store_rig: StoreRig) -> dict[str, bytes]:
 WAYS: dict[str, Callable[[Store, StoreRig], object]] = {
     "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
     "edit_all": lambda store, _shelf: store.edit_all(
-        NOTE, [EditRequest(edit=FACTS), EditRequest(edit=SetKey(key="a", value="b"))], PERSON
+        NOTE,
+        [EditRequest(edit=FACTS), EditRequest(edit=SetFrontmatterKey(key="a", value="b"))],
+        PERSON,
     ),
     "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
     "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
@@ -163,7 +165,7 @@ def test_a_move_is_asked_about_at_both_places(store, store_rig, asked):
 
 def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, store_rig, asked):
     store_rig.put(NOTE, "---\nstatus: draft\n---\nText.\n")
-    store.edit(NOTE, SetKey(key="status", value="done"), PERSON)
+    store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), PERSON)
     store.delete(NOTE, PERSON)
 
     assert [dict(intent.frontmatter()) for intent in asked.intents] == [

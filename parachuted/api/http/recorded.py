@@ -71,7 +71,7 @@ def event_of(
 def caller_of(request: web.Request, identity: Identity, call_id: str) -> Caller:
     """Who asks. A key counts more than what a program calls itself, which it may do as it likes."""
     if identity.kind != "loopback":
-        return Caller("api_key", identity.name, call_id)
+        return Caller("api_key", identity.name, call_id, identity.limited_key)
     return Caller(
         "flutter_app" if _APP in request.headers.get("User-Agent", "") else "local",
         identity.name,

@@ -15,7 +15,7 @@ from aiohttp import web
 from pydantic import BaseModel, ValidationError
 
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunAccess
+from parachuted.access.run_records import RunFilter
 from parachuted.api.http.answers import json_value
 from parachuted.api.http.fields import NoParameters, sentence_of
 from parachuted.api.http.watching import readable
@@ -85,9 +85,9 @@ class ApiCall:
         return self.identity.grant("vault", "write") or AccessGrant(alternatives=())
 
     @property
-    def runs(self) -> RunAccess:
+    def runs(self) -> RunFilter:
         """What the caller may see of runs here."""
-        return RunAccess(self.sight, self.reading)
+        return RunFilter(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
         """The error as they are told it: to write is not to read, so the texts are for who may read

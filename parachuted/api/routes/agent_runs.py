@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.access.authority import Authority, Entry
-from parachuted.access.run_records import RunAccess
+from parachuted.access.run_records import RunFilter
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator
@@ -156,6 +156,7 @@ class AgentRunRoutes:
             asked_by="person",
             caller=call.identity.api_key,
             request_id=call.id,
+            who=call.identity.name,
         )
         try:
             ran = await self._agents.run(
@@ -167,7 +168,7 @@ class AgentRunRoutes:
             raise web.HTTPConflict(text=error.message) from error
         return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
 
-    def _told(self, ran: RunReport, access: RunAccess) -> AgentRunResponse:
+    def _told(self, ran: RunReport, access: RunFilter) -> AgentRunResponse:
         document = self._history.run(ran.run) or {}
         steps = _items(document, "steps") if document and access.may_read_words(document) else []
         return AgentRunResponse(

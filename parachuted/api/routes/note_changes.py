@@ -39,7 +39,7 @@ from parachuted.vault import (
     EditRequest,
     ReplaceAll,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     Store,
     VaultPath,
     WriteResult,
@@ -138,7 +138,11 @@ class PatchNoteRequest(RequestModel):
                 is_only=True,
             )
         key = self.key or ""
-        return DeleteKey(key=key) if self.value is None else SetKey(key=key, value=self.value)
+        return (
+            DeleteKey(key=key)
+            if self.value is None
+            else SetFrontmatterKey(key=key, value=self.value)
+        )
 
 
 class WriteNoteRequest(RequestModel):

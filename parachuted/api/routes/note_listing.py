@@ -23,7 +23,7 @@ from parachuted.api.routes.note_documents import (
 )
 from parachuted.api.routes.note_shapes import clean_map, shown
 from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.search import KeyFilter, LinkRow, NoteQuery, NoteRow, Search
+from parachuted.search import CatalogueLink, CatalogueNote, KeyFilter, NoteQuery, Search
 from parachuted.times import moment
 from parachuted.vault import VaultPath, VaultRoot, printable
 
@@ -127,7 +127,7 @@ class NoteListingRoutes:
                 "of the frontmatter"
             )
 
-    def _backlinks(self, call: ApiCall, path: VaultPath) -> tuple[LinkRow, ...]:
+    def _backlinks(self, call: ApiCall, path: VaultPath) -> tuple[CatalogueLink, ...]:
         real = call.sight.find(path)
         self._root.size(real)  # which raises where there is none
         return self._catalogue.links_to(real, call.sight.sees)
@@ -171,7 +171,7 @@ def _operators(text: str) -> list[Literal["eq", "ne", "gt", "lt", "in", "exists"
     return [found[at] for at in sorted(found) if at > 0]
 
 
-def _listed(row: NoteRow) -> NoteSummaryResponse:
+def _listed(row: CatalogueNote) -> NoteSummaryResponse:
     return {
         "path": printable(row.path),
         "title": shown(row.title),
@@ -183,7 +183,7 @@ def _listed(row: NoteRow) -> NoteSummaryResponse:
     }
 
 
-def _link(row: LinkRow) -> BacklinkResponse:
+def _link(row: CatalogueLink) -> BacklinkResponse:
     return {
         "source": printable(row.source),
         "text": shown(row.text),

@@ -15,10 +15,10 @@ from parachuted.api.routes.note_documents import (
     SectionResponse,
 )
 from parachuted.times import moment
-from parachuted.vault import Note, links_in, printable
+from parachuted.vault import ParsedNote, links_in, printable
 
 
-def told(path: str, digest: str, modified: float, note: Note) -> NoteResponse:
+def told(path: str, digest: str, modified: float, note: ParsedNote) -> NoteResponse:
     """The whole of it, each text once. `modified` in seconds since 1970."""
     return {
         "path": printable(path),
@@ -34,7 +34,7 @@ def told(path: str, digest: str, modified: float, note: Note) -> NoteResponse:
     }
 
 
-def map_of(path: str, digest: str, note: Note) -> NoteMapResponse:
+def map_of(path: str, digest: str, note: ParsedNote) -> NoteMapResponse:
     """Where its headings and keys are."""
     lines = _Lines(note, [content_stop := len(note.data)])
     keys: list[FrontmatterKeyResponse] = [
@@ -82,7 +82,7 @@ def _clean(value: object) -> object:
     return [_clean(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _title(path: str, note: Note) -> str:
+def _title(path: str, note: ParsedNote) -> str:
     """As lists have it: what the frontmatter says, else the first heading of level 1, else the
     file's name.
     """
@@ -91,7 +91,7 @@ def _title(path: str, note: Note) -> str:
     return (said.strip() if isinstance(said, str) else "") or note.title or name
 
 
-def _sections(note: Note) -> list[SectionResponse]:
+def _sections(note: ParsedNote) -> list[SectionResponse]:
     return [
         {
             "level": one.level,
@@ -103,7 +103,7 @@ def _sections(note: Note) -> list[SectionResponse]:
     ]
 
 
-def _links(note: Note) -> list[LinkResponse]:
+def _links(note: ParsedNote) -> list[LinkResponse]:
     return [
         {
             "kind": link.kind,
@@ -116,14 +116,14 @@ def _links(note: Note) -> list[LinkResponse]:
     ]
 
 
-def _problems(note: Note) -> list[NoteProblemResponse]:
+def _problems(note: ParsedNote) -> list[NoteProblemResponse]:
     return [{"code": one.code, "message": one.message} for one in note.problems]
 
 
 class _Lines:
     """Numbers of lines by offset, counted in one pass."""
 
-    def __init__(self, note: Note, more: Iterable[int]) -> None:
+    def __init__(self, note: ParsedNote, more: Iterable[int]) -> None:
         offsets = {0, *more}
         for span in [
             *(key.span for key in note.keys),

@@ -10,7 +10,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.access.run_records import RunAccess, paths_of
+from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import Path, RequestModel, Whole
 from parachuted.api.http.route import ApiCall
@@ -139,12 +139,12 @@ class RunRoutes:
             {"path": printable(path), "lines": lines_told, "runs": runs, "chains": chains}
         )
 
-    def _chain(self, run: str, access: RunAccess) -> list[dict[str, object]]:
+    def _chain(self, run: str, access: RunFilter) -> list[dict[str, object]]:
         """What led to the run, the nearest first, as far as the caller sees. In a thread."""
         seen = [access.shown(one) for one in self._why.chain(run) if access.exists(one)]
         return [{name: one.get(name) for name in _LINKED} for one in seen]
 
-    def _listed(self, access: RunAccess, query: RunsQuery) -> list[dict[str, object]]:
+    def _listed(self, access: RunFilter, query: RunsQuery) -> list[dict[str, object]]:
         """In a thread."""
         history = self._store.history
         if access.is_everything:

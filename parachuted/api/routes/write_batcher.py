@@ -59,18 +59,21 @@ class WriteBatcher:
         self._noticing = asyncio.Lock()
 
     def author(self, *callers: Caller) -> Author:
-        """The author of a write that these callers asked for, each with a cause of its own.
+        """The author of a write that these callers asked for, each with a cause of its own; they
+        have the same limits.
 
         The audit names the caller where all calls are one caller's, and the request where there is
         one.
         """
         now, caller = self._store.clock(), callers[0]
+        key = caller.limited_key
         if len(callers) > 1:
             caller = caller._replace(request_id="")
         is_shared = all(one[:2] == caller[:2] for one in callers)
         return Author(
             by=PERSON.by,
             causes=tuple(new_id("c", now) for _ in callers),
+            key=key,
             caller=caller if is_shared else None,
         )
 
@@ -133,17 +136,19 @@ class WriteBatcher:
             batch.is_told = True
 
     def _write(self, batch: list[_Waiting], loop: asyncio.AbstractEventLoop) -> None:
-        notes: dict[VaultPath, list[_Waiting]] = {}
+        by_key: dict[str, dict[VaultPath, list[_Waiting]]] = {}
         for one in batch:
             try:
+                notes = by_key.setdefault(one.caller.limited_key, {})
                 notes.setdefault(one.find(), []).append(one)
             except Exception as error:  # noqa: BLE001  it is theirs who asked
                 loop.call_soon_threadsafe(_answer, [one], [error])
-        whole = list(notes.items())
-        for start in range(0, len(whole), _AT_ONCE):
-            piece = whole[start : start + _AT_ONCE]
-            waiting = [one for _path, many in piece for one in many]
-            loop.call_soon_threadsafe(_answer, waiting, self._written(piece))
+        for notes in by_key.values():
+            whole = list(notes.items())
+            for start in range(0, len(whole), _AT_ONCE):
+                piece = whole[start : start + _AT_ONCE]
+                waiting = [one for _path, many in piece for one in many]
+                loop.call_soon_threadsafe(_answer, waiting, self._written(piece))
 
     def _written(
         self, notes: Sequence[tuple[VaultPath, list[_Waiting]]]

@@ -12,6 +12,7 @@ from parachuted.access.authority import Authority
 from parachuted.access.fields import HOLDS, FieldKind, fits
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
+from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
 from parachuted.vault import VaultPath, WriteResult
@@ -27,8 +28,9 @@ class EventPublisher:
     same causes.
     """
 
-    def __init__(self, bus: Bus) -> None:
-        self._bus = bus
+    def __init__(self, bus: Bus, reach: AuthorReach | None = None) -> None:
+        """`reach` limits what follows from a write to what its author may touch."""
+        self._bus, self._reach = bus, reach
         self._names: dict[str, set[str]] = {}
         self._told: dict[int, Authority] = {}
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
@@ -115,11 +117,16 @@ class EventPublisher:
         path, digest, causes, run = (
             event.data.get(name) for name in ("path", "digest", _CAUSES, "run")
         )
-        return Authority(
+        authority = Authority(
             causes=tuple(map(str, causes)) if isinstance(causes, list | tuple) else (),
             runs=(run,) if isinstance(run, str) else (),
             events=self._events_before(str(path), digest if isinstance(digest, str) else None),
         )
+        if self._reach is None or "by" not in event.data:
+            return authority
+        paths = [str(event.data[name]) for name in ("path", "from") if event.data.get(name)]
+        by, key = str(event.data["by"]), str(event.data.get("key") or "")
+        return self._reach.limited(authority, paths, by, key, next(iter(authority.runs), None))
 
     def _events_before(self, path: str, digest: str | None) -> int:
         with self._lock:

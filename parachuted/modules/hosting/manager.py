@@ -26,6 +26,7 @@ from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.hooks.idle import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
+from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
@@ -89,7 +90,8 @@ class ModuleManager:
     `start` starts what may run, `run` follows changes and drives events and schedules, `stop` ends
     all. `make_services` makes a module's services, `start_worker` a module host; `report` sets a
     problem by subject, None clears it; `preferred` names the provider of an interface that several
-    provide. `make_run` makes the record of a call, whose writes are then one run.
+    provide. `make_run` makes the record of a call, whose writes are then one run; `author_reach`
+    limits what follows from a write to what its author may touch.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
@@ -109,6 +111,7 @@ class ModuleManager:
         origins: Origins | None = None,
         set_schedules: SetSchedules | None = None,
         make_run: MakeCallRun | None = None,
+        author_reach: AuthorReach | None = None,
         look_every_s: float = 1.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
@@ -122,7 +125,7 @@ class ModuleManager:
         self._origins, self._make_run = origins, make_run
         self._interfaces = Interfaces(preferred)
         self._audit = ModuleAudit(audit, clock)
-        self._publishing = EventPublisher(bus)
+        self._publishing = EventPublisher(bus, author_reach)
         self._routes = ModuleRouteTable()
         self.scheduler = ModuleScheduler(clock, state, self._audit, set_schedules)
         self._watchdog = Watchdog(self._blocked)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -15,6 +14,7 @@ from parachuted.access.origin import UNTRUSTED
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.activity import ActivityAccess
+from parachuted.modules.hosting.remote_vault import PipeCaller
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.results import to_json
 from parachuted.times import time_of
@@ -84,17 +84,10 @@ class ModuleActivity:
         return authority
 
 
-class Asker(Protocol):
-    """The pipe, as this needs it."""
-
-    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        """Ask the daemon, and wait for its answer."""
-
-
 class RemoteActivity:
     """`ActivityAccess` in the module's process."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: PipeCaller) -> None:
         self._asker = asker
 
     async def log(

@@ -20,6 +20,7 @@ from parachuted.runs.conversation_options import (
     CONVERSATION_RULES,
     ConversationOptions,
     read_conversation_options,
+    read_narrowing,
 )
 from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
 
@@ -174,7 +175,7 @@ class ModuleAgents:
     ) -> RunRequest:
         approved = self._approved
         config = self._config(agent)
-        talk = own or ConversationOptions()
+        talk, options = read_narrowing(options) if own is None else (own, options)
         plan = make_plan(
             approved,
             config if talk.model is None else replace(config, model=talk.model),

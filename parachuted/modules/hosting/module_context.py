@@ -220,5 +220,9 @@ def current_call(authority: Authority, own: Origin) -> CurrentCall:
     run = None if is_event else next(iter(authority.runs), None)
     origin = authority.words(own, "you" if run is None else "agent")
     return CurrentCall(
-        run=run, origin=origin, is_strangers=origin in UNTRUSTED, key=authority.caller
+        run=run,
+        origin=origin,
+        is_strangers=origin in UNTRUSTED,
+        key=authority.caller,
+        is_limited=authority.is_limited,
     )

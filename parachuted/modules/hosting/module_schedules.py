@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from parachuted.access.authority import Authority
+from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.set_schedules import SetSchedule
 from parachuted.modules.scheduling import ScheduleStatus
 from parachuted.modules.timing import Timing
@@ -40,7 +41,10 @@ class ModuleSchedules:
     async def set(
         self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
     ) -> None:
-        """Keep it, marked with what the work has read of strangers' texts."""
+        """Keep it, marked with what the work has read of strangers' texts. Raises ActRefusedError
+        for a caller that is limited to some paths: it runs with all that the module may.
+        """
+        self._refuse_limited(name)
         read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
         schedule = SetSchedule(
             name=name, method=method, arguments=dict(arguments), timing=timing, read=read
@@ -48,14 +52,21 @@ class ModuleSchedules:
         await self._scheduler.set(self._module, schedule)
 
     async def remove(self, name: str) -> bool:
-        """Forget it."""
-        self._acting()
+        """Forget it. Raises ActRefusedError as `set` does."""
+        self._refuse_limited(name)
         return await self._scheduler.unset(self._module, name)
 
     async def list(self) -> list[ScheduleStatus]:
         """Those that are set."""
         self._acting()
         return self._scheduler.set_by(self._module)
+
+    def _refuse_limited(self, name: str) -> None:
+        if self._acting().is_limited:
+            raise ActRefusedError(
+                f"the schedule {name[:80]} runs with all that the module may, so a caller that is "
+                "limited to some paths can neither set nor remove it"
+            )
 
     def _acting(self) -> Authority:
         authority = self._authority()

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import AgentResult, AgentStep, RunAccess
 from parachuted.modules.hosting.agent_steps import dump_step, load_step
+from parachuted.modules.hosting.remote_vault import PipeCaller
 from parachuted.modules.results import to_json
 
 _RESULT: TypeAdapter[AgentResult] = TypeAdapter(AgentResult)
 
 
-class Asker(Protocol):
-    """The pipe, as this needs it."""
-
-    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        """Ask the daemon, and wait for its answer."""
-
-
 class RemoteRuns:
     """`RunAccess` in the module's process."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: PipeCaller) -> None:
         self._asker = asker
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.remote_vault import PipeCaller
 from parachuted.modules.results import to_json
 from parachuted.modules.scheduling import ScheduleAccess, ScheduleStatus
 from parachuted.modules.timing import Timing
@@ -16,17 +17,10 @@ from parachuted.modules.timing import Timing
 _STATUS: TypeAdapter[list[ScheduleStatus]] = TypeAdapter(list[ScheduleStatus])
 
 
-class Asker(Protocol):
-    """The pipe, as this needs it."""
-
-    async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-        """Ask the daemon, and wait for its answer."""
-
-
 class RemoteSchedules:
     """`ScheduleAccess` in the module's process."""
 
-    def __init__(self, asker: Asker) -> None:
+    def __init__(self, asker: PipeCaller) -> None:
         self._asker = asker
 
     async def set(

@@ -70,7 +70,7 @@ class RemoteServices:
 
     def get_interface(self, name: str) -> object | None:
         return (
-            RemoteInterface(name, self._asker)
+            InterfaceOverPipe(name, self._asker)
             if self._asker.ask_now("has_interface", {"interface": name})
             else None
         )
@@ -120,7 +120,7 @@ class RemoteState:
         return texts_of(await self._asker.ask("state.keys", {}))
 
 
-class RemoteInterface:
+class InterfaceOverPipe:
     """Another module's interface: each of its public methods is a call through the daemon, and must
     be awaited.
     """

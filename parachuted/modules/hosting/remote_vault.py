@@ -6,7 +6,7 @@ import asyncio
 import base64
 import itertools
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from parachuted.access.hit import Hit, Hits, Paths
 from parachuted.access.notes import (
@@ -19,6 +19,7 @@ from parachuted.access.notes import (
     NotePage,
     NoteStream,
     Upload,
+    Writer,
 )
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.note_codec import change_to_json, edit_to_json, note_of, row_of
@@ -177,6 +178,9 @@ class RemoteVault:
 
     async def digest(self, path: str) -> str:
         return text_of(await self._ask("digest", path=path))
+
+    async def written_by(self, path: str) -> Writer:
+        return cast("Writer", text_of(await self._ask("written_by", path=path)))
 
     async def _ask(self, verb: str, **body: object) -> object:
         return await self._asker.ask(f"vault.{verb}", body)

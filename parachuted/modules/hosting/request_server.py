@@ -18,7 +18,7 @@ from parachuted.modules.hosting.remote_runs import serve_runs
 from parachuted.modules.hosting.remote_schedules import serve_schedules
 from parachuted.modules.hosting.vault_requests import (
     VAULT_VERBS,
-    RequestBody,
+    PipeRequestBody,
     VaultRequests,
     checked,
     fields_of,
@@ -30,7 +30,7 @@ from parachuted.modules.services import Services
 _NOTHING = object()
 
 
-class _Key(RequestBody):
+class _Key(PipeRequestBody):
     key: str
 
 
@@ -38,12 +38,12 @@ class _Put(_Key):
     value: object
 
 
-class _Event(RequestBody):
+class _Event(PipeRequestBody):
     event: str
     data: dict[str, object]
 
 
-class _Interface(RequestBody):
+class _Interface(PipeRequestBody):
     interface: str
 
 
@@ -53,7 +53,7 @@ class _Method(_Interface):
     kwargs: dict[str, object]
 
 
-class _Suggest(RequestBody):
+class _Suggest(PipeRequestBody):
     path: str
     action: str
     payload: dict[str, object]
@@ -61,13 +61,13 @@ class _Suggest(RequestBody):
     base: str | None
 
 
-class _Agent(RequestBody):
+class _Agent(PipeRequestBody):
     agent: str
     prompt: str
     options: dict[str, object]
 
 
-class _File(RequestBody):
+class _File(PipeRequestBody):
     path: str
 
 
@@ -75,9 +75,9 @@ class _Folder(_File):
     pattern: str
 
 
-_FOLDERS: Mapping[str, type[RequestBody]] = MappingProxyType({"read": _File, "list": _Folder})
-_STATE: Mapping[str, type[RequestBody]] = MappingProxyType(
-    {"get": _Key, "put": _Put, "delete": _Key, "keys": RequestBody}
+_FOLDERS: Mapping[str, type[PipeRequestBody]] = MappingProxyType({"read": _File, "list": _Folder})
+_STATE: Mapping[str, type[PipeRequestBody]] = MappingProxyType(
+    {"get": _Key, "put": _Put, "delete": _Key, "keys": PipeRequestBody}
 )
 _OTHERS = ("publish", "has_interface", "interface", "run_agent", "suggest", "current_call")
 _SCHEDULES = ("schedules.set", "schedules.remove", "schedules.list")
@@ -184,5 +184,5 @@ class RequestServer:
         return await self._services.suggest(**fields_of(_Suggest, body))  # type: ignore[arg-type]
 
     async def _current_call(self, body: Mapping[str, object]) -> object:
-        checked(RequestBody, body)
+        checked(PipeRequestBody, body)
         return to_json(self._services.current_call)

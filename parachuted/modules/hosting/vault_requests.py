@@ -38,24 +38,24 @@ _MOST_IN_BATCH, _MOST_PARTS = 1_500_000, 8_000  # characters; sections and links
 _LARGEST = 6_000_000
 
 
-class RequestBody(BaseModel):
+class PipeRequestBody(BaseModel):
     """What comes with a request."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-Asked = TypeVar("Asked", bound=RequestBody)
+Asked = TypeVar("Asked", bound=PipeRequestBody)
 
 
-class _Path(RequestBody):
+class _Path(PipeRequestBody):
     path: str
 
 
-class _Pattern(RequestBody):
+class _Pattern(PipeRequestBody):
     pattern: str
 
 
-class _Query(RequestBody):
+class _Query(PipeRequestBody):
     query: str
     limit: int = Field(ge=0, le=_MOST_FOUND)
 
@@ -88,7 +88,7 @@ class _SetKey(_Path):
     value: object
 
 
-class _Notes(RequestBody):
+class _Notes(PipeRequestBody):
     folder: str
     tag: str | None
     where: dict[str, object] | None
@@ -97,19 +97,19 @@ class _Notes(RequestBody):
     cursor: str | None
 
 
-class _Paths(RequestBody):
+class _Paths(PipeRequestBody):
     paths: Annotated[Sequence[str], Field(max_length=_MOST_READ)]
 
 
-class _Named(RequestBody):
+class _Named(PipeRequestBody):
     paths: Annotated[Sequence[str], Field(max_length=_MOST_NAMED)]
 
 
-class _Nothing(RequestBody):
+class _Nothing(PipeRequestBody):
     pass
 
 
-class _Move(RequestBody):
+class _Move(PipeRequestBody):
     source: str
     target: str
 
@@ -118,7 +118,7 @@ class _Upload(_Path):
     number: int
 
 
-class _Piece(RequestBody):
+class _Piece(PipeRequestBody):
     number: int
     data: Annotated[bytes, BeforeValidator(_decoded)]
 
@@ -128,12 +128,12 @@ class _Edit(_Path):
     base: str | None
 
 
-class _EditAll(RequestBody):
+class _EditAll(PipeRequestBody):
     changes: Annotated[Sequence[ChangeBody], Field(max_length=_MOST_CHANGES)]
     reason: str
 
 
-_CALLS: Mapping[str, type[RequestBody]] = MappingProxyType(
+_CALLS: Mapping[str, type[PipeRequestBody]] = MappingProxyType(
     {
         "read": _Path,
         "read_bytes": _Path,
@@ -159,6 +159,7 @@ _CALLS: Mapping[str, type[RequestBody]] = MappingProxyType(
         "upload_piece": _Piece,
         "delete": _Path,
         "digest": _Path,
+        "written_by": _Path,
     }
 )
 VAULT_VERBS = tuple(_CALLS)
@@ -279,6 +280,6 @@ def checked(kind: type[Asked], body: Mapping[str, object]) -> Asked:
         ) from error
 
 
-def fields_of(kind: type[RequestBody], body: Mapping[str, object]) -> dict[str, object]:
+def fields_of(kind: type[PipeRequestBody], body: Mapping[str, object]) -> dict[str, object]:
     """Its fields by name; raises as `checked` does."""
     return dict(checked(kind, body))

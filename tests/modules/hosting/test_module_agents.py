@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.access.authority import Authority, acting
 from parachuted.access.filter import AccessFilter
-from parachuted.access.run_records import RunAccess
+from parachuted.access.run_records import RunFilter
 from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
 from parachuted.errors import (
     ActRefusedError,
@@ -158,7 +158,7 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
         AccessGrant(alternatives=None),
         AccessGrant(alternatives=(((PathGlob("Brain/**"),),),)),
     )
-    shown = RunAccess(AccessFilter(VaultRoot(module_rig.vault), everything), part).shown(document)
+    shown = RunFilter(AccessFilter(VaultRoot(module_rig.vault), everything), part).shown(document)
     assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.authority import Authority
+from parachuted.access.patterns import grant_of
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.timing import Timing
@@ -52,3 +53,15 @@ async def test_no_module_sees_the_schedules_of_another(module_rig):
     assert await other.list() == []
     assert not await other.remove("hourly")
     assert len(await mine.list()) == 1
+
+
+async def test_a_caller_that_is_limited_to_some_paths_sets_and_removes_nothing(module_rig):
+    limited = Authority(reads=grant_of(["Daily/**"]))
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: limited)
+    own = ModuleSchedules("daily", module_rig.scheduler, Authority)
+    await own.set("hourly", "look", {}, HOURLY)
+
+    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):
+        with pytest.raises(ActRefusedError, match="limited to some paths"):
+            await work
+    assert [one.name for one in await own.list()] == ["hourly"]

@@ -15,7 +15,7 @@ from parachuted.vault import (
     EditBatch,
     EditRequest,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     Store,
     VaultPath,
     WriteResult,
@@ -167,7 +167,9 @@ OPERATIONS = (
     Operation(name="in-batch", act=_edit_in_batch),
     Operation(
         name="set-key",
-        act=lambda store: store.edit(_NOTE, SetKey(key="status", value="agent's"), ME, base=_BASE),
+        act=lambda store: store.edit(
+            _NOTE, SetFrontmatterKey(key="status", value="agent's"), ME, base=_BASE
+        ),
     ),
     Operation(
         name="delete-key",

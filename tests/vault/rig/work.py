@@ -23,7 +23,7 @@ from parachuted.vault import (
     ObjectStore,
     Recovery,
     ReplaceSection,
-    SetKey,
+    SetFrontmatterKey,
     Store,
     VaultPath,
     VaultRoot,
@@ -187,7 +187,9 @@ OPERATIONS = (
     Operation(name="in-batch", act=_edit_in_batch),
     Operation(
         name="set-key",
-        act=lambda store: store.edit(_path("note.md"), SetKey(key="status", value="done"), ME),
+        act=lambda store: store.edit(
+            _path("note.md"), SetFrontmatterKey(key="status", value="done"), ME
+        ),
     ),
     Operation(
         name="delete-key",

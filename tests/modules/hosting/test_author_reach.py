@@ -1,0 +1,87 @@
+"""What follows from a write reaches what its author may, and the file itself."""
+
+from __future__ import annotations
+
+from parachuted.access.authority import Authority
+from parachuted.access.patterns import grant_of
+from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.keys import EVERYWHERE, Identity, parse_words
+from parachuted.modules.hosting.author_reach import AuthorReach
+from tests.modules.module_rig import NOON
+
+PHONE = Identity(
+    kind="key",
+    id="k_1",
+    name="phone",
+    scopes=(
+        parse_words("vault:read", ["Daily/**"]),
+        parse_words("vault:write", ["Daily/in/**"]),
+        parse_words("garden:write", ["Garden/**"]),
+    ),
+)
+
+
+def reach(*known: Identity, runs: ActiveRuns | None = None) -> AuthorReach:
+    found = {one.id: one for one in known}
+    return AuthorReach(found.get, lambda one: one.id in found, runs or ActiveRuns())
+
+
+def of(
+    one: AuthorReach, by: str = "person", key: str = "", run: str | None = None
+) -> tuple[set[str], set[str]]:
+    """Which of some paths can be read, and written."""
+    limited = one.limited(Authority(), ["new.md"], by, key, run)
+    paths = ("new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md")
+    return {path for path in paths if limited.reads.sees(path)}, {
+        path for path in paths if limited.writes.sees(path)
+    }
+
+
+def test_a_person_who_saved_a_file_reaches_everything():
+    limited = reach().limited(Authority(), ["new.md"], "person", "", None)
+    assert (limited.reads, limited.writes, limited.caller) == (EVERYWHERE, EVERYWHERE, "")
+
+
+def test_a_limited_key_reaches_its_paths_and_the_file():
+    assert of(reach(PHONE), key="k_1") == (
+        {"new.md", "Daily/a.md", "Daily/in/a.md"},
+        {"new.md", "Daily/in/a.md"},
+    )
+
+
+def test_a_module_that_wrote_for_a_key_reaches_what_the_key_may_there():
+    assert of(reach(PHONE), by="module:garden", key="k_1") == ({"new.md", "Garden/a.md"},) * 2
+
+
+def test_of_a_key_that_is_gone_the_file_alone_is_left():
+    assert of(reach(), key="k_1") == ({"new.md"}, {"new.md"})
+
+
+def test_what_follows_ends_with_the_key():
+    keys = {PHONE.id: PHONE}
+    one = AuthorReach(keys.get, lambda identity: identity.id in keys, ActiveRuns())
+    limited = one.limited(Authority(), ["new.md"], "person", "k_1", None)
+    assert limited.holds()
+    assert limited.caller == "k_1"
+    keys.clear()
+    assert not limited.holds()
+
+
+async def test_a_run_reaches_what_it_was_granted_also_when_it_is_over():
+    runs = ActiveRuns()
+    granted = grant_of(["Daily/**"]), grant_of(["Garden/**"])
+    run = ActiveRun(run="r-1", agent="x", entry="bubble", since=NOON, reach=lambda: granted)
+
+    async def work() -> None:
+        assert of(reach(runs=runs), by="curator", run="r-1")[1] == {"new.md", "Garden/a.md"}
+
+    await runs.perform(run, work())
+    for by in ("curator", "agent:x", "module:daily/journal"):
+        found = of(reach(runs=runs), by=by, run="r-1")
+        assert found == ({"new.md", "Daily/a.md", "Daily/in/a.md"}, {"new.md", "Garden/a.md"})
+    assert of(reach(), by="curator", run="r-9") == ({"new.md"}, {"new.md"})
+
+
+def test_a_modules_own_call_and_an_undo_are_limited_by_no_run():
+    for by in ("module:daily", "undo", "restore", "suggestion:s1"):
+        assert len(of(reach(), by=by, run="r-1")[0]) == 5

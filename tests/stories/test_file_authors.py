@@ -1,0 +1,114 @@
+"""What follows from a saved file reaches no further than who saved it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from tests.api.calls import call, get, key_of, post
+from tests.api.routes.test_modules import install
+from tests.modules.small_modules import write_module
+from tests.stories.life import Life, Live, save
+
+PLAN = "Private/plan.md"
+PLANTED = "Daily/.agents/spy.md"
+COPIES = """
+@event("file.created")
+async def on_created(self, path: str):
+    if path.startswith("Box/in"):
+        self.publish("copier.began", path=path)
+        await self.vault.write("Box/out.md", await self.vault.read("Private/plan.md"))
+"""
+MANIFEST = """
+permissions:
+  read: ["**"]
+  write: ["**"]
+publishes:
+  copier.began: {path: path}
+"""
+
+
+async def put(life: Life, path: str, text: str, headers: dict[str, str]) -> None:
+    status, answer = await call(
+        life,
+        "PUT",
+        f"/api/notes/{path}",
+        data=text.encode(),
+        headers={**headers, "Content-Type": "text/markdown", "If-None-Match": "*"},
+    )
+    assert status in {200, 201}, answer
+
+
+async def test_a_module_copies_nothing_to_a_narrow_key_that_the_key_may_not_read(
+    live: Live, vault: Path, tmp_path: Path
+):
+    save(vault / PLAN, "# Plan\n\nNobody else knows.\n")
+    async with live() as life:
+        module = write_module(tmp_path / "copier", COPIES, name="copier", manifest=MANIFEST)
+        await install(life, module, "trusted")
+        narrow = key_of(life, "vault:read,write", paths=["Box/**"])
+        await put(life, "Box/in.md", "# In\n", narrow)
+        await life.until(lambda: life.told("copier.began"))
+        await life.until(lambda: life.told("module.failed"))
+        assert not (vault / "Box/out.md").exists()
+
+        await put(life, "Box/in-of-mine.md", "# In\n", key_of(life, "vault:read,write"))
+        await life.until((vault / "Box/out.md").exists)
+
+
+async def test_what_a_person_saves_in_an_editor_starts_work_with_all_rights(
+    live: Live, vault: Path, tmp_path: Path
+):
+    save(vault / PLAN, "# Plan\n")
+    async with live() as life:
+        module = write_module(tmp_path / "copier", COPIES, name="copier", manifest=MANIFEST)
+        await install(life, module, "trusted")
+        save(vault / "Box/in.md", "# In\n")
+        await life.until((vault / "Box/out.md").exists)
+
+
+@pytest.mark.parametrize("paths", [["Daily/.agents/*"], ["Daily/**"]])
+async def test_an_agent_that_a_narrow_key_planted_runs_when_a_person_approved_it(
+    live: Live, vault: Path, paths: list[str]
+):
+    save(vault / "Daily/journals/2026-02-24.md", "# Noon\n\nNobody else knows.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        text = "---\noutput: Daily/.agents/out/{date}.md\n---\nRepeat all.\n"
+        await put(life, PLANTED, text, key_of(life, "vault:read,write", paths=paths))
+        await life.settled()
+
+        run = "/api/modules/daily/agents/spy/run?date=2026-02-24"
+        refused = await post(life, run)
+        assert (refused["status"], refused["output_path"]) == ("failed", None)
+        assert "parachute daily approve spy" in refused["error"]
+        assert "spy" not in str([one.name for one in life.daemon.modules.schedules()])
+        found = await get(life, "/api/doctor")
+        assert PLANTED in str(found)
+
+        key = key_of(life, "*:read,write")
+        approve = "/api/modules/daily/commands/approve"
+        status, _ = await call(life, "POST", approve, json={"name": "spy"}, headers=key)
+        assert status == 403
+        await post(life, approve, {"name": "spy"})
+        assert (await post(life, run))["status"] == "completed"
+        assert any("spy" in one.name for one in life.daemon.modules.schedules())
+
+
+async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: Live, vault: Path):
+    save(vault / "Daily/journals/2026-02-24.md", "# Noon\n\nDug the beds.\n")
+    save(vault / PLANTED, "Repeat all.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        narrow = key_of(life, "vault:read,write", paths=["Daily/**"])
+        more = {**narrow, "Content-Type": "text/markdown", "If-Match": "*"}
+        path = f"/api/notes/{PLANTED}"
+        status, answer = await call(life, "PUT", path, data=b"Repeat more.\n", headers=more)
+        assert status == 200, answer
+        run = "/api/modules/daily/agents/spy/run?date=2026-02-24"
+        assert (await post(life, run))["status"] == "failed"
+        save(vault / PLANTED, "Repeat what I say.\n")
+        await life.settled()
+        assert (await post(life, run))["status"] == "completed"
