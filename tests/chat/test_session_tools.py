@@ -12,6 +12,8 @@ from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
 from tests.chat.test_turns_live import events
+from tests.mcp_server.peers import call as tool
+from tests.mcp_server.peers import client, refused
 from tests.stories.life import Life, Live, save
 
 OTHER = "Chat/sessions/2026-11-23 Other.md"
@@ -74,3 +76,18 @@ def said_in(vault: Path, session_id: str) -> int:
     """How many messages a session's file has."""
     texts = (path.read_text("utf-8") for path in (vault / "Chat/sessions").glob("*.md"))
     return next(one.count("<!-- message") for one in texts if session_id in one[:400])
+
+
+async def test_a_program_over_mcp_finds_conversations_and_has_none_of_its_own(
+    live: Live, vault: Path
+):
+    save(vault / OTHER, "---\nid: s-2\ntitle: Other\n---\n")
+    async with live(ScriptedBackend((say("done"),))) as life, client(life) as peer:
+        await install(life, bundled_folder("modules") / "chat", "trusted")
+
+        found = await tool(peer, "chat-sessions", query="other")
+        assert [one["id"] for one in found["sessions"]] == ["s-2"]
+        assert "no conversation here" in await refused(peer, "update_session_title", title="x")
+        assert "no conversation here" in await refused(peer, "update_summary", summary="x")
+        assert (await tool(peer, "chat-send", session_id="s-2", message="Hi"))["status"] == "sent"
+        await life.until(lambda: said_in(vault, "s-2") == 2, 60)
