@@ -56,6 +56,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         (asked,) = [job for job in backend.jobs if job.agent == "chat/chat"]
         assert "Beans are in the left bed." in asked.system_prompt
         assert "Grows beans." in asked.system_prompt
+        assert {"brain-search", "chat-send"} <= {one.name for one in asked.tools}
         (told,) = [one for one in found if one["type"] == "prompt_metadata"]
         assert told["brain_context_loaded"] is True
 
@@ -66,6 +67,8 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         session = await get(life, f"/api/chat/{talk}")
         assert session["title"] == "Kim takes the beans"
         assert session["contextFolders"] == ["Projects/garden"]
+        (curator,) = [job for job in backend.jobs if job.agent == "chat/observer"]
+        assert "brain-search" not in {one.name for one in curator.tools}
         (woken,) = [job for job in backend.jobs if job.watcher == ABOVE]
         assert LINE in woken.prompt
 
