@@ -5,12 +5,16 @@ from __future__ import annotations
 from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
+from .settings import ChatSettings
 from .turn_routes import TurnRoutes
 from .turn_workspaces import WorkspaceRoutes
 
 
 class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, WorkspaceRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
+
+    Settings = ChatSettings
+    settings: ChatSettings
 
     async def on_enable(self) -> None:
         """Read the sessions."""
