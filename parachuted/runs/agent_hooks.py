@@ -265,7 +265,7 @@ class AgentHooks:
             after = await self.after_call(tool.name, given, use, result, took, replaced)
             shown = _text_of(after.updated_output) if not result.is_error else None
             return _with_context(
-                result if shown is None else replace(result, text=shown),
+                result if shown is None else replace(result, text=shown, response=None),
                 (*decision.context, *after.context),
             )
 
@@ -430,7 +430,7 @@ class RunHooks:
         run: str,
         *,
         agent: str,
-        cause: Mapping[str, object],
+        cause: Mapping[str, object] | None,
         taint: Taint,
         module: str | None = None,
         folder: str | None = None,

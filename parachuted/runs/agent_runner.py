@@ -16,6 +16,7 @@ from typing import cast
 
 from parachuted.access.grant import Grant
 from parachuted.access.granting import build_grant, may_begin
+from parachuted.access.narrowed import narrowed_grant
 from parachuted.agents import RunLimits
 from parachuted.context import ContextAssembly
 from parachuted.errors import (
@@ -165,7 +166,7 @@ class AgentRunner:
             narrowing=order.narrowing,
             tools=one.calls,
         )
-        grant = order.limit.of(grant)
+        grant = narrowed_grant(grant, order.limit)
         if (
             authority.is_limited
         ):  # the caller is limited to paths of the vault, and these are beside it
