@@ -19,8 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.brain import brain
+from benchmarks.brain_saves import brain_saves
+from benchmarks.chat import chat
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
+from benchmarks.chat_turns import chat_turns
 from benchmarks.curators import curators
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
@@ -328,13 +331,16 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat": chat,
     "chat-sessions": chat_sessions,
+    "chat-turns": chat_turns,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,
     "runs": agent_runs,
     "curators": curators,
     "brain": brain,
+    "brain-saves": brain_saves,
     "chat-bridge": chat_bridge,
 }
 

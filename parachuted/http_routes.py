@@ -91,6 +91,7 @@ class HttpRoutes:
             audit=parts.audit,
             origins=parts.origins,
             suggestions=parts.suggestions,
+            hooks=parts.run_hooks,
             holds=parts.authenticator.holds,
             clock=parts.clock,
         )

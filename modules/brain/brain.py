@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import Finding, StateAccess, VaultAccess, interface, visible_to_agents
+from parachuted.modules import Finding, FolderAccess, StateAccess, VaultAccess, interface
 
+from . import type_file
+from .answers import MentionAnswers, Suggest
 from .checks import find_problems
 from .context import ContextText
+from .earlier import EarlierMentions
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
+from .instructions import read_instructions
 from .loader import Change, Loader
 from .mentioning import MentionFinder
 from .periods import last_day
@@ -34,6 +38,7 @@ from .rows import (
     Resolved,
     TypeShown,
     Upserted,
+    note_row,
     recalled_row,
     related_row,
     row,
@@ -44,7 +49,6 @@ from .views import View, Views
 from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6
-_GUIDES = ("AGENTS.md", "CLAUDE.md")
 _MOST: Final = 200
 _RECENT: Final = 10
 _WORD: Final = re.compile(r"[^\s/]{1,200}")
@@ -57,24 +61,29 @@ class Brain:
     def __init__(
         self,
         vault: VaultAccess,
+        folders: FolderAccess,
         state: StateAccess,
         publish: Callable[..., None],
+        suggest: Suggest,
         recall: RecallIndex,
         make_recall: Callable[[], RecallIndex],
     ) -> None:
-        """`publish` is the module's; `recall` is kept, `make_recall` makes an empty one in memory
-        for a caller that is limited to some paths.
+        """`publish` and `suggest` are the module's; `recall` is kept, `make_recall` makes an empty
+        one in memory for a caller that is limited to some paths.
         """
-        self._vault, self._publish = vault, publish
+        self._vault, self._folders, self._publish = vault, folders, publish
+        self._suggest = suggest
         whole = View(recall, is_whole=True)
         self.loader = Loader(vault, whole, self._tell)
         self.store = EntityStore(vault, self.loader, Views(vault, whole, make_recall))
         self.writer = Writer(self.store)
-        self._mentions = MentionFinder(self.store, self.writer, whole, state, publish)
+        self._answers = MentionAnswers(self.store, whole, state, suggest)
+        self._mentions = MentionFinder(self.store, self.writer, self._answers, state, publish)
+        self._earlier = EarlierMentions(vault, self._mentions, self._answers, self.writer)
 
     async def load(self) -> None:
         """Read every entity, and the answers that were given."""
-        await self._mentions.load()
+        await self._answers.load()
         await self.loader.load()
 
     @interface("BrainInterface")
@@ -168,7 +177,41 @@ class Brain:
         never accepted, is not suggested again.
         """
         known = await self.store.read(await self.store.find(para_id))
-        await self._mentions.record(known, text, accepted=accepted)
+        await self._answers.record(known.key, text, accepted=accepted)
+
+    async def suggestion_resolved(
+        self, suggestion: str, path: str, source: str, status: str
+    ) -> None:
+        """Learn from what a person decided on a suggested mention."""
+        await self._answers.resolved(suggestion, path, source, status)
+
+    async def link_earlier(self, path: str) -> list[str]:
+        """Link entries of the last 90 days to the entity at that path, as far as it has names that
+        it had not when they were saved; those that are less sure are suggested. The paths of those
+        that were linked.
+        """
+        names = self.loader.pop_new_names(path)
+        entity = (await self.store.view()).index.at(path)
+        return await self._earlier.offer(entity, names) if entity and names else []
+
+    @interface("BrainInterface")
+    async def suggest_type(
+        self,
+        name: str,
+        fields: Mapping[str, Json] | list[Json] | None = None,
+        description: str | None = None,
+        reasoning: str = "",
+    ) -> str:
+        """Put a new type, or other fields of one, before a person, who decides in `Suggestions/`.
+        The suggestion's id.
+        """
+        before, after = await self.writer.types_with(name, fields or {}, description)
+        return await self._suggest(
+            "update" if before else "create",
+            type_file.PATH,
+            {"text": after},
+            reasoning=reasoning or f"Entities of the type {name} are written of.",
+        )
 
     @interface("BrainInterface")
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
@@ -195,9 +238,9 @@ class Brain:
         text.add("entity", found.path, without_private(whole))
         related = await self.traverse(found.path)
         text.add_lines("related", "Related", (_line(one) for one in related))
-        guide = found.fields.get("agents_path")
-        if isinstance(guide, str) and guide.rpartition("/")[2] in _GUIDES:
-            text.add("instructions", guide, visible_to_agents(await self.store.text_of(guide)))
+        guide = await read_instructions(found, self._vault, self._folders)
+        if guide is not None:
+            text.add("instructions", *guide)
         mentions = await self._recent(found)
         text.add_lines("mentions", "Mentioned in", (f"- {path}" for path in mentions))
         return text.whole(row(found))
@@ -250,16 +293,20 @@ class Brain:
 
     @interface("BrainInterface")
     async def backlinks(self, entity: str) -> list[RelatedRow]:
-        """Entities whose files link to it."""
+        """Entities whose files link to it, and then other notes, whose `type` is ""."""
         target = await self.store.read(await self._meant(entity))
         view = await self.store.view()
         found = view.graph.backlinks(target.path)
         seen = await self._readable(view, (node.path for node, _ in found))
-        return [
+        rows = [
             related_row(seen[node.path], 1, edge, is_out=False)
             for node, edge in found
             if node.path in seen
         ]
+        links = {row.path: row for row in await self._vault.backlinks(target.path)}
+        notes = sorted(path for path in links if path and view.index.at(path) is None)
+        readable = await self.store.present(notes)
+        return rows + [note_row(path, links[path].title) for path in notes if path in readable]
 
     @interface("BrainInterface")
     async def facts(self, entity: str, on: str | None = None) -> list[FactRow]:

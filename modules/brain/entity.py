@@ -6,7 +6,7 @@ Pure: made from a note's text and frontmatter, which it never changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -29,6 +29,7 @@ _LINK = re.compile(
 )
 _SAYS_BEFORE = re.compile(r"(.*?)\s*(?::|\s[-\u2013\u2014])\s*")
 _SAYS_AFTER = re.compile(r"\s*(?::|[-\u2013\u2014])\s*(.*)")
+_FIELD = re.compile(r"([^:\[\]]{1,60}):\s+\S.*")
 _SEPARATED = re.compile(r"\s*,\s*")
 
 
@@ -125,6 +126,8 @@ def read_entity(
     lines = _Lines(body, text.count("\n", 0, body_at) + 1)
     own = OWN_KEYS if is_kind else OWN_KEYS - {"type"}
     fields = {key: value for key, value in frontmatter.items() if key not in own}
+    facts = tuple(lines.facts())
+    problems += _contradictions(facts)
     return Entity(
         para_id=_text(frontmatter, "para_id", problems),
         type=kind,
@@ -136,12 +139,24 @@ def read_entity(
         description=_text(frontmatter, "description", problems),
         fields=fields,
         relationships=(*_of_fields(fields), *lines.relationships()),
-        facts=tuple(lines.facts()),
+        facts=facts,
         body=body,
         digest=digest,
         said_type=said,
         problems=tuple(problems),
     )
+
+
+def _contradictions(facts: Iterable[Fact]) -> Iterator[str]:
+    """Facts such as `Role: Baker` with two values of which none has ended."""
+    current: dict[str, str] = {}
+    for one in facts:
+        found = _FIELD.fullmatch(one.text) if one.section == _FACTS else None
+        if found is None or one.period.until is not None:
+            continue
+        other = current.setdefault(found[1].casefold(), one.text)
+        if other != one.text:
+            yield f"{other!r} and {one.text!r} both hold: end one, as in `(until 2024)`"
 
 
 def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from .entity import Entity
 from .names import fold, stem
@@ -15,6 +15,9 @@ CERTAIN: Final = 0.8
 _SAME_NAME, _SAME_ALIAS = 0.98, 0.95
 _FOLDED_NAME, _FOLDED_ALIAS, _STEM = 0.93, 0.9, 0.85
 _FUZZY, _CUTOFF, _SHORTEST_FUZZY = 0.8, 76.0, 3
+
+
+_Table: TypeAlias = dict[str, tuple[str, ...]]  # paths by a key; sets of one would be much larger
 
 
 class Follower(Protocol):
@@ -45,11 +48,11 @@ class EntityIndex:
         self._followers: list[Follower] = []
         self._files: dict[str, Entity] = {}
         self._counting: dict[str, Entity] = {}
-        self._by_id: dict[str, set[str]] = {}
-        self._by_former_id: dict[str, set[str]] = {}
-        self._by_path: dict[str, set[str]] = {}
-        self._by_fold: dict[str, set[str]] = {}
-        self._by_stem: dict[str, set[str]] = {}
+        self._by_id: _Table = {}
+        self._by_former_id: _Table = {}
+        self._by_path: _Table = {}
+        self._by_fold: _Table = {}
+        self._by_stem: _Table = {}
         self._names: tuple[list[str], list[str]] | None = None
 
     def follow(self, follower: Follower) -> None:
@@ -86,9 +89,7 @@ class EntityIndex:
         if not entity.para_id:
             self._count(entity)
             return
-        paths = self._by_id.setdefault(short_id(entity.para_id), set())
-        paths.add(entity.path)
-        self._settle(paths)
+        self._settle(_add(self._by_id, short_id(entity.para_id), entity.path))
 
     def remove(self, path: str) -> None:
         """A file is gone."""
@@ -96,14 +97,8 @@ class EntityIndex:
         if entity is None:
             return
         self._discount(path)
-        if entity.para_id:
-            short = short_id(entity.para_id)
-            paths = self._by_id[short]
-            paths.discard(path)
-            if paths:
-                self._settle(paths)
-            else:
-                del self._by_id[short]
+        if entity.para_id and (paths := _drop(self._by_id, short_id(entity.para_id), path)):
+            self._settle(paths)
 
     def has_id(self, para_id: str) -> bool:
         """Whether a file has that id, or had it before a merge."""
@@ -140,7 +135,7 @@ class EntityIndex:
         found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
         if found is None:
             paths = self._by_fold.get(fold(target), ())
-            found = self._counting[next(iter(paths))] if len(paths) == 1 else None
+            found = self._counting[paths[0]] if len(paths) == 1 else None
         return found
 
     def resolve(self, text: str, kind: str | None = None, limit: int = 5) -> list[Match]:
@@ -179,7 +174,7 @@ class EntityIndex:
         near = process.extract(folded, names, scorer=fuzz.WRatio, limit=limit, score_cutoff=_CUTOFF)
         return [(paths[place], score) for _, score, place in near]
 
-    def _settle(self, paths: set[str]) -> None:
+    def _settle(self, paths: tuple[str, ...]) -> None:
         """Of the files with one id, let the first count."""
         first = min(paths, key=_rank)
         for path in paths:
@@ -194,7 +189,7 @@ class EntityIndex:
         self._counting[entity.path] = entity
         for table, keys in self._keys(entity):
             for key in keys:
-                table.setdefault(key, set()).add(entity.path)
+                _add(table, key, entity.path)
         self._names = None
         for follower in self._followers:
             follower.put(entity)
@@ -205,16 +200,13 @@ class EntityIndex:
             return
         for table, keys in self._keys(entity):
             for key in keys:
-                paths = table.get(key, set())
-                paths.discard(path)
-                if not paths:
-                    table.pop(key, None)
+                _drop(table, key, path)
         self._names = None
         if is_gone:
             for follower in self._followers:
                 follower.remove(path)
 
-    def _keys(self, entity: Entity) -> list[tuple[dict[str, set[str]], set[str]]]:
+    def _keys(self, entity: Entity) -> list[tuple[_Table, set[str]]]:
         bare, names = entity.path.removesuffix(".md").casefold(), entity.names
         former = entity.fields.get(FORMER_IDS, ())
         former = former if isinstance(former, list | tuple) else [former]
@@ -224,6 +216,22 @@ class EntityIndex:
             (self._by_stem, {key for name in names if (key := stem(name))}),
             (self._by_former_id, {short_id(one) for one in former if isinstance(one, str)}),
         ]
+
+
+def _add(table: _Table, key: str, path: str) -> tuple[str, ...]:
+    paths = table.get(key, ())
+    if path not in paths:
+        paths = table[key] = (*paths, path)
+    return paths
+
+
+def _drop(table: _Table, key: str, path: str) -> tuple[str, ...]:
+    paths = tuple(one for one in table.get(key, ()) if one != path)
+    if paths:
+        table[key] = paths
+    else:
+        table.pop(key, None)
+    return paths
 
 
 def _rank(path: str) -> tuple[int, str]:

@@ -64,6 +64,7 @@ class Loader:
         self.is_loaded, self.has_notes = asyncio.Event(), asyncio.Event()
         self.has_new_texts = asyncio.Event()
         self._reading = asyncio.Lock()
+        self._new_names: dict[str, set[str]] = {}
 
     async def load(self) -> None:
         """Read every entity and every type. On behalf of one who may read all of them."""
@@ -95,7 +96,8 @@ class Loader:
     async def _load_notes(self) -> None:
         view = self._view
         held = await asyncio.to_thread(view.recall.digests)
-        indexed = await self._indexed()
+        has_notes = any(map(is_note, held))
+        indexed = await self._indexed() if has_notes else {}
         wanted = [path for path in await self._vault.list() if is_note(path)]
         view.notes |= {path for path in wanted if path in held and held[path] == indexed.get(path)}
         new = [path for path in wanted if path not in view.notes]
@@ -119,12 +121,23 @@ class Loader:
                 before = self._view.index.at(path)
                 await self._look(path)
             after = self._view.index.at(path)
+            if after is not None:
+                self._note_names(before, after)
             if after is None and before is not None:
                 self._tell("deleted", before)
             elif after is not None and before is None:
                 self._tell("created", after)
             elif after is not None and before is not None and after.digest != before.digest:
                 self._tell("updated", after)
+
+    def pop_new_names(self, path: str) -> set[str]:
+        """The names that the entity of that file got since this was last asked."""
+        return self._new_names.pop(path, set())
+
+    def _note_names(self, before: Entity | None, after: Entity) -> None:
+        new = set(after.names) - set(before.names if before else ())
+        if new:
+            self._new_names.setdefault(after.path, set()).update(new)
 
     async def follow_move(self, source: str, path: str) -> None:
         """A file has another name."""
@@ -211,7 +224,7 @@ class Loader:
         self._view.faults.pop(note.path, None)
         if said := _fault(note):
             self._view.faults[note.path] = said
-        self._view.index.put(replace(found, body=found.body[:_KEPT]))
+        self._view.index.put(replace(found, body=found.body[:_KEPT], facts=()))
         return found
 
     async def _keep(self, texts: Sequence[_Text], paths: Iterable[str] = ()) -> None:

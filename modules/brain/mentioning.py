@@ -1,24 +1,24 @@
-"""Mentioning: which entities a text names, and what people said of that."""
+"""Mentioning: which entities a text names, as far as the caller may know of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from parachuted.errors import ActRefusedError
 from parachuted.modules import StateAccess
 
+from .answers import MentionAnswers
 from .entity import Entity
 from .hiding import wikilinks
-from .mentions import Mention, MentionHistory
+from .mentions import LINKED_FROM, Mention
 from .rows import MentionRow
 from .store import EntityStore
-from .views import View
 from .writing import Writer
 
 SUGGESTED_FROM: Final = 0.5
 _TOLD: Final = "mentions/"
-_ANSWERS: Final = "answers"
 
 
 class MentionFinder:
@@ -28,19 +28,13 @@ class MentionFinder:
         self,
         store: EntityStore,
         writer: Writer,
-        whole: View,
+        answers: MentionAnswers,
         state: StateAccess,
         publish: Callable[..., None],
     ) -> None:
-        """`whole` is the view whose history is kept; `publish` is the module's."""
-        self._store, self._writer, self._whole = store, writer, whole
+        """`publish` is the module's."""
+        self._store, self._writer, self._answers = store, writer, answers
         self._state, self._publish = state, publish
-
-    async def load(self) -> None:
-        """Read the answers that were given."""
-        held = await self._state.get(_ANSWERS)
-        if isinstance(held, dict):
-            self._whole.mentions.history = MentionHistory.from_json(held)
 
     async def suggest(self, text: str) -> list[MentionRow]:
         """The entities that a text names, as far as the caller may know of them."""
@@ -51,24 +45,26 @@ class MentionFinder:
         has a para-id; one that cannot be given any is left out.
         """
         found: list[MentionRow] = []
+        likely: list[Mention] = []
         for mention, entity in (*await self._mentions(text), *await self._linked(text)):
+            named = entity
             if mention.confidence >= SUGGESTED_FROM and not entity.para_id:
                 try:
                     await self._writer.id_of(entity.path)
                 except ActRefusedError:  # the caller may not write that file
                     continue
-                view = await self._store.view()
-                found.append(row_of(mention, view.index.at(entity.path) or entity))
-            else:
-                found.append(row_of(mention, entity))
+                named = (await self._store.view()).index.at(entity.path) or entity
+            found.append(row_of(mention, named))
+            if SUGGESTED_FROM <= mention.confidence <= LINKED_FROM:
+                likely.append(replace(mention, id=named.key))
+        await self._answers.expect(path, likely)
         await self._announce(entry_id or path, found)
         return found
 
-    async def record(self, entity: Entity, text: str, *, accepted: bool, manner: str = "") -> None:
-        """Learn from a person's answer: whether `text` means that entity."""
-        history = self._whole.mentions.history
-        history.record(entity.key, text, accepted=accepted, manner=manner)
-        await self._state.put(_ANSWERS, history.to_json())
+    async def surest(self, text: str, entity: Entity) -> Mention | None:
+        """The surest place that names that entity."""
+        found = [one for one, named in await self._mentions(text) if named.path == entity.path]
+        return max(found, key=lambda one: one.confidence, default=None)
 
     async def _announce(self, source: str, found: Iterable[MentionRow]) -> None:
         sure: dict[str, float] = {}

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .hiding import hide
-from .words import Words, folded_words, singular, split
+from .mention_history import MentionHistory
+from .words import Words, folded_words, phrase_of, singular, split
 
 LINKED_FROM = 0.8
 
@@ -23,7 +24,6 @@ _MOST_CANDIDATES = 5
 _NEAR = 12  # words on each side in which context counts
 _BESIDE = 3
 _REACH = 200  # characters on each side that are looked at for an address
-_MANNER_PRIOR = 10  # answers
 
 _ALIKE, _SMALL, _FIRST = "written alike", "in small letters", "at the start of a sentence"
 _CAPITAL_WEIGHTS = {_ALIKE: 0.6, _SMALL: -1.6, _FIRST: -0.3}
@@ -136,62 +136,6 @@ class _Judged(NamedTuple):
     total: float
     entity_id: str
     why: list[tuple[str, float]]
-
-
-class MentionHistory:
-    """What a person accepted and rejected, by entity and name, and by how names are written."""
-
-    def __init__(self) -> None:
-        self._names: Counter[tuple[str, str, bool]] = Counter()
-        self._manners: Counter[tuple[str, bool]] = Counter()
-
-    def record(self, entity_id: str, text: str, *, accepted: bool, manner: str = "") -> None:
-        """Count one answer about the entity where it is called `text`; `manner`: the mention's."""
-        self._names[entity_id, _phrase(text), accepted] += 1
-        if manner:
-            self._manners[manner, accepted] += 1
-
-    def is_refused(self, entity_id: str, phrase: str) -> bool:
-        """Whether the entity under that name was rejected and never accepted."""
-        return (
-            self._names[entity_id, phrase, False] > 0 and not self._names[entity_id, phrase, True]
-        )
-
-    def name_weight(self, entity_id: str, phrase: str) -> float:
-        """What the answers about this entity under this name add."""
-        accepted = self._names[entity_id, phrase, True]
-        return 1.2 * math.log((accepted + 1) / (self._names[entity_id, phrase, False] + 1))
-
-    def manner_weight(self, manner: str, prior: float) -> float:
-        """What the answers about names written so add to a confidence of `prior`."""
-        accepted, rejected = self._manners[manner, True], self._manners[manner, False]
-        if not accepted + rejected:
-            return 0.0
-        part = (accepted + _MANNER_PRIOR * prior) / (accepted + rejected + _MANNER_PRIOR)
-        return _logit(part) - _logit(prior)
-
-    def of_names(self) -> MentionHistory:
-        """The same, without what was learned from all entities together."""
-        made = MentionHistory()
-        made._names = self._names
-        return made
-
-    def to_json(self) -> dict[str, list[list[object]]]:
-        """All counts, as JSON has them."""
-        return {
-            "names": [[*key, count] for key, count in sorted(self._names.items())],
-            "manners": [[*key, count] for key, count in sorted(self._manners.items())],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Iterable[list[Any]]]) -> MentionHistory:
-        """The history that gave `to_json`."""
-        made = cls()
-        for entity_id, phrase, accepted, count in data.get("names", ()):
-            made._names[str(entity_id), str(phrase), bool(accepted)] = int(count)
-        for manner, accepted, count in data.get("manners", ()):
-            made._manners[str(manner), bool(accepted)] = int(count)
-        return made
 
 
 class MentionIndex:
@@ -369,7 +313,7 @@ def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
     is_acronym = is_capital and len(words.folded) == 1 and _is_acronym(written)
     return _Name(
         id=key,
-        phrase=_phrase_of(words.folded),
+        phrase=phrase_of(words.folded),
         exact=" ".join(words.folded),
         head="." if head == "." else "",
         tail=tail if _TAIL.fullmatch(tail) else "",
@@ -383,14 +327,6 @@ def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
 def _is_acronym(written: str) -> bool:
     letters = [one for one in written if one.isalpha()]
     return len(letters) > 1 and all(one.isupper() for one in letters)
-
-
-def _phrase(text: str) -> str:
-    return _phrase_of(folded_words(text))
-
-
-def _phrase_of(folded: list[str]) -> str:
-    return " ".join([*folded[:-1], singular(folded[-1])]) if folded else ""
 
 
 def _first(name: _Name) -> str:
@@ -497,7 +433,3 @@ def _joined_on(text: str, hit: _Hit) -> Iterator[tuple[str, float]]:
 
 def _sigmoid(value: float) -> float:
     return 1 / (1 + math.exp(-value))
-
-
-def _logit(part: float) -> float:
-    return math.log(part / (1 - part))

@@ -79,8 +79,10 @@ class BrainModule(Module):
         embedder, self._recall = await asyncio.to_thread(_opened, path)
         self.brain = Brain(
             self.vault,
+            self.folders,
             self.state,
             self.publish,
+            self.suggest,
             self._recall,
             lambda: RecallIndex(":memory:", embedder),
         )
@@ -117,11 +119,13 @@ class BrainModule(Module):
     async def on_created(self, path: str) -> None:
         """A note is new."""
         await self.brain.loader.look(path)
+        await self.brain.link_earlier(path)
 
     @event("file.modified")
     async def on_modified(self, path: str) -> None:
         """A note changed."""
         await self.brain.loader.look(path)
+        await self.brain.link_earlier(path)
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
@@ -132,6 +136,11 @@ class BrainModule(Module):
     async def on_moved(self, path: str, data: Data) -> None:
         """A note has another name."""
         await self.brain.loader.follow_move(str(data.get("from", "")), path)
+
+    @event("suggestion.resolved")
+    async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
+        """A person decided on a suggestion."""
+        await self.brain.suggestion_resolved(id, path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         """The entity of that para-id."""
@@ -221,7 +230,7 @@ class BrainModule(Module):
 
     @route("GET", "/backlinks")
     async def backlinks_route(self, entity: str) -> Related:
-        """Entities whose files link to it."""
+        """Entities and other notes that link to it."""
         found = await self.brain.backlinks(entity)
         return Related(results=found, count=len(found))
 
@@ -263,6 +272,18 @@ class BrainModule(Module):
         """Make a type."""
         await self.brain.writer.set_type(name, fields or {}, key_strategy, description, is_new=True)
         return await self._type(name)
+
+    @route("POST", "/types/suggest")
+    async def suggest_type_route(
+        self,
+        name: str,
+        fields: dict[str, object] | list[object] | None = None,
+        description: str | None = None,
+        reasoning: str = "",
+    ) -> dict[str, str]:
+        """Put a type before a person, who decides on it."""
+        made = await self.brain.suggest_type(name, fields, description, reasoning)
+        return {"suggestion": made}
 
     @route("PUT", "/types/{name}", tolerant=True)
     async def change_type(
@@ -385,15 +406,17 @@ class BrainModule(Module):
     @mcp_tool("brain-types")
     async def types(
         self,
-        action: Literal["list", "set", "delete"] = "list",
+        action: Literal["list", "set", "delete", "suggest"] = "list",
         name: str = "",
         fields: dict[str, object] | list[object] | None = None,
         description: str | None = None,
     ) -> list[TypeShown]:
-        """List, set or delete types of entities."""
+        """List, set, delete or suggest types of entities."""
         if action == "set":
             is_new = name not in (await self.brain.store.view()).types.by_name
             await self.brain.writer.set_type(name, fields or {}, None, description, is_new=is_new)
+        elif action == "suggest":
+            await self.brain.suggest_type(name, fields, description)
         elif action == "delete":
             await self.brain.writer.delete_type(name)
         return await self.brain.types()

@@ -199,6 +199,24 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
     )
 
 
+def note_row(path: str, title: str | None) -> RelatedRow:
+    """A note that is no entity and links to one."""
+    return RelatedRow(
+        para_id=path,
+        type="",
+        name=title or path,
+        path=path,
+        aliases=[],
+        tags=[],
+        snippet="",
+        depth=1,
+        direction="in",
+        label="",
+        since=None,
+        until=None,
+    )
+
+
 def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
     """A passage of the entity's file; None: of another note's."""
     return RecalledRow(

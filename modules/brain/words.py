@@ -71,6 +71,11 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFKC", plain.translate(_NOT_DECOMPOSED))
 
 
+def phrase_of(folded: list[str]) -> str:
+    """What a name of these words is found by: its last word in the singular."""
+    return " ".join([*folded[:-1], singular(folded[-1])]) if folded else ""
+
+
 def singular(word: str) -> str:
     """An English plural without its ending; most other words unchanged."""
     if len(word) < 4 or word[-1] != "s" or word.endswith(("ss", "us", "is")):  # noqa: PLR2004

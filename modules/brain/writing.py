@@ -156,22 +156,24 @@ class Writer:
         is_new: bool,
     ) -> None:
         """Make a type, or give one other fields."""
+        await self.store.rewrite(
+            type_file.PATH,
+            lambda text: _text_with(
+                text,
+                name,
+                fields,
+                key_strategy=key_strategy,
+                description=description,
+                is_new=is_new,
+            ),
+        )
 
-        def edit(text: str) -> str:
-            types = read_types(text) if text else DEFAULTS
-            like = types.by_name.get(name)
-            if is_new and like is not None:
-                raise EditRefusedError(f"There is a type {name} already.")
-            if not is_new and like is None:
-                raise NotFoundError(f"There is no type {name[:80]}.")
-            made = make_type(
-                name, fields, key_strategy=key_strategy, description=description, like=like
-            )
-            if like is None and made.folder in types.by_folder:
-                raise EditRefusedError(f"The folder {made.folder} is another type's.")
-            return with_type(text or whole_file(types.by_name.values()), made)
-
-        await self.store.rewrite(type_file.PATH, edit)
+    async def types_with(
+        self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None
+    ) -> tuple[str, str]:
+        """The text of the types as it is, and as it would be with that type."""
+        before = await self.store.text_of(type_file.PATH)
+        return before, _text_with(before, name, fields, description=description)
 
     async def delete_type(self, name: str) -> dict[str, str]:
         """Take a type away that no entity has."""
@@ -270,6 +272,28 @@ class Writer:
 def _meant(view: View, target: str) -> str:
     found = view.index.linked(target)
     return found.path if found else ""
+
+
+def _text_with(
+    text: str,
+    name: str,
+    fields: Mapping[str, Json] | list[Json],
+    *,
+    key_strategy: str | None = None,
+    description: str | None = None,
+    is_new: bool | None = None,
+) -> str:
+    """The file of the types with that type, which `is_new`, or is not; None: either."""
+    types = read_types(text) if text else DEFAULTS
+    like = types.by_name.get(name)
+    if is_new and like is not None:
+        raise EditRefusedError(f"There is a type {name} already.")
+    if is_new is False and like is None:
+        raise NotFoundError(f"There is no type {name[:80]}.")
+    made = make_type(name, fields, key_strategy=key_strategy, description=description, like=like)
+    if like is None and made.folder in types.by_folder:
+        raise EditRefusedError(f"The folder {made.folder} is another type's.")
+    return with_type(text or whole_file(types.by_name.values()), made)
 
 
 def _kind(types: Types, name: str) -> EntityType:

@@ -191,7 +191,7 @@ class Sessions:
         whatever happens then.
         """
         await self._loaded.wait()
-        path = await self.files.path_of(session_id)
+        path = await self._path_of(session_id)
         indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
         await self._log.append(session_id, message)
@@ -320,10 +320,24 @@ class Sessions:
     async def _read(self, session_id: str) -> SessionFile:
         """The file, with all that was appended."""
         await self._loaded.wait()
-        path = await self.files.path_of(session_id)
+        path = await self._path_of(session_id)
         indexed = self._index.get_session(path)
         await self.settle(session_id if indexed is None else indexed.id)
-        return await self.files.read(session_id)
+        try:
+            return await self.files.read(session_id)
+        except NotFoundError:
+            async with self.files.lock(session_id):
+                return await self.files.read(session_id)
+
+    async def _path_of(self, session_id: str) -> str:
+        """The session's file; one that just gets another name is waited for."""
+        try:
+            return await self.files.path_of(session_id)
+        except NotFoundError:
+            if not self._index.paths_of(session_id):
+                raise
+        async with self.files.lock(session_id):
+            return await self.files.path_of(session_id)
 
     async def _flush(self, session_id: str, batch: _Batch) -> None:
         """Write a batch into the file, after those before it.

@@ -13,7 +13,7 @@ import string
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
@@ -146,6 +146,28 @@ class Days:
             found = [dated for path in by_day[one] for dated in await self._entries(path)]
             for dated in reversed(layouts.in_order(found)):
                 yield dated
+
+    async def between(self, first: date, last: date) -> list[Dated]:
+        """The entries of these days, the oldest first."""
+        found = []
+        async for one in self.newest():
+            if one.day < first.isoformat():
+                break
+            if one.day <= last.isoformat():
+                found.append(one)
+        return found[::-1]
+
+    async def some(
+        self, number: int, day: str | None = None, *, as_shown: bool = False
+    ) -> list[Dated]:
+        """The newest so many, or of a day; with `as_shown`, of those that agents may see."""
+        found: list[Dated] = []
+        async for one in self.newest(day):
+            if len(found) == number:
+                break
+            if one.shown or not as_shown:
+                found.append(one)
+        return found
 
     async def count(self, day: str | None = None) -> int:
         """How many entries there are, or are of a day."""

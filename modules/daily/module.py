@@ -7,13 +7,12 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import (
-    BytesResponse,
     Finding,
     Response,
     command,
@@ -30,8 +29,7 @@ from .agents import Agents
 from .asking import Asking
 from .days import Changes, Days
 from .entry import Entry
-from .exporting import as_html, as_markdown, as_zip
-from .imports import ImportReport, Imports, UndoneImport
+from .imports import Imports
 from .layouts import Dated
 from .mentions import Mentions
 from .open_loops import OpenLoop, loops_in
@@ -49,11 +47,11 @@ from .shapes import (
     whole_of,
 )
 from .transcription import TranscriptionError, engine_of
+from .transfer_routes import TransferRoutes
 from .upload_routes import UploadRoutes
 from .uploads import Uploads
 
 _MOST = 100
-_LARGEST_ZIP = 15 << 20
 
 
 Limit = Annotated[int, Field(ge=1, le=_MOST)]
@@ -61,7 +59,7 @@ Offset = Annotated[int, Field(ge=0)]
 DayCount = Annotated[int, Field(ge=1, le=3660)]
 
 
-class DailyModule(AgentRoutes, UploadRoutes):
+class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     """The journal: its routes, tools, events, commands and the JournalInterface."""
 
     Settings = DailySettings
@@ -172,7 +170,9 @@ class DailyModule(AgentRoutes, UploadRoutes):
         """Entries, the newest first; `date` limits them to one day."""
         wanted = None if date is None else date.isoformat()
         return EntryPage(
-            entries=[self._row(one) for one in await self._some(offset + limit, wanted)][offset:],
+            entries=[self._row(one) for one in await self._days.some(offset + limit, wanted)][
+                offset:
+            ],
             count=await self._days.count(wanted),
             offset=offset,
         )
@@ -209,42 +209,6 @@ class DailyModule(AgentRoutes, UploadRoutes):
         """A conversation about the journal, as a stream: `session`, `entries`, `text`, `done`."""
         async for piece in self._asking.answer(message, session_id, self.current_call.key):
             yield piece
-
-    @route("POST", "/import", timeout_s=600)
-    async def import_journal(self, source: str, *, dry_run: bool = True) -> ImportReport:
-        """Import Day One's JSON, or notes called by their date, from a file or a folder below
-        `Daily/`. With `dry_run`, which is usual, it only says what it would do.
-        """
-        return await self._imports.run(source, is_dry=dry_run)
-
-    @route("POST", "/import/{import_id}/undo", timeout_s=600)
-    async def undo_import(self, import_id: str) -> UndoneImport:
-        """Remove what an import added, but for entries that were changed since."""
-        return await self._imports.undo(import_id)
-
-    @route("GET", "/export", timeout_s=120)
-    async def export_journal(
-        self,
-        first: dt.date,
-        last: dt.date,
-        format: Literal["markdown", "html", "zip"] = "markdown",  # noqa: A002  its name in the URL
-    ) -> BytesResponse:
-        """The days from `first` to `last` as one markdown file, a page of HTML, or a zip."""
-        found = await self._between(first, last)
-        name = f"journal-{first}-{last}"
-        if format == "zip":
-            return BytesResponse(
-                data=await self._zipped(found),
-                content_type="application/zip",
-                filename=f"{name}.zip",
-            )
-        if format == "html":
-            return BytesResponse(
-                data=as_html(found).encode(), content_type="text/html", filename=f"{name}.html"
-            )
-        return BytesResponse(
-            data=as_markdown(found).encode(), content_type="text/markdown", filename=f"{name}.md"
-        )
 
     @route("GET", "/loops")
     async def list_loops(self, days: DayCount = 90, *, closed: bool = False) -> LoopPage:
@@ -341,11 +305,11 @@ class DailyModule(AgentRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:
         """The newest entries."""
-        return self._shown(await self._some(limit, as_shown=True))
+        return self._shown(await self._days.some(limit, as_shown=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         """The entries of so many days, the oldest first, as agents may see them."""
-        found = await self._between(last - dt.timedelta(days=days - 1), last)
+        found = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
             replace(one, entry=self._with_mentions(one, one.shown)) for one in found if one.shown
         ]
@@ -362,32 +326,9 @@ class DailyModule(AgentRoutes, UploadRoutes):
                 names[para_id] = str(match["name"])
         return names
 
-    async def _between(self, first: dt.date, last: dt.date) -> list[Dated]:
-        """The entries of these days, the oldest first."""
-        found = []
-        async for one in self._days.newest():
-            if one.day < first.isoformat():
-                break
-            if one.day <= last.isoformat():
-                found.append(one)
-        return found[::-1]
-
-    async def _zipped(self, found: Sequence[Dated]) -> bytes:
-        media = (
-            f"Daily/{name}" for one in found for name in (one.entry.audio, one.entry.image) if name
-        )
-        paths = dict.fromkeys((*(one.path for one in found), *media))
-        files: dict[str, bytes] = {}
-        for path in paths:
-            if await self.vault.exists(path):
-                files[path] = await self.vault.read_bytes(path)
-                if sum(map(len, files.values())) > _LARGEST_ZIP:
-                    raise EditRefusedError("These days hold more than 15 MB; choose fewer.")
-        return as_zip(files)
-
     async def _since(self, days: int) -> list[Dated]:
         """The entries of so many days, the oldest first."""
-        return await self._between(today() - dt.timedelta(days=days), dt.date.max)
+        return await self._days.between(today() - dt.timedelta(days=days), dt.date.max)
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
         """The entry of that para-id."""
@@ -402,18 +343,6 @@ class DailyModule(AgentRoutes, UploadRoutes):
             "title": found.entry.title,
             "url": f"/api/daily/entries/{found.id}",
         }
-
-    async def _some(
-        self, number: int, day: str | None = None, *, as_shown: bool = False
-    ) -> list[Dated]:
-        """The newest so many; with `as_shown`, of those that agents may see."""
-        found: list[Dated] = []
-        async for one in self._days.newest(day):
-            if len(found) == number:
-                break
-            if one.shown or not as_shown:
-                found.append(one)
-        return found
 
     async def _made(
         self, content: str, title: str, at: dt.datetime, metadata: EntryMetadata

@@ -31,6 +31,8 @@ _STAMPS = {
     "mtime",
 }
 
+_IDS = {"@para_id", "@entry_id"}  # of programs: they say nothing to a person
+
 _BOX = re.compile(r"[\s>]*(?:[-*+]|\d{1,9}[.)])\s+\[([^\[\]\\<])\]\s")
 # What the Tasks plugin adds to a line whose box is ticked: a sign and a date.
 _DONE_AT = re.compile(r"\s*(?:\u2705|\u274c|\u2795)\s*\d{4}-\d{2}-\d{2}")
@@ -62,14 +64,15 @@ class _Line:
 def find_news(
     before: bytes, after: bytes, units: Collection[str], title: str | None
 ) -> tuple[PartChanges, ...]:
-    """The present content of the changed `units`, in their order.
+    """The present content of the changed `units`, in their order, without ids of programs.
 
     `title` is the note's, which is left out of headings' paths.
     """
     old, new = unit_texts(parse_note(before)), unit_texts(parse_note(after))
     if old is None or new is None or WHOLE in units:
         return ()
-    shown = [unit for unit in units if unit[1:].casefold() not in _STAMPS] or list(units)
+    named = [unit for unit in units if unit not in _IDS]
+    shown = [unit for unit in named if unit[1:].casefold() not in _STAMPS] or named
     found = [
         news
         for unit in shown[:_MOST_UNITS]

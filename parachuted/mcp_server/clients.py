@@ -28,6 +28,7 @@ from parachuted.errors import EditRefusedError
 from parachuted.history.operation import Operation, new_act
 from parachuted.history.run_account import CLIENT
 from parachuted.keys import Identity
+from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounded_vault import BoundedVault
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.current_run import CurrentRun
@@ -67,6 +68,7 @@ class ClientSources:
     audit: AuditRecorder
     origins: Origins
     suggestions: ProposalSink
+    hooks: RunHooks
     holds: Callable[[Identity], bool]
     clock: Callable[[], datetime]
 
@@ -83,7 +85,8 @@ class McpClient:
     """One connected client.
 
     `id` names its session; `by` is how the history and the audit name it. `subscribed` are
-    addresses of notes, and `listeners` counts the streams on which it hears of changes.
+    addresses of notes, and `listeners` counts the streams on which it hears of changes. `hooks` are
+    asked about its tool calls.
     """
 
     def __init__(self, sources: ClientSources, identity: Identity, name: str) -> None:
@@ -107,6 +110,7 @@ class McpClient:
             taint=self.taint,
             within=CurrentRun(grant=grant),
         )
+        self.hooks = sources.hooks.of_run(self.id, agent=self.by, cause=None, taint=self.taint)
         self._sources, self._turn = sources, asyncio.Lock()
         self._act: _Act | None = None
         self.vault = BoundedVault(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ _SESSION = "Mcp-Session-Id"
 _VERSION = "MCP-Protocol-Version"
 _INFO = "io.modelcontextprotocol/clientInfo"
 _NO_SESSION = -32001
+_WELL_S, _LONGEST_WAIT_S = 60.0, 60.0
 _HEADERS = {
     _SESSION: "The session, as the answer to `initialize` gave it.",
     _VERSION: "The version of the protocol.",
@@ -73,8 +75,13 @@ class McpRoutes:
         resources: NoteResources,
         changes: VaultChanges,
         holds: Callable[[Identity], bool],
+        *,
+        first_wait_s: float = 1.0,
     ) -> None:
-        """`holds` says whether an identity still may ask."""
+        """`holds` says whether an identity still may ask; what fails starts again after
+        `first_wait_s`, and after twice as long each time that it fails at once.
+        """
+        self._first_wait_s = first_wait_s
         self.clients, self._tools, self._resources = clients, tools, resources
         self._changes, self._holds = changes, holds
         self._streams: set[ChangeStream | AsgiBridge] = set()
@@ -90,7 +97,9 @@ class McpRoutes:
             log.exception("MCP cannot be served")
             self._ready.set()
             return
+        wait_s = self._first_wait_s
         while True:
+            began = time.monotonic()
             protocol = part.McpProtocol(
                 self._tools, self._resources, self._changes, largest_body=LARGEST
             )
@@ -100,9 +109,13 @@ class McpRoutes:
                     self._ready.set()
                     await asyncio.Event().wait()
             except Exception:
-                log.exception("MCP failed and starts again")
+                if time.monotonic() - began > _WELL_S:
+                    wait_s = self._first_wait_s
+                log.exception("MCP failed and starts again", extra={"in_seconds": wait_s})
             finally:
                 self._protocol = None
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
     def recheck(self) -> None:
         """Forget the clients whose key no longer holds, and end what they listen to."""

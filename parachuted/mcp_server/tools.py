@@ -11,7 +11,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
@@ -20,7 +20,7 @@ from aiohttp import web
 from parachuted.access.filter import AccessFilter
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
-from parachuted.api.http.answers import json_bytes
+from parachuted.api.http.answers import json_bytes, json_value
 from parachuted.api.http.errors import http_sentence
 from parachuted.api.http.route import ApiCall
 from parachuted.audit.events import AuditEvent, AuditRecorder
@@ -204,9 +204,8 @@ class McpTools:
         found = [tool for tool in self.offered(client.identity) if tool.name == name]
         result = ToolResult(text=_CUT_SHORT, is_error=True)
         try:
-            result = await call_tool(
-                [_checked(tool, client, api) for tool in found], name, arguments
-            )
+            made = client.hooks.tools([_checked(tool, client, api) for tool in found])
+            result = _with_response(await call_tool(made, name, arguments))
         finally:
             self._record(client, api, name, result, (time.perf_counter() - began) * 1000)
         return result
@@ -251,6 +250,19 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
 
     schema = {"additionalProperties": False, **(tool.checked or tool.takes)}
     return Tool(name=tool.name, description=tool.description, schema=schema, call=called)
+
+
+def _with_response(result: ToolResult) -> ToolResult:
+    """An answer that a hook replaced is an object too, or it is an error: clients check it."""
+    if result.is_error or result.response is not None:
+        return result
+    try:
+        answer = json_value(result.text.encode())
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):
+        return replace(result, response=answer)
+    return _refused(f"a hook replaced the answer: {result.text}")
 
 
 def _refused(text: str) -> ToolResult:

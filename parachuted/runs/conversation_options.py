@@ -28,13 +28,15 @@ _Paths: TypeAlias = Annotated[tuple[_Text, ...], Field(max_length=100)]
 class ConversationOptions:
     """What a conversation's run is asked for with, besides the options of any run.
 
-    `attachments` are files of the vault, `history` what was said before, for a session that cannot
+    `attachments` are files of the vault, `context_folders` those whose context files go before the
+    conversation, `history` what was said before, for a session that cannot
     be resumed.
     """
 
     model: _Model | None = None
     system_prompt: Annotated[str, Field(max_length=1_000_000)] | None = None
     attachments: _Paths = ()
+    context_folders: _Paths = ()
     narrowing: AgentNarrowing = WIDEST
     history: Annotated[str, Field(max_length=1_000_000)] = ""
 

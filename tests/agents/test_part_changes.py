@@ -114,3 +114,9 @@ def test_each_item_is_one_line_that_begins_nothing(before, after):
             assert "\n" not in item
             assert "<!--" not in item
             assert len(item) < 700
+
+
+def test_the_id_that_a_program_gave_a_note_is_no_news():
+    marked = BEFORE.replace("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead")
+    assert news(BEFORE, marked) == {}
+    assert news(BEFORE, marked.replace("lead", "customer")) == {"status": ["customer (was lead)"]}

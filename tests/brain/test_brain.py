@@ -450,3 +450,14 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
 
     assert (tmp_path / KIM).read_text() == secret
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
+
+
+async def test_two_values_that_both_hold_are_listed_with_both_lines(tmp_path: Path):
+    facts = "- Role: Baker (since 2020)\n- Role: Smith\n- Town: Bern (until 2021)\n- Town: Riga\n"
+    write(tmp_path, "Brain/entities/people/bo.md", f"# Bo\n\n## Facts\n\n{facts}")
+    async with brain(tmp_path) as module:
+        (found,) = await module.doctor()
+        assert (
+            found.problem
+            == "'Role: Baker' and 'Role: Smith' both hold: end one, as in `(until 2024)`"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
-from parachuted.testing import ScriptedMessages, say
+from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
 from parachuted.vault_state import state_folder
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
@@ -85,18 +85,29 @@ async def call(life: Life, method: str, path: str, body: object = None) -> tuple
         return answer.status, await answer.json()
 
 
-async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(60):
-        while not (found := await look()):
-            await asyncio.sleep(0.01)
-        return found
+class Model:
+    """Answers each turn of a conversation with the next text, and the curator with one word.
+
+    `asked` is what the turns asked it, as JSON.
+    """
+
+    def __init__(self, *texts: str) -> None:
+        self.texts, self.asked = list(texts), list[str]()
+
+    def __call__(self, request: RecordedRequest) -> Sequence[Block] | Delay:
+        asked = json.dumps(request.body)
+        if "AskUserQuestion" not in asked:
+            return [say("Noted.")]
+        self.asked.append(asked)
+        text = self.texts.pop(0)
+        return [say(text, pieces=4)] if text else Delay(seconds=60, then=[say("late")])
 
 
 async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talking, vault):
     (vault / "Garden").mkdir()
     (vault / "Garden/AGENTS.md").write_text("# Garden\n\nBeans are on the left bed.\n")
-    async with ScriptedMessages() as api:
-        api.add([say("On the left bed.", pieces=4)], [say("Since May.")])
+    model = Model("On the left bed.", "Since May.", "It is November.")
+    async with ScriptedMessages([model] * 100) as api:
         async with talking(api) as life:
             await install(life, bundled_folder("modules") / "chat", "trusted")
             body = {"message": "Where are the beans?", "module": "chat", "contexts": ["Garden"]}
@@ -108,21 +119,48 @@ async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talk
             done = found[-1][1]
             session = done["sessionId"]
             assert done["response"] == "On the left bed."
-            asked = json.dumps(api.asked[0].body)
-            assert "Beans are on the left bed." in asked
+            assert "Beans are on the left bed." in model.asked[0]
             body = {"message": "Since when?", "sessionId": session}
             found = await events(life, "POST", "/api/chat", body)
             assert found[-1][1]["sessionResume"]["method"] == "sdk_resume"
-            assert "On the left bed." in json.dumps(api.asked[-1].body["messages"])
+            assert "On the left bed." in model.asked[1]
             status, answer = await call(life, "GET", f"/api/chat/{session}/stream-status")
             assert (status, answer) == (200, {"active": False})
             for method, path in (("POST", "abort"), ("GET", "stream"), ("POST", "retry")):
                 status, answer = await call(life, method, f"/api/chat/nobody/{path}")
                 assert status == 404, path
                 assert answer["error"]
-        api.add([say("It is November.")])
         async with talking(api) as life:
             body = {"message": "And now?", "sessionId": session}
             found = await events(life, "POST", "/api/chat", body)
             assert found[-1][1]["response"] == "It is November."
-            assert "Since May." in json.dumps(api.asked[-1].body["messages"])
+            assert "Since May." in model.asked[2]
+
+
+async def test_a_stop_and_two_followers_see_the_same_end_over_http(talking, vault):
+    model = Model("Yes.", "", "Still here.")
+    async with ScriptedMessages([model] * 100) as api, talking(api) as life:
+        await install(life, bundled_folder("modules") / "chat", "trusted")
+        found = await events(life, "POST", "/api/chat", {"message": "Are you there?"})
+        session = found[-1][1]["sessionId"]
+        body = {"message": "Think long.", "sessionId": session}
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(events(life, "POST", "/api/chat", body))
+            await life.until(lambda: len(model.asked) == 2, 60)
+            following = [
+                group.create_task(
+                    events(life, "GET", f"/api/chat/{session}/stream?after={found[-1][0]}")
+                )
+                for _ in range(2)
+            ]
+            streams = (await call(life, "GET", "/api/chat/active-streams"))[1]["streams"]
+            assert streams == [{"session_id": session}]
+            assert (await call(life, "POST", "/api/chat", body))[0] == 409
+            assert (await call(life, "POST", f"/api/chat/{session}/abort"))[0] == 200
+        ends = [one.result()[-1] for one in (asking, *following)]
+        assert [end["type"] for _, end in ends] == ["aborted"] * 3
+        assert len({event_id for event_id, _ in ends}) == 1
+        again = await events(life, "POST", f"/api/chat/{session}/retry")
+        assert again[-1][1]["response"] == "Still here."
+        _, shown = await call(life, "GET", f"/api/chat/{session}")
+        assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2

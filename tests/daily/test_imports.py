@@ -124,6 +124,18 @@ async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
             assert archive.read(DAY) == (tmp_path / DAY).read_bytes()
 
 
+async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path):
+    (tmp_path / "Daily/old").mkdir(parents=True)
+    (tmp_path / "Daily/old/2025-03-01.md").write_text("# Spring\n\nSowed.\n")
+    days = {"first": "2025-01-01", "last": "2025-12-31"}
+    async with daily(tmp_path) as module:
+        plan = await module.command("import", source="Daily/old")
+        assert (plan["added"], await module.command("export", **days)) == (1, "\n")
+        await module.command("import", source="Daily/old", apply=True)
+        assert (await module.command("import", source="Daily/old", apply=True))["added"] == 0
+        assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
+
+
 async def test_an_import_that_fails_midway_says_what_it_wrote_and_is_undone(tmp_path: Path):
     put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
     (tmp_path / "Daily/journals/2026-02-26.md").mkdir(parents=True)

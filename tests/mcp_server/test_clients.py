@@ -23,6 +23,11 @@ async def test_what_a_client_writes_is_explained_and_undone(live: Live, vault: P
         assert why["lines"][0]["run"] == wrote["run"]
         undone = await post(life, f"/api/runs/{wrote['run']}/undo")
         assert undone["paths"] == ["plan.md"]
+        life.daemon.audit.flush()
+        told = (await get(life, "/api/audit?type=write"))["events"]
+        (written,) = [one for one in told if one["source_id"] == "mcp:claude-code"]
+        assert written["source_type"] == "agent"
+        assert written["request_id"]
         assert "Beans." in (vault / "plan.md").read_text()
         assert life.daemon.budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
 

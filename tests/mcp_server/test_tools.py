@@ -11,6 +11,7 @@ from parachuted.bundled import bundled_folder
 from tests.api.calls import get
 from tests.api.routes.test_modules import install
 from tests.mcp_server.peers import Bare, call, client, refused
+from tests.runs.test_agent_hooks import Scripted, no, yes
 from tests.stories.life import Live, save
 
 OFFICIAL = ("daily", "brain")
@@ -71,3 +72,37 @@ async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
         assert (vault / "a.md").read_text().count("once") == 1
         other = await bare.ask("tools/call", {**once, "arguments": {**added, "text": "twice"}})
         assert "belongs to another call" in other["content"][0]["text"]
+
+
+async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n")
+    async with live() as life:
+        asker = Scripted({"tool.before": no("hands off")})
+        life.daemon.run_hooks._asker = asker
+        async with client(life) as peer:
+            assert "hands off" in await refused(peer, "write_note", path="b.md", text="# B\n")
+            assert not (vault / "b.md").exists()
+        (asked,) = asker.asked
+        assert (asked.event, asked.data["tool_name"]) == ("tool.before", "write_note")
+        assert asked.data["agent_type"] == "mcp:test"
+
+        life.daemon.run_hooks._asker = Scripted({"tool.after": yes()})
+        async with client(life) as peer:
+            await call(peer, "read_note", path="a.md")
+        assert [one["tool_name"] for one in life.told("tool.after")] == ["read_note"]
+
+
+async def test_an_answer_that_a_hook_replaced_reaches_no_client_whole(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n\nThe word is heliotrope.\n")
+    async with live() as life:
+        hidden = yes(updated_output="(hidden)")
+        life.daemon.run_hooks._asker = Scripted({"tool.after": hidden})
+        async with client(life) as peer:
+            result = await peer.call_tool("read_note", {"path": "a.md"})
+            assert "heliotrope" not in str(result)
+            assert "(hidden)" in str(result)
+
+        shown = yes(updated_output='{"path": "a.md", "digest": "d", "text": "# A"}')
+        life.daemon.run_hooks._asker = Scripted({"tool.after": shown})
+        async with client(life) as peer:
+            assert (await call(peer, "read_note", path="a.md"))["text"] == "# A"

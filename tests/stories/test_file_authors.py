@@ -112,3 +112,29 @@ async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: L
         save(vault / PLANTED, "Repeat what I say.\n")
         await life.settled()
         assert (await post(life, run))["status"] == "completed"
+
+
+async def test_daily_and_brain_follow_what_narrow_keys_write_and_do_not_fail(
+    live: Live, vault: Path
+):
+    save(vault / "Brain/entities/people/kim-lee.md", "# Kim Lee\n\nGrows beans.\n")
+    async with live() as life:
+        for name in ("brain", "daily"):
+            await install(life, bundled_folder("modules") / name, "trusted")
+        await put(
+            life,
+            "Daily/journals/2026-02-24.md",
+            "# Noon\n\nLunch with Kim Lee and Jo Park.\n",
+            key_of(life, "vault:read,write", paths=["Daily/journals/**"]),
+        )
+        await put(
+            life,
+            "Brain/entities/people/jo-park.md",
+            "# Jo Park\n\nGrows peas.\n",
+            key_of(life, "vault:write", paths=["Brain/entities/**"]),
+        )
+        await life.until(lambda: life.told("daily.entry.created"))
+        await life.settled()
+        found = await get(life, "/api/brain/resolve?q=Jo%20Park")
+        assert found["match"]["path"] == "Brain/entities/people/jo-park.md"
+        assert not life.told("module.failed")

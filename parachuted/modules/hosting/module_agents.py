@@ -212,6 +212,7 @@ class ModuleAgents:
             limit=talk.narrowing,
             authority=authority,
             attachments=talk.attachments,
+            context_folders=talk.context_folders,
             history=talk.history,
         )
 

@@ -1,0 +1,69 @@
+"""Brain's start: `python -m benchmarks.brain_start VAULT` prints, as JSON, the processor time and
+the memory that all of Brain takes to read the vault from cold, once the vault's own index is made.
+Without the extra `semantic`, whose model is not Brain's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from benchmarks.brain_engines import engine
+from parachuted.access.authority import Authority, acting
+from parachuted.testing import running_module
+
+_PATIENCE_S = 120.0
+_NOTHING = {
+    "manifest.yaml": "name: nothing\nversion: 0.1.0\nmodule: module.py\n"
+    "permissions: {read: ['**'], write: ['**']}\n",
+    "module.py": "from parachuted.modules import Module\n\n\nclass Nothing(Module):\n    pass\n",
+}
+
+
+async def _run(folder: Path, vault: Path) -> dict[str, float]:
+    """Brain on the vault of a module that does nothing, so that nothing else works meanwhile."""
+    brain, recall_index = engine("brain"), engine("recall_index")
+    async with running_module(folder, vault=vault) as module:
+        services = module._services  # noqa: SLF001  what a module is given
+        await asyncio.to_thread(services._search.settle, _PATIENCE_S)  # noqa: SLF001
+        gc.collect()
+        process = psutil.Process()
+        memory, begun = process.memory_info().rss, time.process_time()
+        with acting(Authority()):
+            recall = recall_index.RecallIndex(folder / "recall.db")
+            made = brain.Brain(
+                services.vault,
+                services.folders,
+                services.state,
+                print,
+                services.suggest,
+                recall,
+                None,
+            )
+            await made.load()
+            await made.loader.load_notes()
+            await made.recall("warm")
+        used = time.process_time() - begun
+        gc.collect()
+        mb = (process.memory_info().rss - memory) / 1e6
+        recall.close()
+        return {"brain": used, "mb": mb}
+
+
+def main() -> None:
+    """Print the figures."""
+    with tempfile.TemporaryDirectory() as name:
+        for file, text in _NOTHING.items():
+            Path(name, file).write_text(text)
+        print(json.dumps(asyncio.run(_run(Path(name), Path(sys.argv[1])))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Answers: what people said of suggested mentions, from which their confidence learns."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Final
+
+from parachuted.errors import NotFoundError
+from parachuted.modules import Note, StateAccess
+
+from .mention_history import MentionHistory
+from .mentions import Mention
+from .store import EntityStore
+from .views import View
+
+_ANSWERS: Final = "answers"
+_OFFERED: Final = "offered/"  # by the id of a suggestion of Brain's own
+_LIKELY: Final = "likely/"  # by the path of an entry, whose module suggests them
+_SUGGESTING: Final = "module:daily"
+_ACCEPTED: Final = frozenset({"approved", "modified"})
+
+Suggest = Callable[..., Awaitable[str]]
+
+
+class MentionAnswers:
+    """Suggests mentions, remembers what was suggested, and learns from the answers."""
+
+    def __init__(
+        self, store: EntityStore, whole: View, state: StateAccess, suggest: Suggest
+    ) -> None:
+        """`whole` is the view whose history is kept; `suggest` is the module's."""
+        self._store, self._whole = store, whole
+        self._state, self._suggest = state, suggest
+
+    async def load(self) -> None:
+        """Read the answers that were given."""
+        held = await self._state.get(_ANSWERS)
+        if isinstance(held, dict):
+            self._whole.mentions.history = MentionHistory.from_json(held)
+
+    async def record(self, key: str, text: str, *, accepted: bool, manner: str = "") -> None:
+        """Learn whether `text` means the entity of that key."""
+        history = self._whole.mentions.history
+        history.record(key, text, accepted=accepted, manner=manner)
+        await self._state.put(_ANSWERS, history.to_json())
+
+    async def expect(self, path: str, likely: Iterable[Mention]) -> None:
+        """These mentions are suggested for the note at that path, by the module that asked."""
+        new = {one.id: [one.text, one.manner] for one in likely}
+        held = await self._held(_LIKELY + path)
+        if any(held.get(key) != one for key, one in new.items()):
+            await self._state.put(_LIKELY + path, {**held, **new})
+
+    async def suggest(self, note: Note, para_id: str, mention: Mention) -> None:
+        """Suggest that the note mentions the entity of that para-id."""
+        made = await self._suggest(
+            "update",
+            note.path,
+            {"key": "mentions", "value": [*mentions_of(note), para_id]},
+            reasoning=f"The entry may mention {mention.name} ({mention.text!r}, "
+            f"{mention.confidence:.0%}).",
+        )
+        await self._state.put(_OFFERED + made, {para_id: [mention.text, mention.manner]})
+
+    async def resolved(self, suggestion: str, path: str, source: str, status: str) -> None:
+        """Learn from what became of a suggestion."""
+        offered = await self._held(_OFFERED + suggestion)
+        if offered:
+            await self._state.delete(_OFFERED + suggestion)
+            if status in _ACCEPTED or status == "rejected":
+                await self._learn(offered, offered if status in _ACCEPTED else ())
+            return
+        likely = await self._held(_LIKELY + path) if source == _SUGGESTING else {}
+        if not likely or (status not in _ACCEPTED and status != "rejected"):
+            return
+        try:
+            there = mentions_of(await self._store.note(path))
+        except NotFoundError:
+            there = []
+        await self._state.delete(_LIKELY + path)
+        await self._learn(likely, there)
+
+    async def _learn(self, offered: Mapping[str, list[str]], accepted: Iterable[str]) -> None:
+        yes = set(accepted)
+        for para_id, (text, manner) in offered.items():
+            await self.record(para_id, text, accepted=para_id in yes, manner=manner)
+
+    async def _held(self, key: str) -> dict[str, list[str]]:
+        held = await self._state.get(key)
+        return dict(held) if isinstance(held, dict) else {}
+
+
+def mentions_of(note: Note) -> list[str]:
+    """The ids that a note's `mentions` holds."""
+    held = note.frontmatter.get("mentions")
+    if isinstance(held, str):
+        return [held]
+    return [str(one) for one in held] if isinstance(held, list | tuple) else []

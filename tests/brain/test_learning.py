@@ -1,0 +1,165 @@
+"""What Brain learns and offers: answers to suggestions, entries that named an entity before it was
+made, types that are suggested, and what else links to an entity.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import EditRefusedError
+from tests.brain.test_brain import KIM, a_vault, brain, make, write
+
+TODAY = datetime.now(UTC).date()
+DAY = f"Daily/journals/{TODAY}.md"
+OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
+TARA = "Brain/entities/people/tara.md"
+TARA_ID = "para:brain:taratarataro"
+
+
+async def test_entries_that_named_an_entity_before_it_was_made_are_linked(tmp_path: Path):
+    for path in (DAY, OLD, "Notes/other.md"):
+        write(tmp_path, path, "# Noon\n\nLunch with Nora Berg in Bern.\n")
+    write(tmp_path, "Daily/journals/2099-01-01.md", "# A #private\n\nNora Berg.\n")
+    async with brain(tmp_path) as module:
+        made = await make(module, "person", name="Nora Berg")
+        await module.event("file.created", path="Brain/entities/people/nora-berg.md")
+
+        assert "mentions:" in (tmp_path / DAY).read_text()
+        assert made in (tmp_path / DAY).read_text()
+        assert (tmp_path / DAY).read_text().endswith("# Noon\n\nLunch with Nora Berg in Bern.\n")
+        for path in (OLD, "Notes/other.md", "Daily/journals/2099-01-01.md"):
+            assert "mentions:" not in (tmp_path / path).read_text()
+
+
+async def test_an_alias_that_comes_later_links_earlier_entries_too(tmp_path: Path):
+    write(tmp_path, DAY, "# Noon\n\nTea with Zuzana Prokop.\n")
+    async with brain(a_vault(tmp_path)) as module:
+        write(tmp_path, KIM, (tmp_path / KIM).read_text().replace("Kimmy", "Zuzana Prokop"))
+        await module.event("file.modified", path=KIM)
+        assert "para:brain:kimkimkimkim" in (tmp_path / DAY).read_text()
+        linked = (tmp_path / DAY).read_text()
+        await module.event("file.modified", path=KIM)
+        assert (tmp_path / DAY).read_text() == linked
+
+
+async def test_an_entry_that_less_surely_names_it_gets_a_suggestion_whose_answer_counts(
+    tmp_path: Path,
+):
+    write(tmp_path, DAY, "# Noon\n\nThen Tara slept.\n")
+    text = f"---\npara_id: {TARA_ID}\ntype: person\n---\n# Tara\n"
+    async with brain(tmp_path) as module:
+        before = await _confidence(module, tmp_path, text)
+        assert 0.5 <= before <= 0.8
+        ((action, path, payload),) = module.suggested
+        assert (action, path) == ("update", DAY)
+        assert payload == {"key": "mentions", "value": [TARA_ID]}
+        answer = {"id": "s0000000001", "path": DAY, "source_agent": "module:brain"}
+        await module.event("suggestion.resolved", **answer, status="rejected")
+        assert await module.tool("brain-suggest", text="Then Tara slept.") == []
+        await module.event("suggestion.resolved", **answer, status="rejected")  # counts once
+        body = {"para_id": TARA_ID, "text": "Tara", "accepted": True}
+        for _ in range(3):
+            await module.request("POST", "/mentions/answer", body=body)
+        after = (await module.tool("brain-suggest", text="Then Tara slept."))[0]["confidence"]
+        assert after > before
+
+
+async def _confidence(module: object, vault: Path, text: str) -> float:
+    write(vault, TARA, text)
+    await module.event("file.created", path=TARA)
+    return float((await module.tool("brain-suggest", text="Then Tara slept."))[0]["confidence"])
+
+
+@pytest.mark.parametrize(("status", "kept"), [("rejected", False), ("approved", True)])
+async def test_what_becomes_of_dailys_suggestions_is_learned_too(
+    tmp_path: Path, status: str, *, kept: bool
+):
+    write(tmp_path, TARA, f"---\npara_id: {TARA_ID}\ntype: person\n---\n# Tara\n")
+    write(tmp_path, DAY, "Then Tara slept.\n")
+    answer = {"id": "s9", "path": DAY, "source_agent": "module:daily", "status": status}
+    async with brain(tmp_path) as module:
+        api = module.interface("BrainInterface")
+        ((first),) = await api.detect_mentions(DAY, "Then Tara slept.", "para:daily:abc")
+        assert 0.5 <= first["confidence"] <= 0.8
+        if kept:
+            write(tmp_path, DAY, f"---\nmentions: [{TARA_ID}]\n---\nThen Tara slept.\n")
+        await module.event("suggestion.resolved", **answer)
+        again = await api.suggest("Then Tara slept.")
+        assert bool(again) is kept
+        if kept:
+            assert again[0]["confidence"] > first["confidence"]
+
+
+async def test_what_is_suggested_for_an_entry_has_a_para_id(tmp_path: Path):
+    write(tmp_path, TARA, "# Tara\n")
+    async with brain(tmp_path) as module:
+        api = module.interface("BrainInterface")
+        (found,) = await api.detect_mentions(DAY, "Then Tara slept.", "para:daily:abc")
+        assert found["confidence"] <= 0.8
+        assert found["para_id"].startswith("para:brain:")
+        assert found["para_id"] in (tmp_path / TARA).read_text()
+        limited = module.with_key("k", paths=["Brain/entities/people/*.md"])
+        assert (await limited.request("POST", "/suggest", body={"text": "Then Tara slept."}))[
+            "count"
+        ]
+
+
+async def test_a_type_can_be_suggested_and_waits_for_a_person(tmp_path: Path):
+    async with brain(tmp_path) as module:
+        api = module.interface("BrainInterface")
+        made = await api.suggest_type("recipe", {"serves": "integer"}, "Food", "Three soups.")
+        assert made == "s0000000001"
+        await module.request("POST", "/types/suggest", body={"name": "plant"})
+        await module.tool("brain-types", action="suggest", name="person", fields=["born"])
+
+        assert not (tmp_path / "Brain/types.yaml").exists()
+        assert [one[:2] for one in module.suggested] == [("create", "Brain/types.yaml")] * 3
+        text = str(module.suggested[0][2]["text"])
+        write(tmp_path, "Brain/types.yaml", text)
+        await module.event("file.created", path="Brain/types.yaml")
+        shown = {one["name"]: one for one in await module.request("GET", "/types")}
+        assert shown["recipe"]["fields"] == [
+            {"name": "serves", "type": "integer", "required": False}
+        ]
+        with pytest.raises(EditRefusedError, match="no name of a type"):
+            await api.suggest_type("No Type")
+
+
+async def test_notes_link_to_an_entity_too(tmp_path: Path):
+    write(tmp_path, "Notes/day.md", "# A day\n\nSaw [[kim]] twice: [[kim]].\n")
+    write(tmp_path, "Brain/bo.md", "# Bo\n\n[[kim]]\n")
+    async with brain(a_vault(tmp_path)) as module:
+        found = await module.request("GET", "/backlinks", query={"entity": "kim"})
+        assert [(one["type"], one["name"], one["path"]) for one in found["results"]] == [
+            ("", "Bo", "Brain/bo.md"),
+            ("", "A day", "Notes/day.md"),
+        ]
+
+
+async def test_a_projects_instructions_are_read_where_they_are_or_said_not_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    home, vault = tmp_path / "home", tmp_path / "vault"
+    monkeypatch.setenv("HOME", str(home))
+    write(home, "Projects/garden/AGENTS.md", "Water it.\n")
+    write(home, "Else/shed/AGENTS.md", "SECRET\n")
+    write(vault, "Work/fence/CLAUDE.md", "Paint it.\n")
+    places = {
+        "garden": "work_path: ~/Projects/garden",
+        "shed": "agents_path: ~/Else/shed/AGENTS.md",
+        "fence": "work_path: Work/fence/",
+        "gone": "work_path: ~/Projects/gone",
+    }
+    for name, line in places.items():
+        write(vault, f"Brain/entities/projects/{name}.md", f"---\n{line}\n---\n# {name}\n")
+    async with brain(vault) as module:
+        texts = {name: await module.tool("brain-context", entity=name) for name in places}
+        assert "Water it." in texts["garden"]
+        assert "(not read: " in texts["shed"]
+        assert "permissions.folders does not name it" in texts["shed"]
+        assert "SECRET" not in texts["shed"]
+        assert "Paint it." in texts["fence"]
+        assert "not read" not in texts["gone"]
