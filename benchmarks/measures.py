@@ -20,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.brain import brain
 from benchmarks.brain_saves import brain_saves
+from benchmarks.chat import chat
 from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
 from benchmarks.chat_turns import chat_turns
@@ -330,6 +331,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "chat": chat,
     "chat-sessions": chat_sessions,
     "chat-turns": chat_turns,
     "mcp": mcp,

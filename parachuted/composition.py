@@ -23,7 +23,7 @@ from parachuted.audit.writes import WriteAudit
 from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
 from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, listed, paired
-from parachuted.context import SessionContexts
+from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
 from parachuted.history.call_run import CallRun
@@ -409,6 +409,7 @@ class Composition:
             ),
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
+        self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
         self.agents = AgentService(
             self._make_agent_runner(vaults),
             self.modules.approved,
@@ -430,6 +431,7 @@ class Composition:
             interface=self.modules.interface,
             scheduler=self.modules.scheduler,
             activity=ActivityLog(self.root),
+            contexts=self.contexts,
             clock=self.clock,
         )
 
@@ -459,6 +461,7 @@ class Composition:
                 answer_s=talk.ask_s,
             ),
             skills=AgentSkills(self.root, self.user_home, self.origins),
+            contexts=self.contexts,
             modules=self.modules,
             boxes=self._make_boxes(),
         )

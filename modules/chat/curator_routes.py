@@ -28,6 +28,7 @@ from .no_model import activity_from
 from .prompt import PromptPart
 from .session import Session
 from .sessions import Sessions
+from .settings import ChatSettings
 from .turn import EndedTurn
 from .turns import Turns
 from .write_back import StoredFact, WriteBack
@@ -63,6 +64,7 @@ class CuratorRoutes(Module):
     curator: Curator
     bridge: Bridge
     write_back: WriteBack
+    settings: ChatSettings
 
     async def open_curator(self) -> None:
         """Called by `on_enable` once there are sessions and turns."""
@@ -172,6 +174,8 @@ class CuratorRoutes(Module):
     async def _from_brain(self, session: Session, message: str) -> list[PromptPart]:
         """What a turn's prompt has of Brain."""
         was_strangers = self.current_call.is_strangers
+        if not self.settings.brain_context:
+            return []
         found = await self.bridge.enrich(session, message)
         if not found.text:
             return []
@@ -190,7 +194,7 @@ class CuratorRoutes(Module):
         self.spawn(self._write_back, ended.session, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
         await self.curator.settle(ended.session.id)
-        if is_due(exchange.number):
+        if self.settings.curator and is_due(exchange.number):
             await self.curator.observe(ended.session.id, exchange)
         else:
             await self.curator.log_exchange(
@@ -204,7 +208,7 @@ class CuratorRoutes(Module):
         stored: list[StoredFact] = []
         try:
             brain = self.bridge.brain
-            if brain is not None:
+            if brain is not None and self.settings.write_back:
                 stored = await self.write_back.keep(
                     brain, session, exchange.number, exchange.question, exchange.answer
                 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
+from .settings import ChatSettings
 from .turn_routes import TurnRoutes
 from .turn_workspaces import WorkspaceRoutes
 
 
 class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, WorkspaceRoutes):
     """The conversations: their files, routes, events and the ConversationInterface."""
+
+    Settings = ChatSettings
+    settings: ChatSettings
 
     async def on_enable(self) -> None:
         """Read the sessions."""
@@ -22,3 +26,9 @@ class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, Workspac
         """Let all messages reach their files."""
         await self.close_turns()
         await self.sessions.close()
+
+    async def runs_of(self, session_id: str) -> list[str]:
+        """The runs of a conversation's agent and of its curator, the newest first."""
+        session = await self.sessions.get(session_id)
+        curated = self.turns.run_sessions.runs_of(session.id)
+        return sorted({*await super().runs_of(session_id), *curated}, reverse=True)

@@ -34,6 +34,10 @@ class RunSessions:
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
+    def runs_of(self, session_id: str) -> list[str]:
+        """The runs that work, or worked, for a conversation, the oldest first."""
+        return [run for run, one in self._sessions.items() if one.session_id == session_id]
+
     async def get(self, run: str | None) -> RunSession | None:
         """The session of a run; None: it works for none, or it is no run."""
         if run is None:

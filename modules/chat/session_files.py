@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -21,13 +23,25 @@ _AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
+class FileText:
+    """The text of a session's file at one moment."""
+
+    path: str
+    digest: str
+    text: str
+    frontmatter: Mapping[str, object]
+    body_start: int
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class SessionFile:
     """A session's file as one read found it.
 
     `is_shortened`: it has a private part that the reader may not see.
     """
 
-    note: Note
+    note: FileText
     conversation: Conversation
     session: Session
     problems: tuple[str, ...]
@@ -71,7 +85,7 @@ class SessionFiles:
 
     async def read_at(self, path: str) -> SessionFile:
         """That file. NotFoundError; EditRefusedError: it is no text."""
-        return await asyncio.to_thread(_session_file, await self._vault.note(path))
+        return await asyncio.to_thread(_session_file, _text_of(await self._vault.note(path)))
 
     async def load(self) -> None:
         """Read all files that changed since the index was written."""
@@ -94,7 +108,9 @@ class SessionFiles:
         self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
     ) -> None:
         kept = []
-        for file in await asyncio.to_thread(lambda: list(map(_session_file, notes))):
+        for file in await asyncio.to_thread(
+            lambda: [_session_file(_text_of(one)) for one in notes]
+        ):
             path = file.note.path
             if path not in known and (source := gone_by_id.pop(file.session.id, None)):
                 await asyncio.to_thread(self.index.move, source, path)
@@ -193,8 +209,26 @@ def is_session_path(path: str) -> bool:
     return path.startswith(FOLDER) and path.endswith(".md")
 
 
-def _session_file(note: Note) -> SessionFile:
-    conversation = read_conversation(note.text, note.body_start)
+def _text_of(note: Note) -> FileText:
+    return FileText(
+        note.path, note.digest, note.text, note.frontmatter, note.body_start, note.modified
+    )
+
+
+def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
+    """The file after `text`, whose beginning is the old one, was written; None: `digest` says that
+    something else stands there.
+    """
+    if hashlib.sha256(text.encode()).hexdigest() != digest:
+        return None
+    note = replace(file.note, text=text, digest=digest, modified=datetime.now(UTC))
+    new = read_conversation(text[len(file.note.text) :])
+    parts = (*file.conversation.parts, *new.parts)
+    return _session_file(note, Conversation(file.conversation.head, parts))
+
+
+def _session_file(note: FileText, conversation: Conversation | None = None) -> SessionFile:
+    conversation = conversation or read_conversation(note.text, note.body_start)
     session, problems = read_session(
         note.path,
         note.frontmatter,

@@ -165,6 +165,13 @@ class SessionRoutes(SessionService):
             session_id, trust_level, workspace_id, None, response_mode, mention_pattern
         )
 
+    @route("GET", "/{session_id}/runs", tolerant=True)
+    async def list_session_runs(self, session_id: str) -> dict[str, list[str]]:
+        """The runs of a conversation, the newest first; `POST /api/runs/{id}/undo` takes one
+        back, and `parachute undo --session ID` all of them.
+        """
+        return {"runs": await self.runs_of(session_id)}
+
     @route("POST", "/{session_id}/tags", tolerant=True)
     async def tag_session(self, session_id: str, tag: Tag) -> SessionAnswer:
         """Give a session a tag."""

@@ -87,6 +87,12 @@ class SessionService(Module):
         await self.sessions.append(session_id, message)
         return message.id
 
+    async def runs_of(self, session_id: str) -> list[str]:
+        """The runs of a conversation's agents, as its file names them, the newest first."""
+        messages = await self.sessions.messages(session_id)
+        named = [str(one.meta["run"]) for one in messages if "run" in one.meta]
+        return list(dict.fromkeys(reversed(named)))
+
     async def doctor(self) -> list[Finding]:
         """Files that cannot be read as they should, and ids that two files have."""
         return await self.sessions.findings()

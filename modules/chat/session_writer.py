@@ -22,7 +22,7 @@ from .session import (
     name_says,
     now,
 )
-from .session_files import SessionFile, SessionFiles
+from .session_files import SessionFile, SessionFiles, appended
 
 _ATTEMPTS: Final = 8
 _MOST_TWINS: Final = 1_000
@@ -73,12 +73,12 @@ class SessionWriter:
             note = file.note
             text = append_messages(note.text, new)
             try:
+                edits = [*identity(file), *await self._fork(file)]
                 if file.is_shortened:  # the places that were read are not those of the file
-                    await self._vault.write(note.path, text, base=note.digest)
+                    digest = await self._vault.write(note.path, text, base=note.digest)
                 else:
-                    edits = [*identity(file), *await self._fork(file)]
                     end = len(note.text)
-                    await self._vault.edit(
+                    digest = await self._vault.edit(
                         note.path,
                         [ReplaceSpan(end, end, text[end:]), *edits],
                         base=note.digest,
@@ -87,7 +87,11 @@ class SessionWriter:
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:
-                await self._files.follow(note.path)
+                known = await asyncio.to_thread(appended, file, text, digest)
+                if known is None:  # others wrote meanwhile, or the frontmatter changed too
+                    await self._files.follow(note.path)
+                else:
+                    await self._files.keep([known])
                 return
 
     async def change(self, session_id: str, fields: SessionFields) -> Session:
@@ -149,6 +153,8 @@ class SessionWriter:
 
     async def _fork(self, file: SessionFile) -> list[NoteEdit]:
         """What records that earlier messages are not those that were there."""
+        if file.is_shortened:
+            return []
         indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
         before = {} if indexed is None else indexed.messages
         present = {one.id: one.digest for one in file.messages}

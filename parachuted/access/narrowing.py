@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from parachuted.access.agent_config import AgentConfig, PathList, SandboxConfig, is_outside
-from parachuted.access.grant import Grant
-from parachuted.access.granting import narrowing_of
-from parachuted.access.patterns import all_of, grant_of
+from parachuted.access.agent_config import PathList, SandboxConfig
 
 
 def _sandbox(value: object) -> object:
@@ -44,35 +41,6 @@ class AgentNarrowing:
     tools: _Names | None = None
     capabilities: tuple[str, ...] | None = None
     sandbox: Annotated[Mapping[str, object] | None, BeforeValidator(_sandbox)] = None
-
-    @property
-    def config(self) -> AgentConfig:
-        """Its capabilities and its sandbox, as a person's overrides have them. ValueError."""
-        said = {
-            name: value
-            for name, value in (("capabilities", self.capabilities), ("sandbox", self.sandbox))
-            if value is not None
-        }
-        return narrowing_of(AgentConfig(**said), said)  # type: ignore[arg-type]
-
-    def of(self, grant: Grant) -> Grant:
-        """The grant within these paths and tools."""
-        reads, writes, outside, tools = grant.reads, grant.writes, grant.outside, grant.tools
-        if self.read is not None:
-            reads = all_of(reads, grant_of(one for one in self.read if not is_outside(one)))
-            outside = tuple(one for one in outside if one in self.read)
-        if self.write is not None:
-            writes = all_of(writes, grant_of(one for one in self.write if not is_outside(one)))
-        if self.tools is not None:
-            tools = tuple(one for one in tools if one in self.tools)
-        return replace(
-            grant,
-            reads=reads,
-            writes=writes,
-            lane=all_of(grant.lane, writes),
-            outside=outside,
-            tools=tools,
-        )
 
 
 WIDEST = AgentNarrowing()

@@ -72,6 +72,10 @@ class ConversationInput:
         self.forget(name)
         return taken
 
+    def reopen(self) -> None:
+        """The run goes on after all."""
+        self._is_closed = False
+
     def close(self) -> None:
         """The run listens no longer."""
         self._is_closed = True

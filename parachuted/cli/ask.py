@@ -224,13 +224,42 @@ def why(options: Namespace) -> int:
     "undo",
     "take a run back",
     argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
+    flag("--session", help="RUN is a conversation's id: take back all that its runs did"),
     JSON,
 )
 def undo(options: Namespace) -> int:
     """Take back a run and every run that followed from it. What people wrote since is kept."""
+    if options.session:
+        return _undo_session(options)
     answer = ask("POST", f"/api/runs/{quoted(options.run_name)}/undo", {})
     if options.json:
         return say_json(answer)
+    _say_undone(answer)
+    return 0
+
+
+def _undo_session(options: Namespace) -> int:
+    """Take back the runs of a conversation, the newest first.
+
+    A conversation's file is text that others may have written: only runs of Chat's own agents are
+    taken back, whatever it names.
+    """
+    named = ask("GET", f"/api/chat/{quoted(options.run_name)}/runs")["runs"]
+    answers: list[Json] = []
+    for name in named:
+        run = ask("GET", f"/api/runs/{quoted(name)}")
+        if run["undone"] is None and run["wrote"] and run["agent"].startswith("chat/"):
+            answers.append(ask("POST", f"/api/runs/{quoted(name)}/undo", {}))
+    if options.json:
+        return say_json({"session": options.run_name, "undone": answers})
+    for answer in answers:
+        _say_undone(answer)
+    if not answers:
+        say("Its runs changed nothing that is not taken back already.")
+    return 0
+
+
+def _say_undone(answer: Json) -> None:
     say(
         f"Taken back: {count(len(answer['runs']), 'run')}; changed "
         f"{', '.join(answer['paths']) or 'nothing'}."
@@ -241,7 +270,6 @@ def undo(options: Namespace) -> int:
         say(f"Kept in {path}, which was written to later:")
         for text in texts:
             say_text("  " + text.rstrip().replace("\n", "\n  "))
-    return 0
 
 
 @command(

@@ -1,5 +1,6 @@
 """Context: what an agent knows about the place where it works."""
 
+from parachuted.context.assembly import ContextAssembly
 from parachuted.context.chain import (
     LARGEST_FILE,
     LEGACY_FOLDER,
@@ -28,6 +29,7 @@ __all__ = [
     "MOST_CHOSEN",
     "Chain",
     "ChainFile",
+    "ContextAssembly",
     "ContextFolder",
     "ContextSelection",
     "PlannedMove",

@@ -14,7 +14,7 @@ from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.rules import tool_of
 
-UNFIRED = frozenset({"session.start", "session.end", "context.limit.approaching", "compact.before"})
+UNFIRED = frozenset({"session.end", "compact.before"})
 """Events of the core that nothing fires yet."""
 
 _AT = datetime(2026, 1, 6, tzinfo=UTC)

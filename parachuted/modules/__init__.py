@@ -5,6 +5,7 @@ The daemon's parts are imported from their own files.
 
 from parachuted.access.activity import Activity
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.context_preview import ContextPart, ContextPreview
 from parachuted.access.hit import Hit
 from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.notes import (
@@ -46,7 +47,13 @@ from parachuted.modules.module import Module
 from parachuted.modules.private import is_shortened, visible_to_agents
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.modules.scheduling import Schedules, ScheduleStatus
-from parachuted.modules.services import FolderAccess, Services, StateAccess, VaultAccess
+from parachuted.modules.services import (
+    ContextAccess,
+    FolderAccess,
+    Services,
+    StateAccess,
+    VaultAccess,
+)
 from parachuted.modules.streams import ServerEvent, Stream
 
 __all__ = [
@@ -69,6 +76,9 @@ __all__ = [
     "AppendSection",
     "Body",
     "BytesResponse",
+    "ContextAccess",
+    "ContextPart",
+    "ContextPreview",
     "CurrentCall",
     "FileResponse",
     "Finding",

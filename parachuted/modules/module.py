@@ -12,7 +12,7 @@ from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
 from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
-from parachuted.modules.services import Services
+from parachuted.modules.services import ContextAccess, Services
 from parachuted.modules.settings import read_settings
 
 _MAY_BE_ITS_OWN = ("suggest", "ask")
@@ -123,6 +123,11 @@ class Module:
         Raises ActRefusedError when the caller's rights have ended.
         """
         return self._services.current_call
+
+    @property
+    def contexts(self) -> ContextAccess:
+        """The context files of folders, as a prompt has them."""
+        return self._services.contexts
 
     @property
     def data_folder(self) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.context_preview import ContextPreview
 from parachuted.access.hit import Hits, Paths
 from parachuted.access.notes import (
     Links,
@@ -222,6 +223,19 @@ class StateAccess(Protocol):
         ...
 
 
+class ContextAccess(Protocol):
+    """The context files of folders, as a prompt has them."""
+
+    async def preview(self, folders: Sequence[str], *, max_tokens: int = 50_000) -> ContextPreview:
+        """The AGENTS.md or CLAUDE.md of these folders and of what these files watch, as far as the
+        module may read them, with each part's tokens, age and taint.
+
+        Over `max_tokens` the farthest are left out first. What is read marks the caller's work.
+        PathRefusedError.
+        """
+        ...
+
+
 class Services(Protocol):
     """What a `Module` uses.
 
@@ -271,6 +285,11 @@ class Services(Protocol):
     @property
     def schedules(self) -> ScheduleAccess:
         """Its schedules."""
+        ...
+
+    @property
+    def contexts(self) -> ContextAccess:
+        """The context of folders."""
         ...
 
     @property

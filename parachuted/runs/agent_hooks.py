@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -30,6 +31,7 @@ from parachuted.tools.context_files import HISTORY
 from parachuted.vault import Store, VaultPath, parse_note, printable
 
 _SHOWN = 2000
+_MOST_SESSIONS = 2_000
 
 
 class HookAsker(Protocol):
@@ -98,15 +100,15 @@ class AgentHooks:
         """The same tools, each call of which hooks may see, change and refuse."""
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
-    async def prompt(self, prompt: str) -> str:
+    async def prompt(self, prompt: str, *, source: str = "system") -> str:
         """What the agent is to be asked: the prompt, with what hooks add to it.
 
-        Raises ActRefusedError.
+        `source` is `user` for a person's words. Raises ActRefusedError.
         """
         if not self.asker.wants("prompt.before"):
             return prompt
         decision = await self.asker.ask(
-            self.hook_event("prompt.before", {"prompt": prompt, "source": "system"})
+            self.hook_event("prompt.before", {"prompt": prompt, "source": source})
         )
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
@@ -114,14 +116,25 @@ class AgentHooks:
             await self._shows(decision)
         return "\n\n".join([prompt, *decision.context])
 
-    async def stopping(self, last_said: str | None) -> HookDecision:
+    async def session_started(self, source: str) -> tuple[str, ...]:
+        """A session of conversation starts, or goes on after a while (`source` is `startup` or
+        `resume`); what hooks have the agent know.
+        """
+        if not self.asker.wants("session.start"):
+            return ()
+        decision = await self.asker.ask(self.hook_event("session.start", {"source": source}))
+        if decision.context:
+            await self._shows(decision)
+        return decision.context
+
+    async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
         """The agent is done.
 
-        The caller may let it go on, once, when a hook objects to its end.
+        The caller may let it go on when a hook objects to its end; `is_again`: it has already.
         """
         if not self.asker.wants("stop.before"):
             return HookDecision()
-        data = {"stop_hook_active": False, "last_assistant_message": last_said or ""}
+        data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.asker.ask(self.hook_event("stop.before", data))
 
     async def before_call(
@@ -388,7 +401,29 @@ class RunHooks:
         origins: Origins | None = None,
     ) -> None:
         self._store, self._bus, self._origins = store, bus, origins
+        self._sessions: OrderedDict[str, None] = OrderedDict()
         self._asker = asker or NoHooks()
+
+    def start_of(self, session: str | None) -> str | None:
+        """How a session of conversation starts with this turn: `startup`, or `resume` where it is
+        the first since the daemon started; None: it goes on.
+        """
+        if session is None:
+            return "startup"
+        return None if session in self._sessions else "resume"
+
+    def went_on(self, session: str) -> None:
+        """A turn of that session has ended."""
+        self._sessions[session] = None
+        self._sessions.move_to_end(session)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def approach(self, session: str, tokens: int, window: int) -> None:
+        """Publish that the session's context is nearly full."""
+        self._bus.publish(
+            "context.limit.approaching", session_id=session, token_count=tokens, threshold=window
+        )
 
     def of_run(
         self,

@@ -12,9 +12,10 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, PermissionStep, Step, Tool
+from parachuted.agents import Job, PermissionStep, SessionStep, Step, Tool, UsageStep
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
+from parachuted.context import ContextAssembly
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.keys import AccessGrant
@@ -48,6 +49,7 @@ _ASKED = {
     "network": ("WebFetch", "host"),
     "trusted": ("Agent", "name"),
 }
+_NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
@@ -75,6 +77,7 @@ class PreparedAgentRun:
         hooks: RunHooks,
         guards: RunGuards,
         skills: AgentSkills,
+        contexts: ContextAssembly | None,
         modules: ModuleTools,
         boxes: SandboxProvider | None,
     ) -> None:
@@ -82,7 +85,9 @@ class PreparedAgentRun:
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._modules, self._boxes = skills, modules, boxes
-        self._words = ""
+        self._contexts = contexts
+        self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
+        self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
         self.task = _task_of(order, self.id, now)
@@ -170,7 +175,7 @@ class PreparedAgentRun:
         self.taint.read("the prompt", order.origin)
         if order.session is not None:
             self._guards.recall(order.session, self.taint)
-        prompt = await self._hooks.prompt(order.prompt)
+        prompt = await self._prompt()
         skills = await self._skills.find(self._definition.config, order.folder, self._bounds)
         one = self._definition
         self.audit = self._lifecycle.audit_of(
@@ -180,6 +185,7 @@ class PreparedAgentRun:
             one.system_prompt
             + (f"\n{listed(skills, self.taint)}\n" if skills else "")
             + await self._told_of_folder()
+            + await self._told_of_context()
         )
         system += f"\nNow {self._lost}.\n" if self._lost is not None else ""
         system += _IN_A_BOX if self.grant.needs_container else ""
@@ -236,6 +242,8 @@ class PreparedAgentRun:
         asked = self.order
         if asked.conversation is not None:
             asked.conversation.close()
+            if self._talks_in:
+                self._run_hooks.went_on(self._talks_in)
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
         names = (self.session, asked.session)
@@ -271,6 +279,12 @@ class PreparedAgentRun:
 
     def _stepped(self, step: Step) -> None:
         """What it has read may be in the step, so who follows it knows that first."""
+        if isinstance(step, SessionStep):
+            self._talks_in = step.session_id
+        elif isinstance(step, UsageStep) and not self._is_nearly_full:
+            self._is_nearly_full = step.context_tokens >= _NEARLY_FULL
+            if self._is_nearly_full:
+                self._run_hooks.approach(self._talks_in, step.context_tokens, _NEARLY_FULL)
         if self.order.follower is not None:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
@@ -388,9 +402,31 @@ class PreparedAgentRun:
         )
         return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
 
+    async def _prompt(self) -> str:
+        """The prompt with what hooks add. Raises ActRefusedError."""
+        order = self.order
+        if order.conversation is None:
+            return await self._hooks.prompt(order.prompt)
+        source = self._run_hooks.start_of(order.session)
+        context = () if source is None else await self._hooks.session_started(source)
+        prompt = await self._hooks.prompt(order.prompt, source="user")
+        return "\n\n".join([prompt, *context])
+
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
         return await load_attachments(self.order.attachments, self._vault.read_bytes)
+
+    async def _told_of_context(self) -> str:
+        """The context files of the folders that the conversation is about, as far as the agent may
+        read them.
+        """
+        folders = self.order.context_folders
+        if not folders or self._contexts is None:
+            return ""
+        loaded = await self._contexts.load(
+            folders, sees=self._bounds.may_read, read=self._vault.read
+        )
+        return f"\n{loaded.text}" if loaded.text else ""
 
     async def _told_of_folder(self) -> str:
         """What the context file of the folder that it works in says, for an agent that is to be

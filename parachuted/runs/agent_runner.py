@@ -16,7 +16,9 @@ from typing import cast
 
 from parachuted.access.grant import Grant
 from parachuted.access.granting import build_grant, may_begin
+from parachuted.access.narrowed import narrowed_grant
 from parachuted.agents import RunLimits
+from parachuted.context import ContextAssembly
 from parachuted.errors import (
     ActRefusedError,
     AgentUnavailableError,
@@ -104,7 +106,7 @@ class RunAdmission:
 class AgentRunner:
     """Lets agents work."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  its parts, each by name
         self,
         *,
         lifecycle: RunLifecycle,
@@ -113,13 +115,17 @@ class AgentRunner:
         hooks: RunHooks,
         guards: RunGuards,
         skills: AgentSkills,
+        contexts: ContextAssembly | None = None,
         modules: ModuleTools | None = None,
         boxes: SandboxProvider | None = None,
     ) -> None:
-        """`boxes` gives a run its container, None: there are none."""
+        """`contexts` loads the context files of folders; `boxes` gives a run its container, None:
+        there are none.
+        """
         self._lifecycle, self._admission, self._vaults = lifecycle, admission, vaults
         self._hooks, self._guards, self._skills = hooks, guards, skills
         self._modules, self._boxes = modules or NoModuleTools(), boxes
+        self._contexts = contexts
 
     @property
     def limits(self) -> RunLimits:
@@ -160,7 +166,7 @@ class AgentRunner:
             narrowing=order.narrowing,
             tools=one.calls,
         )
-        grant = order.limit.of(grant)
+        grant = narrowed_grant(grant, order.limit)
         if (
             authority.is_limited
         ):  # the caller is limited to paths of the vault, and these are beside it
@@ -255,6 +261,7 @@ class AgentRunner:
             hooks=self._hooks,
             guards=self._guards,
             skills=self._skills,
+            contexts=self._contexts,
             modules=self._modules,
             boxes=self._boxes,
         )

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from parachuted.access.narrowed import narrowed_config
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.errors import ActRefusedError
 
@@ -27,13 +28,15 @@ _Paths: TypeAlias = Annotated[tuple[_Text, ...], Field(max_length=100)]
 class ConversationOptions:
     """What a conversation's run is asked for with, besides the options of any run.
 
-    `attachments` are files of the vault, `history` what was said before, for a session that cannot
+    `attachments` are files of the vault, `context_folders` those whose context files go before the
+    conversation, `history` what was said before, for a session that cannot
     be resumed.
     """
 
     model: _Model | None = None
     system_prompt: Annotated[str, Field(max_length=1_000_000)] | None = None
     attachments: _Paths = ()
+    context_folders: _Paths = ()
     narrowing: AgentNarrowing = WIDEST
     history: Annotated[str, Field(max_length=1_000_000)] = ""
 
@@ -58,7 +61,7 @@ def read_conversation_options(
     own = {name: options[name] for name in _NAMES if options.get(name) is not None}
     try:
         found = _OPTIONS.validate_python(own)
-        found.narrowing.config  # noqa: B018  it raises for capabilities that are none
+        narrowed_config(found.narrowing)  # it raises for capabilities that are none
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

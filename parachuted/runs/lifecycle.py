@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -24,6 +25,7 @@ from parachuted.vault import printable
 log = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
+_MOST_OBJECTIONS = 8
 
 
 class Run(Protocol):
@@ -123,9 +125,37 @@ class RunLifecycle:
         """Let the backend do the job; the agent's words after its last tool call. `stepped` hears
         of each step.
 
-        The backend keeps the limits; one that does not is ended some time later. Raises
+        The backend keeps the limits; one that does not is ended some time later. In a conversation
+        the agent goes on as long as a hook objects to its end, some times at most. Raises
         AgentFailedError, also for whatever else the backend raises.
         """
+        for objections in range(_MOST_OBJECTIONS + 1):
+            words, last = await self._follow(job, account, audit, stepped)
+            if (reason := hooks.ended()) is not None:
+                raise AgentFailedError(reason)
+            decision = await hooks.stopping(last, is_again=objections > 0)
+            session = account.cost.session_id if account.cost is not None else None
+            if decision.allowed or session is None:
+                break
+            if job.conversation is None:
+                log.info(
+                    "a hook wants a run to go on, which only a conversation's does",
+                    extra={"run": job.id, "reason": decision.reason},
+                )
+                break
+            job.conversation.reopen()
+            said = "\n\n".join([decision.reason, *decision.context])
+            job = replace(job, prompt=said, session_id=session, files=(), history="")
+        return words or last
+
+    async def _follow(
+        self,
+        job: Job,
+        account: RunAccount,
+        audit: RunAudit,
+        stepped: Callable[[Step], None],
+    ) -> tuple[str, str]:
+        """One go: the words after the last tool call, and the last of all."""
         words: list[str] = []
         last = ""
         try:
@@ -151,15 +181,7 @@ class RunLifecycle:
         except Exception as error:  # a backend is another's code
             log.exception("the agent's backend broke", extra={"run": job.id})
             raise self._broken(type(error).__name__) from error
-        if (reason := hooks.ended()) is not None:
-            raise AgentFailedError(reason)
-        decision = await hooks.stopping(last)
-        if not decision.allowed:
-            log.info(
-                "a hook wants a run to go on, which no run does",
-                extra={"run": job.id, "reason": decision.reason},
-            )
-        return "\n\n".join(words) or last
+        return "\n\n".join(words), last
 
     def _broken(self, why: str) -> AgentFailedError:
         return AgentFailedError(f"the backend {self.backend.name} broke: {why}")

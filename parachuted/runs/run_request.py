@@ -79,6 +79,7 @@ class RunRequest:
     limit: AgentNarrowing = WIDEST
     conversation: ConversationInput | None = None
     attachments: tuple[str, ...] = ()
+    context_folders: tuple[str, ...] = ()
     history: str = ""
 
     @property

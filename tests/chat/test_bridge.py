@@ -258,3 +258,18 @@ async def test_what_a_bots_conversation_says_is_suggested_and_a_no_is_remembered
         found = await stored(module, talk_id, 3)
         assert [one["status"] for one in found] == ["rejected", "waiting", "waiting"]
         assert [one["name"] for one in found] == ["Kim Lee", "Jo", "Jo"]
+
+
+async def test_a_person_can_switch_all_of_it_off(vault: Path):
+    brain = Brain(vault)
+    judge = judging(["Kim"], [fact("Kim Lee", "Moves to Basel in May.")])
+    off = {"curator": False, "brain_context": False, "write_back": False}
+    options = {"interfaces": {"BrainInterface": brain}, "config": off}
+    async with scripted_chat(vault, words("I see."), judge, **options) as (module, runs):
+        events = await ask(module, "By the way: Kim moves to Basel in May.")
+        talk_id = events[-1]["sessionId"]
+        await eventually(lambda: exchange_logged(vault, talk_id))
+
+        assert "Brain Context" not in runs.started[0].options["system_prompt"]
+        assert (vault / KIM).read_text() == TEXT
+        assert (await session(module, talk_id))["curatorLastRun"] is None

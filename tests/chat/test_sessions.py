@@ -237,3 +237,16 @@ async def test_what_a_crash_left_in_the_log_is_in_the_file_once(chat: ModuleHarn
 
     assert await texts(chat, made) == ["One", "Two"]
     assert not log.exists() or log.read_text() == ""
+
+
+async def test_a_session_names_the_runs_of_its_agent_the_newest_first(
+    chat: ModuleHarness, vault: Path
+):
+    made = await _made(chat, "Beans", "One", "Two")
+    (name,) = files(vault)
+    text = (vault / FOLDER / name).read_text()
+    for number in (1, 2):  # as a turn leaves them
+        text = text.replace('"source": "parachute"}', f'"run": "r-{number}"}}', 1)
+    (vault / FOLDER / name).write_text(text)
+
+    assert await chat.request("GET", f"/{made}/runs") == {"runs": ["r-2", "r-1"]}

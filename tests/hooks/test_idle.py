@@ -67,7 +67,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "parachuted"
                 "not run"
             ),
         ),
-        ("SessionStart", {}, "nothing here fires session.start"),
+        ("SessionEnd", {}, "nothing here fires session.end"),
     ],
 )
 async def test_the_list_of_hooks_says_which_never_run_and_why(
@@ -89,7 +89,7 @@ async def test_the_list_of_hooks_says_which_never_run_and_why(
 
 def test_without_a_daemon_nothing_is_said_of_modules():
     assert why_idle(Hook(id="h", event="garden.bed.sown", command="x"), None) is None
-    assert why_idle(Hook(id="h", event="session.start", command="x"), None) is not None
+    assert why_idle(Hook(id="h", event="session.end", command="x"), None) is not None
 
 
 def test_what_is_said_to_be_fired_by_nothing_is_named_nowhere_else():

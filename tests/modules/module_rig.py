@@ -18,6 +18,7 @@ from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.events import AuditEvent, NullAuditRecorder
+from parachuted.context import ContextAssembly
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
 from parachuted.modules.hosting.audited import ModuleAudit
@@ -125,6 +126,7 @@ class AgentsRig:
             "hooks": RunHooks(rig.store, rig.bus, asker, self.guards.origins),
             "guards": self.guards,
             "skills": AgentSkills(rig.root, rig.folder / "person", self.guards.origins),
+            "contexts": ContextAssembly(rig.library.index, lambda _path: ()),
             "modules": ModulesRig(tools, call_tool, standing),
             "boxes": boxes,
         }
@@ -206,6 +208,7 @@ class ModuleRig:
             interface=lambda name, _caller: (interfaces or {}).get(name),
             scheduler=self.scheduler,
             activity=ActivityLog(self.root),
+            contexts=ContextAssembly(self.library.index, lambda _path: ()),
             clock=self.clock,
         )
         return ModuleContext(approved, sources, acted_on)

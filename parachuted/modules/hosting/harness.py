@@ -18,6 +18,7 @@ from parachuted.access.events import EventFilter
 from parachuted.access.patterns import grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.events import NullAuditRecorder
+from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.keys import EVERYWHERE
@@ -30,6 +31,7 @@ from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_activity import ModuleActivity
 from parachuted.modules.hosting.module_context import current_call
+from parachuted.modules.hosting.module_contexts import ModuleContexts
 from parachuted.modules.hosting.module_doctor import findings_of
 from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.module_state import ModuleState
@@ -292,6 +294,9 @@ class _HarnessServices:
             closing.callback(part.close)
         vaults = BoundedVaults(store, self._index, self._search)
         self.vault = vaults.of_module(self.name, self.bounds)
+        self.contexts = ModuleContexts(
+            ContextAssembly(self._index, lambda _path: ()), self.vault, self.bounds, _acted_on
+        )
         self.folders = OutsideFolders(
             self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
         )

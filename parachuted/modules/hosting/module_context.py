@@ -14,12 +14,14 @@ from parachuted.access.authority import Authority, current
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.audit.activity import ActivityLog
+from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
 from parachuted.modules.hosting.module_activity import ModuleActivity
 from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.modules.hosting.module_contexts import ModuleContexts
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_schedules import ModuleSchedules, SetScheduler
 from parachuted.modules.hosting.module_state import ModuleState
@@ -62,6 +64,7 @@ class ModuleContextSources:
     interface: Callable[[str, InterfaceCaller], object | None]
     scheduler: SetScheduler
     activity: ActivityLog
+    contexts: ContextAssembly
     clock: Callable[[], datetime]
 
 
@@ -102,6 +105,7 @@ class ModuleContext:
         self.state = ModuleState(sources.state / name, authority)
         self._agents = sources.agents_of(approved)
         self.runs = ModuleRuns(name, self._agents, authority)
+        self.contexts = ModuleContexts(sources.contexts, self.vault, bounds, authority)
         self._sources, self._bounds, self._requires = (
             sources,
             bounds,

@@ -14,6 +14,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.codec import told
 from parachuted.modules.hosting.module_activity import RemoteActivity
+from parachuted.modules.hosting.module_contexts import RemoteContexts
 from parachuted.modules.hosting.remote_runs import RemoteRuns
 from parachuted.modules.hosting.remote_schedules import RemoteSchedules
 from parachuted.modules.hosting.remote_vault import (
@@ -52,6 +53,7 @@ class RemoteServices:
         self.state = RemoteState(asker)
         self.activity = RemoteActivity(asker)
         self.runs = RemoteRuns(asker)
+        self.contexts = RemoteContexts(asker)
         self.schedules = RemoteSchedules(asker)
         self._asker = asker
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.module_activity import serve_activity
+from parachuted.modules.hosting.module_contexts import serve_contexts
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.remote_runs import serve_runs
 from parachuted.modules.hosting.remote_schedules import serve_schedules
@@ -86,7 +87,12 @@ _RUNS = tuple(
 )
 _ACTIVITY = ("activity.log", "activity.read")
 _ROOMS: Mapping[str, Callable[..., Awaitable[object]]] = MappingProxyType(
-    {"activity": serve_activity, "runs": serve_runs, "schedules": serve_schedules}
+    {
+        "activity": serve_activity,
+        "contexts": serve_contexts,
+        "runs": serve_runs,
+        "schedules": serve_schedules,
+    }
 )
 VERBS = (
     *(f"vault.{verb}" for verb in VAULT_VERBS),
@@ -94,6 +100,7 @@ VERBS = (
     *(f"state.{verb}" for verb in _STATE),
     *_SCHEDULES,
     *_ACTIVITY,
+    "contexts.preview",
     *_RUNS,
     *_OTHERS,
 )

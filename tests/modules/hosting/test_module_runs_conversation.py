@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.agents import OfflineBackend, ToolResult, call_tool
+from parachuted.agents import OfflineBackend, SessionStep, ToolResult, UsageStep, call_tool
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
+from parachuted.hooks.decision import HookDecision
 from parachuted.modules import (
     AgentNarrowing,
     AgentPermissionRequest,
@@ -345,3 +346,86 @@ async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module
         permissions.answer(asked.id, "once")
         await runs.result(run)
         assert await runs.answer(run, asked.id, "allow") is False
+
+
+class Asker:
+    """Hooks that object to an end so many times, and add words where a session starts."""
+
+    def __init__(self, objections: int) -> None:
+        self.asked: list[tuple[str, dict[str, object]]] = []
+        self._left = objections
+
+    def wants(self, event: str) -> bool:
+        return event in {"stop.before", "session.start", "prompt.before"}
+
+    async def ask(self, hook_event) -> HookDecision:
+        self.asked.append((hook_event.event, dict(hook_event.data)))
+        if hook_event.event == "session.start":
+            return HookDecision(context=("It is Monday.",))
+        if hook_event.event == "prompt.before" or not self._left:
+            return HookDecision()
+        self._left -= 1
+        return HookDecision(allowed=False, reason="Water it too.")
+
+    def tell(self, _hook_event) -> None:
+        raise AssertionError
+
+
+async def test_a_hook_that_objects_to_the_end_has_a_conversation_go_on(module_rig):
+    asker, backend = Asker(2), ScriptedBackend([say("Dug.")])
+    runs = runs_of(module_rig, backend, asker=asker)
+    run = await runs.start("chat", "Dig.", {"conversation": True})
+
+    assert [step.text for step in await steps_of(runs, run)] == ["Dug."] * 3
+    assert [job.prompt for job in backend.jobs] == [
+        "Dig.\n\nIt is Monday.",
+        "Water it too.",
+        "Water it too.",
+    ]
+    assert backend.jobs[1].session_id == (await runs.result(run)).session_id
+    ends = [data["stop_hook_active"] for event, data in asker.asked if event == "stop.before"]
+    assert ends == [False, True, True]
+    assert ("session.start", "startup") in [(one, data.get("source")) for one, data in asker.asked]
+    assert ("prompt.before", "user") in [(one, data.get("source")) for one, data in asker.asked]
+
+
+async def test_a_hook_that_always_objects_is_heard_eight_times(module_rig):
+    backend = ScriptedBackend([say("Dug.")])
+    runs = runs_of(module_rig, backend, asker=Asker(100))
+    await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
+    assert len(backend.jobs) == 9
+    await runs.result(await runs.start("chat", "Dig.", {}))
+    assert len(backend.jobs) == 10, "a run that is no conversation ends"
+
+
+async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module_rig):
+    asker, backend = Asker(0), ScriptedBackend([say("x")])
+    runs = runs_of(module_rig, backend, asker=asker)
+
+    async def turn(session: str | None) -> str:
+        options = {"conversation": True, "session_id": session}
+        result = await runs.result(await runs.start("chat", "x", options))
+        return result.session_id
+
+    await turn(await turn("earlier"))
+    sources = [data["source"] for event, data in asker.asked if event == "session.start"]
+    assert sources == ["resume", "resume"]
+
+
+async def test_a_context_that_is_nearly_full_is_published_once_a_turn(module_rig):
+    class Full(ScriptedBackend):
+        async def run(self, _job):
+            yield SessionStep(session_id="s1", is_resumed=False)
+            for tokens in (1_000, 170_000, 180_000):
+                yield UsageStep(
+                    input_tokens=1,
+                    output_tokens=1,
+                    cache_read_tokens=0,
+                    cost_usd=0.0,
+                    context_tokens=tokens,
+                )
+
+    runs = runs_of(module_rig, Full())
+    await runs.result(await runs.start("chat", "x", {"conversation": True}))
+    full = [one.data for one in module_rig.events if one.event == "context.limit.approaching"]
+    assert [(one["session_id"], one["token_count"]) for one in full] == [("s1", 170_000)]

@@ -1,0 +1,100 @@
+"""The context of folders as a module gets it: chosen within what it may read, within a budget, with
+age and taint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from parachuted.access.authority import Authority, acting
+from parachuted.access.patterns import grant_of
+from parachuted.errors import ModuleFailedError, PathRefusedError
+from parachuted.modules.hosting.module_contexts import RemoteContexts, serve_contexts
+from parachuted.testing import ScriptedBackend, say
+from tests.modules.module_rig import ModuleRig
+
+MANIFEST = """
+permissions:
+  read: ["AGENTS.md", "Work/**"]
+agents:
+  chat:
+    paths: ["Work/a/**"]
+"""
+
+
+@pytest.fixture
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    found = ModuleRig(tmp_path)
+    found.save("AGENTS.md", "# The vault\n")
+    found.save("Work/a/AGENTS.md", "# A\n\nDig.\n")
+    found.save("Work/b/CLAUDE.md", "# B\n\n" + "Water. " * 1_000)
+    found.save("Private/AGENTS.md", "# Secret\n")
+    yield found
+    found.close()
+
+
+async def test_what_is_chosen_and_readable_is_in_the_text_and_the_rest_is_listed(module_rig):
+    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+
+    found = await contexts.preview(["Work/a", "Private"])
+
+    assert "Dig." in found.text
+    assert "Secret" not in found.text
+    parts = {part.path: part for part in found.parts}
+    assert parts["Work/a/AGENTS.md"].included
+    assert parts["Work/a/AGENTS.md"].tokens > 0
+    assert parts["Work/a/AGENTS.md"].modified is not None
+    assert not parts["AGENTS.md"].included, "a parent that nobody chose"
+    assert "Private/AGENTS.md" not in parts
+    assert not found.is_truncated
+    assert (await contexts.preview([])).text == ""
+
+
+async def test_a_budget_leaves_out_the_farthest_and_says_so(module_rig):
+    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+
+    found = await contexts.preview(["Work/a", "Work/b"], max_tokens=100)
+
+    assert found.is_truncated
+    assert found.tokens < 300
+    [cut, *_] = [part for part in found.parts if part.reason == "over the token budget"]
+    assert not cut.included
+
+
+async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig):
+    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+    only = grant_of(["Work/b/**"])
+    with acting(Authority(reads=only, writes=only)):
+        found = await contexts.preview(["Work/a", "Work/b"])
+    assert "Dig." not in found.text
+    assert "Water." in found.text
+    with pytest.raises(PathRefusedError):
+        await contexts.preview(["../x"])
+
+
+async def test_both_ends_of_the_pipe_agree(module_rig):
+    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+
+    class Pipe:
+        async def ask(self, verb, body):
+            return await serve_contexts(contexts, verb.partition(".")[2], body)
+
+    remote = RemoteContexts(Pipe())
+    assert await remote.preview(["Work/a"]) == await contexts.preview(["Work/a"])
+    for verb, body in (("load", {}), ("preview", {"folders": "Work"})):
+        with pytest.raises(ModuleFailedError):
+            await serve_contexts(contexts, verb, body)
+
+
+async def test_a_conversation_has_it_in_its_prompt_within_what_its_agent_may_read(module_rig):
+    backend = ScriptedBackend([say("x")])
+    runs = module_rig.given(module_rig.approve(MANIFEST), module_rig.agents(backend)).runs
+    options = {"conversation": True, "context_folders": ["Work/a", "Work/b", "Private"]}
+    await runs.result(await runs.start("chat", "x", options))
+
+    prompt = backend.jobs[0].system_prompt
+    assert "Dig." in prompt
+    assert "Water." not in prompt
+    assert "Secret" not in prompt
