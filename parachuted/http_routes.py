@@ -73,7 +73,7 @@ class HttpRoutes:
         end: Callable[[bool], None],
         set_auth_mode: Callable[[Mode], Awaitable[None]],
     ) -> None:
-        """`end` takes whether the daemon is to begin again."""
+        """`end` takes whether the daemon restarts."""
         self._parts, self._started, self._end = parts, started, end
         self._set_auth_mode = set_auth_mode
         self._contexts = ContextRoutes(parts.index, parts.watches, parts.sessions)

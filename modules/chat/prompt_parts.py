@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.modules import AgentNarrowing, Module, visible_to_agents
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.modules import AgentNarrowing, Module, Note, visible_to_agents
 
 from .modes import Mode
 from .permissions import described
@@ -79,7 +79,10 @@ class PromptParts:
         return [*self._fixed(order), *found[0], *rest, *working]
 
     async def find_agent(self, name: str) -> AgentNote:
-        """The agent of that name, or at that path. NotFoundError."""
+        """The agent of that name, or at that path.
+
+        NotFoundError. ActRefusedError: a stranger may have written the note.
+        """
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
             for folder in AGENT_FOLDERS:
@@ -89,6 +92,11 @@ class PromptParts:
         if path is None:
             raise NotFoundError(f"there is no agent {name[:80]!r} in {' or '.join(AGENT_FOLDERS)}")
         note = await self._module.vault.note(path)
+        if _is_strangers(note):
+            raise ActRefusedError(
+                f"{path[:200]} is a stranger's text, so no agent is made of it; move it into "
+                f"{AGENT_FOLDERS[0]}/ once you have read it"
+            )
         called = note.frontmatter.get("name")
         stem = path.rpartition("/")[2].removesuffix(".md")
         words = visible_to_agents(note.body).strip()
@@ -195,14 +203,13 @@ class PromptParts:
             note = await self._module.vault.note(path)
         except ParachuteError:  # it is not there, or is not for this caller
             return None
-        origin = str(note.frontmatter.get("origin") or "")
         return PromptPart(
             kind=kind,
             text=visible_to_agents(note.text),
             path=path,
             title=note.title,
             modified=note.modified.isoformat(),
-            is_strangers=path.startswith("Inbox/") or origin not in _OWN_ORIGINS,
+            is_strangers=_is_strangers(note),
         )
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
@@ -225,6 +232,12 @@ class PromptParts:
             return await self._module.vault.list(pattern)
         except ParachuteError:
             return ()
+
+
+def _is_strangers(note: Note) -> bool:
+    """Whether it may hold a stranger's words."""
+    origin = str(note.frontmatter.get("origin") or "")
+    return note.path.startswith("Inbox/") or origin not in _OWN_ORIGINS
 
 
 def _in(folder: str, name: str) -> str:

@@ -13,10 +13,10 @@ import secrets
 import string
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Unpack
+from typing import TypeVar, Unpack
 
 from parachuted.errors import (
     ConflictError,
@@ -61,6 +61,9 @@ _PAUSE_S = 0.05
 _SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
 _LONGEST_PAUSE_S = 5.0
 _LETTERS = string.ascii_lowercase + string.digits
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +194,7 @@ class Sessions:
         whatever happens then.
         """
         await self._loaded.wait()
-        path = await self._path_of(session_id)
+        path = await self._named(self.files.path_of, session_id)
         indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
         await self._log.append(session_id, message)
@@ -320,24 +323,18 @@ class Sessions:
     async def _read(self, session_id: str) -> SessionFile:
         """The file, with all that was appended."""
         await self._loaded.wait()
-        path = await self._path_of(session_id)
+        path = await self._named(self.files.path_of, session_id)
         indexed = self._index.get_session(path)
         await self.settle(session_id if indexed is None else indexed.id)
+        return await self._named(self.files.read, session_id)
+
+    async def _named(self, find: Callable[[str], Awaitable[Found]], session_id: str) -> Found:
+        """What that finds of a session, also while its file is getting another name."""
         try:
-            return await self.files.read(session_id)
+            return await find(session_id)
         except NotFoundError:
             async with self.files.lock(session_id):
-                return await self.files.read(session_id)
-
-    async def _path_of(self, session_id: str) -> str:
-        """The session's file; one that just gets another name is waited for."""
-        try:
-            return await self.files.path_of(session_id)
-        except NotFoundError:
-            if not self._index.paths_of(session_id):
-                raise
-        async with self.files.lock(session_id):
-            return await self.files.path_of(session_id)
+                return await find(session_id)
 
     async def _flush(self, session_id: str, batch: _Batch) -> None:
         """Write a batch into the file, after those before it.

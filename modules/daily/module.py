@@ -239,9 +239,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @command("approve")
     async def approve_command(self, name: str) -> str:
-        """Let a scheduled agent run whose file no person wrote: read `Daily/.agents/NAME.md`
-        first.
-        """
+        """Let a scheduled agent run that no person wrote; read its file first."""
         call = self.current_call
         if call.key or call.run or call.is_strangers:
             raise ActRefusedError(

@@ -191,7 +191,7 @@ def pause(_options: Namespace) -> int:
 def resume(_options: Namespace) -> int:
     """Start runs again."""
     ask("POST", "/api/resume", {})
-    say("Runs begin again.")
+    say("Resumed. Agents run again.")
     return 0
 
 

@@ -76,7 +76,7 @@ def serve(settings: Settings, *, quiet: bool, flags: Mapping[str, object]) -> No
 async def _serve(
     settings: Settings, home: Path, *, quiet: bool, flags: Mapping[str, object]
 ) -> bool:
-    """Whether it is to begin again. The vault is watched first; then all the rest is loaded."""
+    """Whether it restarts. The vault is watched first; then all the rest is loaded."""
     loaded: list[Daemon] = []
 
     async def load() -> None:

@@ -2,7 +2,7 @@
 
 A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only
 appended to, so that one change costs one write and one fdatasync whatever the file holds; written
-anew from memory when most of it is dead or in doubt.
+again from memory when most of it is dead or in doubt.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Journal:
         """Open or begin the journal at `path`, and mend it if need be; StorageFailedError if the
         disk refuses.
 
-        `high_water` is the length in bytes past which it is written anew while in use, if four
+        `high_water` is the length in bytes past which it is rewritten while in use, if four
         fifths of it are dead.
         """
         self.path = path

@@ -8,7 +8,7 @@ from parachuted.errors import AgentFailedError
 from tests.chat.loading import chat_file
 
 access, bridge, judge = chat_file("brain_access"), chat_file("bridge"), chat_file("judge")
-write_back = chat_file("write_back")
+facts_file = chat_file("facts")
 
 KIM = {"name": "Kim Lee", "type": "person", "snippet": "Grows beans.", "path": "Brain/kim.md"}
 
@@ -125,12 +125,12 @@ def test_facts_are_of_known_types_short_single_lines_and_each_once():
             *({**fact, "fact": f"Fact {number}"} for number in range(9)),
         ]
     }
-    facts = write_back.read_facts(answer, {"person": "people"})
+    facts = facts_file.read_facts(answer, {"person": "people"})
 
     assert facts[0].text == "Moved to Bern x"
     assert len(facts) == 5
     assert len({one.key for one in facts}) == 5
-    assert write_back.read_facts("no", {}) == []
+    assert facts_file.read_facts("no", {}) == []
 
 
 class Named(SearchOnly):
@@ -150,6 +150,6 @@ class Named(SearchOnly):
     ],
 )
 async def test_without_a_model_only_what_is_to_be_remembered_is_kept(message, facts):
-    found = await write_back.facts_by_words(access.BrainAccess(Named()), message)
+    found = await facts_file.facts_by_words(access.BrainAccess(Named()), message)
 
     assert [one.text for one in found] == facts

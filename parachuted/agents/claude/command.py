@@ -43,6 +43,9 @@ _SAID = {
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
+    # milliseconds: a tool may wait for a person's answer, and the run's own time bounds it
+    "MCP_TOOL_TIMEOUT": "86400000",
+    "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT": "86400000",
 }
 # What it would do in a container for nothing: all but the transcript is gone afterwards, nobody
 # waits for what goes on in the background,

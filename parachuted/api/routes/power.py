@@ -1,4 +1,4 @@
-"""Power: how the daemon is, ends it, or has it begin again, as an app's supervisor page asks.
+"""Power: shows how the daemon is, stops it or restarts it, as an app's supervisor page asks.
 
 Its own supervisor, if it has one, sees neither.
 """
@@ -36,7 +36,7 @@ class SupervisorRoutes:
         port: Callable[[], int],
         end: Callable[[bool], None],
     ) -> None:
-        """`end` takes whether the daemon is to begin again."""
+        """`end` takes whether the daemon restarts."""
         self._problems, self._started, self._clock = problems, started, clock
         self._port, self._end = port, end
 
@@ -66,7 +66,7 @@ class SupervisorRoutes:
     @post("/supervisor/server/stop", "system", "admin", reach="beyond")
     async def stop(self) -> PowerResponse:
         """Stop the daemon; only its machine can start it again."""
-        asyncio.get_running_loop().call_soon(self._end, False)  # noqa: FBT003  whether it begins again
+        asyncio.get_running_loop().call_soon(self._end, False)  # noqa: FBT003  whether it restarts
         return PowerResponse(status="stopping")
 
     @post("/supervisor/server/restart", "system", "admin", reach="beyond")

@@ -26,7 +26,7 @@ from parachuted.runs.conversation_options import (
 from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
 
 _QUESTION = "question"
-_ANSWER = "Answer the question. You have no tools, and there is nobody to ask."
+_ANSWER = "Answer the question. You have no tools, and there is no one to ask."
 
 
 class ModuleAgents:

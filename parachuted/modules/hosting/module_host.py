@@ -348,7 +348,7 @@ class ModuleHost:
                 return
             wait_s = self._pace.first_wait_s if time.monotonic() - started_at > _WELL_S else wait_s
             self._down = (
-                f"the process of the module {self._name} is down, and begins again in "
+                f"the process of the module {self._name} is down and restarts in "
                 f"{wait_s:g} s: {why}"
             )[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)

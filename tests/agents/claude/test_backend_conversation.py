@@ -5,8 +5,7 @@ and sessions that go on.
 from __future__ import annotations
 
 import asyncio
-import os
-import time
+from pathlib import Path
 
 import pytest
 
@@ -170,17 +169,29 @@ async def test_a_picture_goes_with_the_prompt(claude, job, run):
     assert "'type': 'image'" in said_in(claude.api.asked[0])
 
 
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+
+
 @pytest.mark.parametrize("is_conversation", [True, False])
-async def test_the_cli_deletes_no_old_transcript(claude, job, run, is_conversation):
-    claude.api.add([say("One.")], Delay(seconds=8.0, then=[say("Two.")]))
-    first = await run(claude.backend, job())
-    [transcript] = (claude.folder / "home/.claude/projects").glob("*/*.jsonl")
-    other = transcript.with_name("11111111-1111-4111-8111-111111111111.jsonl")
-    other.write_bytes(transcript.read_bytes())
-    long_ago = time.time() - 400 * 24 * 3600
-    os.utime(other, (long_ago, long_ago))
+async def test_the_cli_is_started_so_that_it_deletes_no_old_transcript(
+    claude, job, run, agent_rig, is_conversation
+):
+    started = []
 
-    await run(claude.backend, job(conversation=ConversationInput() if is_conversation else None))
+    async def answer(_arguments):
+        started.extend(map(command_of, claude.left_over()))
+        return ToolResult(text="seen")
 
-    assert first.error is None
-    assert other.exists()
+    agent_rig.answers["read_context"] = answer
+    claude.api.add([use("read_context", file_path="a.md")], [say("One.")])
+
+    outcome = await run(
+        claude.backend, job(conversation=ConversationInput() if is_conversation else None)
+    )
+
+    assert outcome.error is None
+    [command] = [line for line in started if "--settings\0" in line]
+    assert '"cleanupPeriodDays": 36500' in command
+    assert "--setting-sources=\0" in command
+    assert "--system-prompt-snapshot\0off" in command

@@ -256,8 +256,8 @@ async def test_while_it_is_down_its_calls_fail_and_say_why(life):
 
         assert [type(error) for error in await waiting] == [ModuleFailedError] * 2
         await until(lambda: worker.problem)
-        assert "begins again in 60 s: it ended with code 3" in worker.problem
-        with pytest.raises(ModuleFailedError, match="begins again"):
+        assert "restarts in 60 s: it ended with code 3" in worker.problem
+        with pytest.raises(ModuleFailedError, match="restarts in"):
             await worker.call("hello", {})
         assert worker.interface("BrainInterface") is None
 
