@@ -58,7 +58,7 @@ class GraphFollower:
     def __init__(self, graph: Graph, linked: Callable[[str], Entity | None]) -> None:
         self._graph, self._linked = graph, linked
         self._entities: dict[str, Entity] = {}
-        self._linking: dict[str, set[str]] = {}
+        self._linking: dict[str, tuple[str, ...]] = {}
         self._is_loading = False
 
     def begin_load(self) -> None:
@@ -77,7 +77,10 @@ class GraphFollower:
         self._forget(entity.path)
         self._entities[entity.path] = entity
         for one in entity.relationships:
-            self._linking.setdefault(_key(one.target), set()).add(entity.path)
+            key = _key(one.target)
+            paths = self._linking.get(key, ())
+            if entity.path not in paths:
+                self._linking[key] = (*paths, entity.path)
         if not self._is_loading:
             self._draw(entity)
             self._draw_linking(_names(entity) ^ (_names(before) if before else set()))
@@ -95,10 +98,12 @@ class GraphFollower:
     def _forget(self, path: str) -> None:
         entity = self._entities.pop(path, None)
         for one in entity.relationships if entity else ():
-            paths = self._linking.get(_key(one.target), set())
-            paths.discard(path)
-            if not paths:
-                self._linking.pop(_key(one.target), None)
+            key = _key(one.target)
+            paths = tuple(other for other in self._linking.get(key, ()) if other != path)
+            if paths:
+                self._linking[key] = paths
+            else:
+                self._linking.pop(key, None)
 
     def _draw_linking(self, names: set[str]) -> None:
         paths = {path for name in names for path in self._linking.get(name, ())}

@@ -30,7 +30,7 @@ _PROPOSED = "Suggestions/"  # what nobody has approved answers no question
 _IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
 _AT_ONCE = 500
 _PAGE = 1_000
-_KEPT = 400  # characters of a text that are kept in memory, for lists
+_KEPT = 300  # characters of a text that are kept in memory, for lists
 
 Change = Literal["created", "updated", "deleted"]
 
