@@ -98,7 +98,7 @@ def quoted_lines(text: str, most_lines: int) -> list[str]:
 
 def wrapped(line: str, columns: int = USUAL_COLUMNS) -> list[str]:
     """The line in pieces that a screen of so many columns shows without breaking them itself: those
-    that follow are marked as its own.
+    that follow are marked as its own. It is parted at blanks where there are any.
     """
     of_note, of_stranger = "  " + _MARK, " " * _LABEL + _MARK
     is_quoted = line[_LABEL:].startswith(_MARK)
@@ -110,12 +110,19 @@ def wrapped(line: str, columns: int = USUAL_COLUMNS) -> list[str]:
         else " " * len(of_stranger)
     )
     room, pieces, start, width = max(columns, _LEAST_COLUMNS) - 1, list[str](), 0, 0
+    blank, after_blank = 0, 0  # the place behind the last blank, and the columns up to there
     for at, character in enumerate(line):
         takes = _columns_of(character)
         if width + takes > room:
-            pieces.append(line[start:at])
-            start, width = at, len(begins)
+            stop = at if character == " " or blank <= start else blank - 1
+            pieces.append(line[start:stop])
+            width = len(begins) + (width - after_blank if stop < at else 0)
+            start = stop + (line[stop] == " ")
+            if start > at:
+                continue
         width += takes
+        if character == " " and at > len(begins):
+            blank, after_blank = at + 1, width
     pieces.append(line[start:])
     return [pieces[0], *(begins + piece for piece in pieces[1:])]
 

@@ -161,7 +161,7 @@ def commands_of_modules() -> set[str]:
     """The commands of parachuted's own modules, as `daily add`."""
     return {
         f"{file.parent.name} {name}"
-        for file in bundled_folder("modules").glob("*/module.py")
+        for file in bundled_folder("modules").glob("*/*.py")
         for name in re.findall(r'@command\("([a-z-]+)"', file.read_text("utf-8"))
     }
 

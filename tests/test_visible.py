@@ -87,6 +87,30 @@ def test_no_text_of_a_stranger_begins_a_line_on_a_screen_of_any_width(text, colu
     assert len("".join(lines)) < 300 * 12 * 2
 
 
+def test_long_lines_are_parted_at_blanks():
+    line = quoted("tool", "recall: find what the vault says by name or words of a question")
+
+    assert wrapped(line, 48) == [
+        "tool      | recall: find what the vault says by",
+        "          | name or words of a question",
+    ]
+    assert wrapped(f"{'a' * 40} {'b' * 40}", 30) == [
+        "a" * 29,
+        f"{' ' * 12}{'a' * 11}",
+        f"{' ' * 12}{'b' * 17}",
+        f"{' ' * 12}{'b' * 17}",
+        f"{' ' * 12}{'b' * 6}",
+    ]
+
+
+@given(st.text(" \u4e00a", max_size=200), st.integers(30, 60))
+def test_a_line_in_pieces_loses_blanks_alone_and_fits_its_screen(text, columns):
+    pieces = wrapped(f"  | {text}", columns)
+
+    assert [piece for piece in pieces if sum(map(_columns_of, piece)) >= columns] == []
+    assert "".join(piece[4:] for piece in pieces).replace(" ", "") == text.replace(" ", "")
+
+
 @given(st.text(max_size=400))
 def test_lines_of_a_note_are_each_marked(text):
     pieces = [piece for line in quoted_lines(text, 20) for piece in wrapped(line, 60)]

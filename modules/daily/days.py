@@ -341,9 +341,15 @@ class Days:
             else:
                 return
 
-    def has(self, key: str) -> bool:
-        """Whether there is an entry of that id."""
-        return self._seen.path_of(key) is not None
+    async def present(self, keys: Collection[str]) -> set[str]:
+        """Those of these ids that an entry has in a file which the caller may read."""
+        files = set(await self._vault.readable(sorted(self._seen)))
+        return {
+            key
+            for key in keys
+            if (first := self._seen.path_of(key)) is not None
+            and (first in files or not files.isdisjoint(self._seen.paths_of(key)))
+        }
 
     async def reread(self, dated: Dated) -> Dated:
         """The entry as it stands in its file. Raises NotFoundError."""

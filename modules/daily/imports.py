@@ -34,7 +34,8 @@ class PlannedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import would do, or did: `import_id` undoes it, where it added something.
+    """What an import would do, or did, as `summary` says: `import_id` undoes it, where it added
+    something.
 
     `problems` are files that were left out, with the reason; `media` how many pictures and
     recordings stay where they are.
@@ -46,6 +47,7 @@ class ImportReport:
     media: int
     problems: list[str] = field(default_factory=list)
     import_id: str | None = None
+    summary: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,8 @@ class Imports:
         """
         async with self._turn:
             found, problems = await self._found(source)
-            planned = [self._planned(one) for one in found]
+            there = await self._days.present({one.key for one in found})
+            planned = [_planned(one, is_there=one.key in there) for one in found]
             new = [one for one, plan in zip(found, planned, strict=True) if not plan.is_there]
             written: list[Dated] = []
             import_id = None
@@ -91,6 +94,7 @@ class Imports:
                 media=sum(one.left_out for one in found),
                 problems=problems,
                 import_id=import_id,
+                summary=_summary(len(new), is_dry=is_dry),
             )
 
     async def _write(self, import_id: str, new: Sequence[Imported], written: list[Dated]) -> None:
@@ -160,20 +164,33 @@ class Imports:
             raise NotFoundError(f"There is nothing to import in {source[:200]}.")
         return sorted(found.values(), key=lambda one: one.at), problems
 
-    def _planned(self, one: Imported) -> PlannedEntry:
-        return PlannedEntry(
-            id=_id_of(one),
-            day=one.at.date().isoformat(),
-            title=one.title,
-            source=one.source,
-            is_there=self._days.has(one.key),
-        )
-
     async def _add(self, one: Imported) -> Dated:
         made = await self._days.create(
             one.body, title=one.title, at=one.at, layout=self._layout, media=Media(), key=one.key
         )
         return await self._days.reread(made)
+
+
+def _planned(one: Imported, *, is_there: bool) -> PlannedEntry:
+    return PlannedEntry(
+        id=_id_of(one),
+        day=one.at.date().isoformat(),
+        title=one.title,
+        source=one.source,
+        is_there=is_there,
+    )
+
+
+def _summary(count: int, *, is_dry: bool) -> str:
+    entries = "1 entry" if count == 1 else f"{count:,} entries"
+    if not count:
+        return "Nothing was written: all of it is there already, or was left out."
+    if is_dry:
+        return f"Nothing was written. Add --apply (`dry_run: false` in a request) to add {entries}."
+    return (
+        f"{entries} added. `parachute runs` lists the import; `parachute undo` with that run takes "
+        "all of it back."
+    )
 
 
 def _id_of(one: Imported) -> str:

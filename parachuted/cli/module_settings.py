@@ -65,14 +65,13 @@ def set_module_setting(key: str, text: str) -> int:
     name, setting = _parted(key)
     kind = _known(name, setting)["kind"] if is_running() else ""
     value = _value(text, kind)
-    before = _approvals().config(name).get(setting)
-    _approvals().set_config(name, setting, value)
+    take_back = _approvals().set_config(name, setting, value)
     if not is_running():
         say(f"{key} is {text or 'its default'} from the next start of the daemon on.")
         return 0
     module = ask("POST", f"/api/modules/{name}/restart", {})
     if module["status"] == "failed" and f"config.{setting}" in str(module["problem"]):
-        _approvals().set_config(name, setting, _plain(before))
+        take_back()
         ask("POST", f"/api/modules/{name}/restart", {})
         raise ConfigError([str(module["problem"]), f"{key} is as it was"])
     say(f"{key} is {text or 'its default'} now.")
@@ -109,10 +108,6 @@ def _value(text: str, kind: str) -> SettingValue:
     except ValueError:
         return text
     return value if isinstance(value, bool | int | float) else text
-
-
-def _plain(value: object) -> SettingValue:
-    return value if isinstance(value, str | bool | int | float) else None
 
 
 def _shown(value: object) -> str:

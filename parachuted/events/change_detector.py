@@ -2,8 +2,9 @@
 
 The disk is compared with the index, the difference recorded, then told.
 
-A known file that was closed is read at once; what is new, missing, emptied or still being written
-is looked at again after a moment, so that each way in which editors save gives one change.
+A known file that was closed is read at once, and so is a new one that was renamed into place. What
+else is new, missing, emptied or still being written is looked at again after a moment, so that each
+way in which editors save gives one change.
 Overflow, silence and the clock lead to a walk over everything.
 """
 
@@ -180,7 +181,7 @@ class ChangeDetector:
                 continue
             if _is_scrap(path):
                 continue
-            if hint == "closed" and self._index.get(path) is not None:
+            if hint == "closed" and (self._knows(path) or self._is_put_in_place(hints, path)):
                 self._debouncer.discard(path)
                 self._next.closed.add(path)
             elif hint == "touched" and path in self._index:
@@ -194,6 +195,14 @@ class ChangeDetector:
             self._rest_until = 0.0
         if self._next or self._debouncer:
             self._wake.set()
+
+    def _knows(self, path: str) -> bool:
+        return self._index.get(path) is not None
+
+    def _is_put_in_place(self, hints: ChangeHints, path: str) -> bool:
+        """Whether it was written under a passing name first, and got its own when it was whole."""
+        old_name = hints.old_names.get(path)
+        return old_name is not None and not self._knows(old_name)
 
     async def _wait(self) -> None:
         """Until there is a hint, a debounced path is due, or a heartbeat has passed: a vault put in

@@ -35,11 +35,13 @@ class ChangeHints:
     """Paths (vault-relative) that may have changed, each with its last hint.
 
     `closed`: written and closed, or renamed into place. `open`: created or written, and not yet
-    closed, which will be reported. `gone`: deleted or renamed away. `touched`: unknown. `missed`:
-    hints were lost, or the vault itself was moved.
+    closed, which will be reported. `gone`: deleted or renamed away. `touched`: unknown.
+    `old_names`: of paths that a rename made, as far as it was heard. `missed`: hints were lost, or
+    the vault itself was moved.
     """
 
     paths: dict[str, HintKind] = field(default_factory=dict)
+    old_names: dict[str, str] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
     missed: bool = False
 
@@ -161,6 +163,7 @@ if sys.platform == "linux":
     _IS_OVER = int(flags.IGNORED)
     _IS_CLOSED = int(flags.CLOSE_WRITE | flags.MOVED_TO)
     _IS_GONE = int(flags.DELETE | flags.MOVED_FROM)
+    _IS_OLD_NAME = int(flags.MOVED_FROM)
 
     class InotifyWatcher:
         """One inotify watch per folder; the queue is read whenever the loop is free, and an
@@ -222,13 +225,19 @@ if sys.platform == "linux":
             except BlockingIOError:
                 return False
             hints = ChangeHints()
-            for watch, mask, _cookie, name in parse_events(data):
+            leaving: dict[int, str] = {}
+            for watch, mask, cookie, name in parse_events(data):
                 if mask & _IS_LOST:
                     hints.missed = True
                 elif mask & _IS_OVER:
                     self._folders.pop(watch, None)
                 elif (folder := self._folders.get(watch)) is not None:
-                    _sort(hints, f"{folder}/{name}" if folder else name, mask)
+                    path = f"{folder}/{name}" if folder else name
+                    _sort(hints, path, mask)
+                    if mask & _IS_OLD_NAME:
+                        leaving[cookie] = path
+                    elif (old_name := leaving.pop(cookie, None)) is not None:
+                        hints.old_names[path] = old_name
             self._on_hints(hints)
             return True
 
@@ -239,6 +248,7 @@ if sys.platform == "linux":
             hints.paths[path] = "closed"
         elif mask & _IS_GONE:
             hints.paths[path] = "gone"
+            hints.old_names.pop(path, None)
         else:
             hints.paths[path] = "open"
 

@@ -55,6 +55,11 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert "journals | entries" in listed["modules.garden.layout"]["means"]
         assert await type_("config", "get", "modules.garden.days") == (0, "3\n")
 
+        file = home / "modules.yaml"
+        before = file.read_text()
+        code, said = await type_("config", "set", "modules.garden.days", "many")
+        assert (code, "is as it was" in said, file.read_text()) == (2, True, before), said
+
         code, said = await type_("config", "set", "modules.garden.days", "7")
         assert code == 0, said
         assert (await type_("config", "set", "modules.garden.layout", "entries"))[0] == 0
@@ -70,7 +75,6 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert (await type_("config", "unset", "modules.garden.days"))[0] == 0
         assert life.daemon.modules.approved("garden").config == {"layout": "entries"}
 
-        file = home / "modules.yaml"
         file.write_text(file.read_text().replace("layout: entries", "layout: diary"))
         await life.until(lambda: "module:garden" in life.daemon.problems.all())
         problem = life.daemon.problems.all()["module:garden"]

@@ -131,8 +131,13 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
     async with daily(tmp_path) as module:
         plan = await module.command("import", source="Daily/old")
         assert (plan["added"], await module.command("export", **days)) == (1, "\n")
-        await module.command("import", source="Daily/old", apply=True)
-        assert (await module.command("import", source="Daily/old", apply=True))["added"] == 0
+        assert "Nothing was written. Add --apply" in plan["summary"]
+        assert list(plan)[-1] == "summary"
+        done = await module.command("import", source="Daily/old", apply=True)
+        assert done["summary"].startswith("1 entry added.")
+        assert "`parachute undo`" in done["summary"]
+        again = await module.command("import", source="Daily/old", apply=True)
+        assert (again["added"], "Nothing was written:" in again["summary"]) == (0, True)
         assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
 
 

@@ -119,6 +119,21 @@ async def test_the_answers_are_those_of_a_vault_with_nothing_else(tmp_path: Path
     assert await answers(whole, paths=READABLE) == await answers(less, paths=READABLE)
 
 
+async def test_a_key_does_not_learn_what_was_imported_into_files_beyond_it(tmp_path: Path):
+    (tmp_path / "Daily/import").mkdir(parents=True)
+    (tmp_path / "Daily/import/2026-02-25.md").write_text("# Trip\n\nTo the sea.\n")
+    asked = {"source": "Daily/import"}
+    async with daily(tmp_path) as module:
+        await module.request("POST", "/import", body={**asked, "dry_run": False})
+        planned = {}
+        for path in ("Daily/journals/2026-02-24.md", "Daily/journals/2026-02-25.md"):
+            limited = module.with_key("k_phone", paths=["Daily/import/**", path])
+            planned[path] = await limited.request("POST", "/import", body=asked)
+
+    assert [plan["already_there"] for plan in planned.values()] == [0, 1]
+    assert [plan["entries"][0]["is_there"] for plan in planned.values()] == [False, True]
+
+
 async def test_a_person_is_told_all_of_it(tmp_path: Path):
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

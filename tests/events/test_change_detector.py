@@ -55,6 +55,55 @@ async def test_a_new_file_that_was_closed_waits_for_a_moment(events_rig):
         assert events_rig.told() == [("created", "new.md")]
 
 
+async def test_a_new_file_that_was_renamed_into_place_is_read_at_once(events_rig):
+    async with events_rig.detector(new=60, gone=0.05) as detector:
+        save(events_rig, new__md="whole")
+        events_rig.watcher.tell(
+            ChangeHints(
+                paths={".new.md.tmp": "gone", "new.md": "closed"},
+                old_names={"new.md": ".new.md.tmp"},
+            )
+        )
+        await idle(events_rig, detector)
+
+        assert events_rig.told() == [("created", "new.md")]
+
+
+async def test_a_copy_that_an_editor_keeps_while_it_saves_is_no_new_file(events_rig):
+    save(events_rig, a__md="a")
+    async with events_rig.detector(new=0.3, gone=0.3) as detector:
+        (events_rig.vault / "a.md").rename(events_rig.vault / "a.old.md")
+        events_rig.watcher.tell(
+            ChangeHints(
+                paths={"a.md": "gone", "a.old.md": "closed"}, old_names={"a.old.md": "a.md"}
+            )
+        )
+        assert not detector._next
+        save(events_rig, a__md="another text")
+        (events_rig.vault / "a.old.md").unlink()
+        events_rig.watcher.tell(ChangeHints(paths={"a.md": "closed", "a.old.md": "gone"}))
+        await idle(events_rig, detector)
+
+        assert events_rig.told() == [("modified", "a.md")]
+
+
+async def test_a_file_that_was_renamed_twice_moved_once(events_rig):
+    save(events_rig, a__md="a", other__md="other")
+    async with events_rig.detector(gone=60, new=60):
+        (events_rig.vault / "a.md").rename(events_rig.vault / "b.md")
+        events_rig.watcher.tell(
+            ChangeHints(
+                paths={"a.md": "gone", ".passing": "closed", "b.md": "closed"},
+                old_names={".passing": "a.md", "b.md": ".passing"},
+            )
+        )
+        await events_rig.until(events_rig.told)
+
+        assert [(change.kind, change.source, change.path) for change in events_rig.changes] == [
+            ("moved", "a.md", "b.md")
+        ]
+
+
 async def test_a_file_without_hints_is_found_by_a_walk(events_rig):
     async with events_rig.detector() as detector:
         save(events_rig, a__md="a")

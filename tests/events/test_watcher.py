@@ -39,6 +39,7 @@ async def watcher(vault, heard):
 
 def add(heard, hints):
     heard.paths.update(hints.paths)
+    heard.old_names.update(hints.old_names)
     heard.folders |= hints.folders
     heard.missed |= hints.missed
 
@@ -71,6 +72,20 @@ async def test_a_file_that_is_deleted_or_renamed_away_is_gone(vault, watcher, he
     watcher.poll()
 
     assert heard.paths == {"a.md": "gone", "b.md": "gone", "c.md": "closed"}
+
+
+@linux
+async def test_a_renamed_file_is_heard_with_its_old_name(vault, watcher, heard):
+    for name in ("a.md", "b.md", "c.md"):
+        (vault / name).touch()
+    (vault / "a.md").rename(vault / "new.md")
+    (vault / "b.md").rename(vault / "gone.md")
+    (vault / "gone.md").unlink()
+    (vault.parent / "outside.md").touch()
+    (vault.parent / "outside.md").rename(vault / "c.md")
+    watcher.poll()
+
+    assert heard.old_names == {"new.md": "a.md"}
 
 
 @linux

@@ -8,7 +8,7 @@ against the recorded digest, permissions and locked packages.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,13 +221,13 @@ class ModuleApprovals:
                 unplace(self._vault, name)
             return is_ours
 
-    def set_config(self, name: str, key: str, value: SettingValue) -> None:
-        """Write one setting of a module into modules.yaml; None takes it away.
+    def set_config(self, name: str, key: str, value: SettingValue) -> Callable[[], None]:
+        """Write one setting of a module into modules.yaml, as `ModuleRegistry.set_config`.
 
         Raises NotFoundError, ModuleRegistryError, StorageFailedError.
         """
         self._record(name)
-        self._registry.set_config(name, key, value)
+        return self._registry.set_config(name, key, value)
 
     def config(self, name: str) -> Mapping[str, object]:
         """What the person wrote for that module. Raises NotFoundError, ModuleRegistryError."""

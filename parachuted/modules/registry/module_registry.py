@@ -85,18 +85,28 @@ class ModuleRegistry:
 
         self._change(changes)
 
-    def set_config(self, name: str, key: str, value: SettingValue) -> None:
-        """Set one key of the entry's `config:`; None takes it away.
+    def set_config(self, name: str, key: str, value: SettingValue) -> Callable[[], None]:
+        """Set one key of the entry's `config:`; None takes it away, and the last one `config:` too.
 
-        Raises as `change`.
+        Returns what takes this back: the file is as it was, or, where it was changed meanwhile, the
+        key alone. Both raise as `change`.
         """
+        texts: list[str | None] = []
+        former: list[SettingValue] = []
 
-        def changes(held: Held) -> Changes:
-            if value is None and key not in held.get(name, {}).get("config", {}):
-                return {}
-            return {(_ROOT, name, "config"): {key: REMOVED if value is None else value}}
+        def edited(text: str | None) -> str:
+            former.append(_config_of({} if text is None else _read(text), name).get(key))
+            texts[:] = [text, _edited(text, lambda held: _config_changes(held, name, key, value))]
+            return str(texts[1])
 
-        self._change(changes)
+        def put_back(text: str | None) -> str:
+            before, after = texts
+            if text == after and before is not None:
+                return before
+            return _edited(text, lambda held: _config_changes(held, name, key, former[0]))
+
+        self._write(edited)
+        return lambda: self._write(put_back)
 
     def config_lines(self, name: str) -> dict[str, int]:
         """The line of each key below the entry's `config:`, dotted; none where the file cannot be
@@ -125,18 +135,38 @@ class ModuleRegistry:
         self._change(changes)
 
     def _change(self, change: Callable[[Held], Changes]) -> None:
-        def edited(text: str | None) -> str:
-            before = new_document({_ROOT: {}}) if text is None else text
-            return edit_document(before, change(_read(before)), limit=_LIMIT)
+        self._write(lambda text: _edited(text, change))
 
+    def _write(self, edit: Callable[[str | None], str]) -> None:
         try:
-            self._file.change(edited)
+            self._file.change(edit)
         except UntrustedFileError as error:
             raise ModuleRegistryError(f"no module runs: {error}") from error
         except CannotEditError as error:
             raise ModuleRegistryError(
                 f"{NAME} cannot be changed: {error}; change it by hand"
             ) from error
+
+
+def _edited(text: str | None, change: Callable[[Held], Changes]) -> str:
+    before = new_document({_ROOT: {}}) if text is None else text
+    return edit_document(before, change(_read(before)), limit=_LIMIT)
+
+
+def _config_of(held: Held, name: str) -> Mapping[str, Any]:
+    config = held.get(name, {}).get("config")
+    return config if isinstance(config, dict) else {}
+
+
+def _config_changes(held: Held, name: str, key: str, value: SettingValue) -> Changes:
+    config = _config_of(held, name)
+    if value is not None:
+        return {(_ROOT, name, "config"): {key: value}}
+    if key not in config:
+        return {}
+    if len(config) == 1:
+        return {(_ROOT, name): {"config": REMOVED}}
+    return {(_ROOT, name, "config"): {key: REMOVED}}
 
 
 def _read(text: str) -> Held:

@@ -163,6 +163,48 @@ def test_two_who_change_it_at_once_lose_nothing(home):
     assert sorted(ModuleRegistry(home).load()) == sorted(f"m{number}" for number in range(30))
 
 
+WITHOUT_CONFIG = "# mine\nmodules:\n  daily:\n    enabled: true  # yes\n"
+WITH_CONFIG = f"{WITHOUT_CONFIG}    config:\n      # why\n      days: 3\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WITHOUT_CONFIG,
+        WITH_CONFIG,
+        f"{WITHOUT_CONFIG}    config: {{}}\n",
+        f"{WITHOUT_CONFIG}    config:\n",
+    ],
+)
+def test_a_setting_that_is_taken_back_leaves_the_file_as_it_was(home, text):
+    registry = ModuleRegistry(home)
+    write(registry, text)
+    for key, value in (("days", 7), ("layout", "entries"), ("days", None)):
+        take_back = registry.set_config("daily", key, value)
+        take_back()
+
+        assert registry.path.read_text() == text
+
+
+def test_a_setting_is_taken_back_alone_where_the_file_was_changed_meanwhile(home):
+    registry = ModuleRegistry(home)
+    write(registry, WITH_CONFIG)
+    take_back = registry.set_config("daily", "days", 7)
+    registry.set_config("daily", "layout", "entries")
+    take_back()
+
+    assert registry.load()["daily"]["config"] == {"days": 3, "layout": "entries"}
+
+
+def test_the_last_setting_that_is_taken_away_leaves_no_empty_config(home):
+    registry = ModuleRegistry(home)
+    write(registry, WITHOUT_CONFIG)
+    registry.set_config("daily", "days", 7)
+    registry.set_config("daily", "days", None)
+
+    assert registry.path.read_text() == WITHOUT_CONFIG
+
+
 NAMES = st.sampled_from(["daily", "other", "new", "null", "x-1"])
 TEXTS = st.text(
     st.characters(
