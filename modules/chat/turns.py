@@ -73,13 +73,15 @@ class Turns:
         return [one for one in [*self._active] if await self.is_active(one)]
 
     async def is_active(self, session_id: str) -> bool:
-        """Whether a turn goes on there, as far as the caller may know of it. Reads nothing from the
-        disk.
-        """
+        """Whether a turn goes on there, as far as the caller may know of it."""
         turn = self._active.get(session_id)
         if turn is None or turn.session is None:
             return False
-        return await self._module.vault.exists(turn.session.path)
+        try:  # its file may have got another name since the turn began
+            await self._sessions.path_of(turn.session.id)
+        except NotFoundError:
+            return False
+        return True
 
     async def start(self, request: TurnRequest) -> TurnStream:
         """Start a turn, and return its events. It goes on whether or not they are read.
