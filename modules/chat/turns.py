@@ -177,6 +177,12 @@ class Turns:
         turn.waiting += 1
         await self._work.keep_injected(turn, text)
 
+    async def wait_for_end(self, session_id: str) -> None:
+        """Wait until no turn goes on there that goes on now."""
+        turn = self._active.get(session_id)
+        if turn is not None and turn.task is not None:
+            await asyncio.wait([turn.task])
+
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
         """Answer what the agent asked, a permission request too, by the words of its options.
 
