@@ -23,7 +23,7 @@ from .sessions import Sessions
 INTERFACE: Final = "BrainInterface"
 MOST_TOKENS: Final = 1_500
 _LIMIT_S: Final = 3.0
-_MODEL_LIMIT_S: Final = 2.5
+_MODEL_SHARE: Final = 5 / 6  # of the time, so that the words can decide in the rest
 _RESULTS: Final = 4  # of one query
 _MOST_DESCRIPTION: Final = 400
 _MOST_LOGGED: Final = 100
@@ -54,11 +54,12 @@ class Enrichment:
 
 
 class Bridge:
-    """What a conversation has of Brain."""
+    """What a conversation has of Brain. `limit_s` is how long `enrich` may take."""
 
     def __init__(self, module: Module, sessions: Sessions) -> None:
         self._module, self._sessions = module, sessions
         self._pending: OrderedDict[str, Mapping[str, object]] = OrderedDict()
+        self.limit_s = _LIMIT_S
         self._is_empty = True  # Brain, until it is known to have anything
 
     @property
@@ -68,11 +69,11 @@ class Bridge:
         return None if provider is None else BrainAccess(provider)
 
     async def enrich(self, session: Session, message: str) -> Enrichment:
-        """What to tell the agent before it answers the message, within 3 s; never raises."""
+        """What to tell the agent before it answers the message, in time; never raises."""
         if is_short(message):
             return Enrichment()
         try:
-            async with asyncio.timeout(_LIMIT_S):
+            async with asyncio.timeout(self.limit_s):
                 return await self._enrich(session, message)
         except (ParachuteError, TimeoutError) as error:
             self._module.log.info("Brain added nothing to a turn", extra={"why": repr(error)})
@@ -125,7 +126,7 @@ class Bridge:
                 message,
                 summary=session.summary or "",
                 loaded=[str(one.get("query", "")) for one in session.bridge_context_log[-10:]],
-                timeout_s=_MODEL_LIMIT_S,
+                timeout_s=self.limit_s * _MODEL_SHARE,
             )
         return verdict or await judge_by_words(brain, message)
 

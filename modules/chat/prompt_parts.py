@@ -63,6 +63,7 @@ class PromptParts:
     def __init__(self, module: Module) -> None:
         self._module = module
         self.enrichers: list[Enricher] = []
+        self.limit_s = _WITHIN_S  # of each part
 
     async def gather(self, order: PromptOrder) -> list[PromptPart]:
         """All parts, in the order of the prompt."""
@@ -215,7 +216,7 @@ class PromptParts:
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
         """These parts, or none where they take too long or cannot be had."""
         try:
-            async with asyncio.timeout(_WITHIN_S):
+            async with asyncio.timeout(self.limit_s):
                 return await parts
         except (ParachuteError, TimeoutError, KeyError, TypeError, ValueError) as error:
             self._module.log.warning("a prompt lacks a part", extra={"of": what, "why": str(error)})

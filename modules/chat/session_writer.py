@@ -59,10 +59,13 @@ class SessionWriter:
             return await self._files.follow(path)
         raise EditRefusedError(f"{_MOST_TWINS} sessions of one day have this title")
 
-    async def append(self, session_id: str, messages: Sequence[Message]) -> None:
+    async def append(
+        self, session_id: str, messages: Sequence[Message], *, origin: str | None = None
+    ) -> None:
         """Put messages at the end; those that are there already are left out.
 
-        Where a person edited or removed an earlier message, that is recorded as a fork.
+        Where a person edited or removed an earlier message, that is recorded as a fork. `origin`
+        marks the file as a stranger's text.
         """
         for attempt in range(_ATTEMPTS):
             file = await self._files.read(session_id)
@@ -74,6 +77,12 @@ class SessionWriter:
             text = append_messages(note.text, new)
             try:
                 edits = [*identity(file), *await self._fork(file)]
+                if origin is not None and not note.frontmatter.get("origin"):
+                    mark = SetKey("origin", origin)
+                    await self._vault.edit(note.path, [mark], base=note.digest)
+                    file = await self._files.read(session_id)
+                    note = file.note
+                    text = append_messages(note.text, new)
                 if file.is_shortened:  # the places that were read are not those of the file
                     digest = await self._vault.write(note.path, text, base=note.digest)
                 else:

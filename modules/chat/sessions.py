@@ -18,16 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
-from parachuted.errors import (
-    ConflictError,
-    EditRefusedError,
-    NotFoundError,
-    ParachuteError,
-    StorageFailedError,
-)
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module
 
-from .append_log import AppendLog
+from .append_log import AppendLog, LoggedMessage
 from .messages import Message, ToolUse, chain_digest, new_message_id
 from .session import (
     FOLDER,
@@ -43,6 +37,7 @@ from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
 from .session_paging import find_readable
 from .session_writer import SessionWriter, TitleProtectedError
+from .unwritten import UnwrittenMessages
 
 __all__ = [
     "LinkedBot",
@@ -76,7 +71,7 @@ class _Batch:
     """Messages that one task appended, on their way into the file."""
 
     owner: asyncio.Task[object] | None
-    messages: list[Message] = field(default_factory=list)
+    messages: list[LoggedMessage] = field(default_factory=list)
     is_taken: bool = False
     is_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     writer: asyncio.Task[None] | None = None
@@ -95,6 +90,7 @@ class Sessions:
         self._log = AppendLog(folder / "appends.jsonl")
         self.files = SessionFiles(self._vault, self._index)
         self._writer = SessionWriter(self._vault, self.files)
+        self._unwritten = UnwrittenMessages(module, self.files, self._writer, self._log)
         self._batches: dict[str, list[_Batch]] = {}
         self._spans: dict[str, float] = {}
         self._loaded = asyncio.Event()
@@ -106,11 +102,7 @@ class Sessions:
         """
         try:
             await self.files.load()
-            for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
-                with contextlib.suppress(NotFoundError):
-                    async with self.files.lock(session_id):
-                        await self._writer.append(session_id, messages)
-            await asyncio.to_thread(self._log.clear)
+            await self._unwritten.load()
         finally:
             self._loaded.set()
 
@@ -189,19 +181,25 @@ class Sessions:
     async def append(self, session_id: str, message: Message) -> None:
         """Put a message at the end. It is on the disk when this returns, and in the file once,
         whatever happens then.
+
+        A caller who reaches only a part of the vault waits for the file. Raises what refuses it.
         """
         await self._loaded.wait()
+        call = self._module.current_call
         path = await self._path_of(session_id)
         indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
-        await self._log.append(session_id, message)
+        logged = LoggedMessage(message, call.origin if call.is_strangers else None)
+        await self._log.append(session_id, logged)
         batches = self._batches.setdefault(session_id, [])
         owner = asyncio.current_task()
         if not batches or batches[-1].is_taken or batches[-1].owner is not owner:
             batch = _Batch(owner)
             batches.append(batch)
             batch.writer = self._module.spawn(self._flush, session_id, batch, name="write messages")
-        batches[-1].messages.append(message)
+        batches[-1].messages.append(logged)
+        if call.is_limited:
+            await self._written(session_id, batches[-1], message)
         waiting = sum(len(batch.messages) for batch in batches)
         self._module.publish(
             "chat.session.message",
@@ -240,6 +238,7 @@ class Sessions:
         async with self.files.lock(file.session.id):
             await self._vault.delete(file.note.path)
             await asyncio.to_thread(self._index.remove, [file.note.path])
+            await self._unwritten.drop(file.session.id)
 
     async def page(
         self,
@@ -308,6 +307,12 @@ class Sessions:
             for path, problem in self.files.unreadable.items()
             if path in paths
         ]
+        found += self._unwritten.findings(
+            {
+                one: [path for path in self._index.paths_of(one) if path in paths]
+                for one in self._unwritten.sessions()
+            }
+        )
         twins = await asyncio.to_thread(self._index.duplicates)
         for session_id, having in twins.items():
             first, *others = [path for path in having if path in paths] or [""]
@@ -351,20 +356,25 @@ class Sessions:
             batch.is_taken = True
             begun = time.monotonic()
             try:
-                await self._writer.append(session_id, batch.messages)
-            except NotFoundError:  # the conversation was removed
-                self._module.log.info("a message's session is gone", extra={"id": session_id})
-            except StorageFailedError:  # it stays in the log, for the next start
-                self._module.log.exception("a message waits for the disk")
-                return
-            except ParachuteError:
-                self._module.log.exception("a message was not written")
+                await self._unwritten.write(session_id, batch.messages)
             finally:
                 self._batches[session_id].remove(batch)
                 if not self._batches[session_id]:
                     del self._batches[session_id]
                 self._spans[session_id] = time.monotonic() - begun
-            await self._log.done(session_id, len(batch.messages))
+
+    async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
+        """Wait until the message is in the file. Where that refuses it, it is not kept: nobody else
+        writes it on behalf of a caller who may not. Raises what refused it.
+        """
+        batch.is_wanted.set()
+        if batch.writer is not None:
+            await asyncio.wait([batch.writer])
+        error = self._unwritten.error_of(session_id, message)
+        if error is not None:
+            async with self.files.lock(session_id):
+                await self._unwritten.drop(session_id, message)
+            raise error
 
 
 def _word(value: object) -> str:

@@ -60,10 +60,13 @@ class StoredFact:
 
 
 class WriteBack:
-    """The facts that conversations left in Brain, and those that a person refused."""
+    """The facts that conversations left in Brain, and those that a person refused. `limit_s` is how
+    long `keep` may take.
+    """
 
     def __init__(self, module: Module) -> None:
         self._module = module
+        self.limit_s = _LIMIT_S
         self._records: dict[str, StoredFact] = {}
         self._refused: dict[str, None] = {}
         self._lock = asyncio.Lock()
@@ -84,12 +87,12 @@ class WriteBack:
     async def keep(
         self, brain: BrainAccess, session: Session, number: int, question: str, answer: str
     ) -> list[StoredFact]:
-        """Find what an exchange established, and write or suggest it, within 10 s.
+        """Find what an exchange established, and write or suggest it, in time.
 
         Raises ParachuteError and TimeoutError; what was done before that is recorded.
         """
         stored: list[StoredFact] = []
-        async with asyncio.timeout(_LIMIT_S):
+        async with asyncio.timeout(self.limit_s):
             for fact in await find_facts(self._module, brain, question, answer):
                 if fact.key in self._refused:
                     continue

@@ -14,8 +14,10 @@ from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.patterns import all_of, grant_of
 
 
-def narrowed_config(narrowing: AgentNarrowing) -> AgentConfig:
-    """Its capabilities and its sandbox, as a person's overrides have them. ValueError."""
+def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
+    """Its capabilities and its sandbox as a person's overrides have them; none where it names
+    neither. Raises ValueError.
+    """
     said = {
         name: value
         for name, value in (
@@ -24,7 +26,7 @@ def narrowed_config(narrowing: AgentNarrowing) -> AgentConfig:
         )
         if value is not None
     }
-    return narrowing_of(AgentConfig(**said), said)  # type: ignore[arg-type]
+    return (narrowing_of(AgentConfig(**said), said),) if said else ()  # type: ignore[arg-type]
 
 
 def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:

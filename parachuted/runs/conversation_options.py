@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from parachuted.access.narrowed import narrowed_config
+from parachuted.access.narrowed import narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.errors import ActRefusedError
 
@@ -61,7 +61,7 @@ def read_conversation_options(
     own = {name: options[name] for name in _NAMES if options.get(name) is not None}
     try:
         found = _OPTIONS.validate_python(own)
-        narrowed_config(found.narrowing)  # it raises for capabilities that are none
+        narrowing_configs(found.narrowing)  # it raises for capabilities that are none
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -11,11 +11,20 @@ from parachuted.access.authority import Authority, acting
 from parachuted.bundled import bundled_folder
 from parachuted.testing import ModuleHarness, running_module
 
+_PATIENCE_S = 60.0
+
 
 @asynccontextmanager
 async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarness]:
-    """Chat on that vault; the options are those of `running_module`."""
+    """Chat on that vault; the options are those of `running_module`.
+
+    What gives up after seconds, so that no turn waits for it, has a minute: a busy machine is slow.
+    """
     async with running_module(bundled_folder("modules") / "chat", vault=vault, **options) as module:
+        inside = module._running._module
+        for one in (inside.bridge, inside.write_back, inside.turns.parts):
+            assert one.limit_s > 0
+            one.limit_s = _PATIENCE_S
         yield module
 
 

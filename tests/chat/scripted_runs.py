@@ -153,8 +153,8 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Wait for that, at most for half a minute."""
-    async with asyncio.timeout(30):
+    """Wait for that, at most for a minute."""
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.001)
 

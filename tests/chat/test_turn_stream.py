@@ -90,7 +90,7 @@ async def test_a_reader_who_follows_gets_the_next_turn_too():
         stream.begin()
         stream.send(DONE)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(follow(), write())
     assert found == ["done", "done"]
 

@@ -41,7 +41,7 @@ async def in_background(group, module, message="Go on.", session_id=None):
     async def active():
         return (await module.request("GET", "/active-streams"))["streams"]
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not (streams := await active()):
             await asyncio.sleep(0.001)
     return reading, streams[0]["session_id"]
@@ -169,7 +169,7 @@ async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
         async with asyncio.TaskGroup() as group:
             reading, session = await in_background(group, module)
             pending = []
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not pending:
                     found = await module.request("GET", f"/{session}/pending-questions")
                     pending = found["pending"]
@@ -206,7 +206,7 @@ async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decisi
             reading, session = await in_background(group, module)
             await until(lambda: runs.started and len(runs.started[0].moments) < 2)
             path = f"/{session}/permissions/{session}-q-p1"
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while not (await module.request("GET", f"/{session}/pending-questions"))["pending"]:
                     await asyncio.sleep(0)
             with pytest.raises(ActRefusedError, match="git"):

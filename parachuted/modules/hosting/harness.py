@@ -51,7 +51,9 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
-_SETTLED_S = 10.0
+_SETTLED_S = 60.0
+# a test is about what a module does, not how fast a busy machine loads it
+_BEGIN_LIMIT_S = 60.0
 # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
 # machine is no fault
 _SLOW_S = 1.0
@@ -220,7 +222,10 @@ async def running_module(
     agents, where a test says itself what each of their steps is.
     """
     asyncio.get_running_loop().slow_callback_duration = _SLOW_S
-    with tempfile.TemporaryDirectory(prefix="parachute-alone-") as private:
+    # a thread whose task was cancelled may write into it until it ends
+    with tempfile.TemporaryDirectory(
+        prefix="parachute-alone-", ignore_cleanup_errors=True
+    ) as private:
         copy = Path(private) / "module"
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
@@ -245,7 +250,7 @@ async def running_module(
             services.has_model = has_model
             services.runs = runs or services.runs
             await services.see()
-            running = InProcessHost(approved, services)
+            running = InProcessHost(approved, services, begin_limit_s=_BEGIN_LIMIT_S)
             await running.start()
             services.scheduler.add(running, running.declared)
             try:
@@ -279,6 +284,7 @@ class _HarnessServices:
             self.name, read=manifest.permissions.read, write=manifest.permissions.write
         )
         self.state = ModuleState(private / "state", _acted_on)
+        self._seeing = asyncio.Lock()
         self._bus = Bus(_now)
         self._publishing = EventPublisher(self._bus)
         self._publishing.declare(manifest)
@@ -352,15 +358,18 @@ class _HarnessServices:
         )
 
     async def see(self) -> None:
-        """Index the vault's present content, as the daemon would moments after a change."""
-        scan = await asyncio.to_thread(self._scanner.walk, finished=True)
-        for folder in scan.new_folders:
-            self._index.add_folder(folder)
-        for seen in scan.seen:
-            self._index.set(seen.path, seen.new)
-            self._search.follow(seen.path, seen.new)
-        if scan.seen:
-            await asyncio.to_thread(self._search.settle, _SETTLED_S)
+        """Index the vault's present content, as the daemon would moments after a change. One at a
+        time: a scan that began earlier does not put an older state over a newer one.
+        """
+        async with self._seeing:
+            scan = await asyncio.to_thread(self._scanner.walk, finished=True)
+            for folder in scan.new_folders:
+                self._index.add_folder(folder)
+            for seen in scan.seen:
+                self._index.set(seen.path, seen.new)
+                self._search.follow(seen.path, seen.new)
+            if scan.seen:
+                await asyncio.to_thread(self._search.settle, _SETTLED_S)
 
     async def _notice(self, _paths: Iterable[str]) -> None:
         await self.see()

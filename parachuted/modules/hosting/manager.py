@@ -11,7 +11,6 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,11 +27,13 @@ from parachuted.hooks.idle import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.hosted_module import HostedModule
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.load_guard import LoadGuard, ask_to_load
 from parachuted.modules.hosting.module_doctor import module_findings
+from parachuted.modules.hosting.module_reports import ModuleReports
 from parachuted.modules.hosting.recorded_module import MakeCallRun, RecordedModule
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
@@ -55,33 +56,6 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
-_SLOW = (
-    "it handles events more slowly than they come, so some were dropped; restart it "
-    "when that is mended"
-)
-_CHANGED = (
-    "its folder is not what was approved; `parachute modules diff {0}` shows how, "
-    "`parachute modules approve {0}` takes it"
-)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _ModuleEntry:
-    """One module that may run: what of it does, or why it does not."""
-
-    approved: ApprovedModule
-    running: RunningModule | None = None
-    inbox: Inbox | None = None
-    delivery: asyncio.Task[None] | None = None
-    problem: str | None = None
-    told: str | None = None
-    tools: dict[str, ToolSpec] = field(default_factory=dict)
-
-    @property
-    def failure(self) -> str | None:
-        """What is wrong with it just now."""
-        found = self.problem if self.running is None else self.running.problem
-        return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
 
 
 class ModuleManager:
@@ -130,13 +104,12 @@ class ModuleManager:
         self.scheduler = ModuleScheduler(clock, state, self._audit, set_schedules)
         self._watchdog = Watchdog(self._blocked)
         self._look_every_s = look_every_s
-        self._kept: dict[str, _ModuleEntry] = {}
+        self._kept: dict[str, HostedModule] = {}
         self._order = ArrivalOrder(state)
         self._entries: list[ModuleEntry] = []
         self._is_behind = True
-        self._changed: dict[str, str | None] = {}
-        self._reported: set[str] = set()
-        self._by_event: dict[str, tuple[_ModuleEntry, ...]] = {}
+        self._reports = ModuleReports(bus, report)
+        self._by_event: dict[str, tuple[HostedModule, ...]] = {}
         self._lock = asyncio.Lock()
         self._has_started = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -190,7 +163,7 @@ class ModuleManager:
                     self.scheduler.begin_due(self._group)
                     await next_beat(self._look_every_s)
                     await self._look()
-                    self._tell_troubles()
+                    self._publish_failures()
                     self._audit.flush()
         finally:
             self._group = None
@@ -211,9 +184,9 @@ class ModuleManager:
                 [kept for kept in mine if wanted.get(kept.approved.name) != kept.approved]
             )
             await self._begin([one for one in ready if one.name not in self._kept])
-            self._tell_changes()
+            self._reports.publish_changes(self._entries)
             self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
-            self._tell_troubles()
+            self._publish_failures()
 
     async def restart(self, name: str) -> None:
         """Restart one module; the others keep running.
@@ -240,11 +213,7 @@ class ModuleManager:
             found.append(
                 status_of(
                     entry,
-                    where=None
-                    if running is None
-                    else "in process"
-                    if isinstance(_host_of(running), InProcessHost)
-                    else "worker",
+                    where=kept.where if kept is not None else None,
                     limits=None if running is None else running.limits,
                     declared=None if running is None else running.declared,
                     problem=failure or entry.problem,
@@ -401,10 +370,10 @@ class ModuleManager:
         for wave in waves(ready):
             async with asyncio.TaskGroup() as group:
                 for one in wave:
-                    kept = self._kept[one.name] = _ModuleEntry(approved=one)
+                    kept = self._kept[one.name] = HostedModule(approved=one)
                     group.create_task(self._begin_one(kept, room), name=f"begin {one.name}")
 
-    async def _begin_one(self, kept: _ModuleEntry, room: asyncio.Semaphore) -> None:
+    async def _begin_one(self, kept: HostedModule, room: asyncio.Semaphore) -> None:
         name, version = kept.approved.name, kept.approved.manifest.version
         async with room:
             running: RunningModule | None = None
@@ -441,24 +410,19 @@ class ModuleManager:
         self._watchdog.watch(approved.name, approved.copy)
         return InProcessHost(approved, services)
 
-    def _serve(self, kept: _ModuleEntry, running: RunningModule) -> None:
+    def _serve(self, kept: HostedModule, running: RunningModule) -> None:
         declared = running.declared
         self._routes.add(declared.name, running, declared)
-        rank, shown, is_trusted = (
-            self._order.rank(declared.name),
-            kept.approved.manifest.provides,
-            kept.approved.trust != "untrusted",
-        )
-        named = [one for one in declared.provides if one in shown]
-        self._interfaces.offer(
-            declared.name, named, running.interface, rank=rank, is_trusted=is_trusted
-        )
-        unshown = [
-            one for one in declared.provides if one not in shown
-        ]  # behind every module that was approved for it
-        self._interfaces.offer(
-            declared.name, unshown, running.interface, rank=rank + _UNSHOWN, is_trusted=is_trusted
-        )
+        rank, is_trusted = self._order.rank(declared.name), kept.approved.trust != "untrusted"
+        for interface in declared.provides:
+            was_shown = interface in kept.approved.manifest.provides
+            self._interfaces.offer(
+                declared.name,
+                [interface],
+                running.interface,
+                rank=rank if was_shown else rank + _UNSHOWN,
+                is_trusted=is_trusted,
+            )
         self.scheduler.add(running, declared)
         hears = EventFilter.of_module(
             declared.name, grant_of(kept.approved.manifest.permissions.read)
@@ -469,13 +433,13 @@ class ModuleManager:
         self._begin_delivery(kept)
         self._index()
 
-    def _begin_delivery(self, kept: _ModuleEntry) -> None:
+    def _begin_delivery(self, kept: HostedModule) -> None:
         if self._group is not None and kept.inbox is not None and kept.delivery is None:
             kept.delivery = self._group.create_task(
                 kept.inbox.run(), name=f"events of {kept.approved.name}"
             )
 
-    async def _end(self, ending: list[_ModuleEntry]) -> None:
+    async def _end(self, ending: list[HostedModule]) -> None:
         async with asyncio.TaskGroup() as group:
             for kept in ending:
                 self._kept.pop(kept.approved.name, None)
@@ -485,7 +449,7 @@ class ModuleManager:
                     )
         self._index()
 
-    async def _end_one(self, kept: _ModuleEntry, running: RunningModule) -> None:
+    async def _end_one(self, kept: HostedModule, running: RunningModule) -> None:
         """Stop all access to it, then end it."""
         name, version = kept.approved.name, kept.approved.manifest.version
         self._routes.remove(name)
@@ -505,7 +469,7 @@ class ModuleManager:
 
     def _index(self) -> None:
         """Collect the modules that listen to each event."""
-        found: dict[str, list[_ModuleEntry]] = {}
+        found: dict[str, list[HostedModule]] = {}
         for kept in self._kept.values():
             for event in kept.inbox.events if kept.inbox is not None else ():
                 found.setdefault(event, []).append(kept)
@@ -536,53 +500,12 @@ class ModuleManager:
             log.warning("what may run could not be read", extra={"error": str(error)})
             self._report("modules", f"what may run could not be read: {error}")
 
-    def _tell_changes(self) -> None:
-        """Report an edited folder once."""
-        changed = {
-            entry.name: entry.found_digest for entry in self._entries if entry.state == "changed"
-        }
-        for name, digest in changed.items():
-            if self._changed.get(name) != digest:
-                self._bus.publish("module.changed", name=name, hash=digest)
-        self._changed = changed
-
-    def _tell_troubles(self) -> None:
-        """Say what has come to be wrong with each module, and what no longer is."""
-        for name, kept in self._kept.items():
-            failure = kept.failure
-            if failure is not None and failure != kept.told:
-                self._bus.publish(
-                    "module.failed",
-                    name=name,
-                    version=kept.approved.manifest.version,
-                    error=_last_line(failure),
-                )
-            kept.told = failure
-        subjects = {f"module:{entry.name}" for entry in self._entries}
-        for subject in self._reported - subjects:
-            self._report(subject, None)
-        self._reported = subjects
-        for entry in self._entries:
-            found = self._kept.get(entry.name)
-            failure = (found.failure if found is not None else None) or (
-                entry.problem if entry.enabled else None
-            )
-            changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
-            self._report(
-                f"module:{entry.name}", _last_line(failure) if failure is not None else changed
-            )
+    def _publish_failures(self) -> None:
+        self._reports.publish_failures(self._entries, self._kept)
 
     def _blocked(self, name: str, said: str) -> None:
         """The watchdog found that module blocking the loop."""
         kept = self._kept.get(name)
-        host = _host_of(kept.running) if kept is not None else None
+        host = kept.host if kept is not None else None
         if isinstance(host, InProcessHost):
             host.blame("blocking", said)
-
-
-def _host_of(running: RunningModule | None) -> RunningModule | None:
-    return running.inner if isinstance(running, RecordedModule) else running
-
-
-def _last_line(problem: str) -> str:
-    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"

