@@ -47,7 +47,7 @@ class MentionAnswers:
     async def expect(self, path: str, likely: Iterable[Mention]) -> None:
         """These mentions are suggested for the note at that path, by the module that asked."""
         new = {one.id: [one.text, one.manner] for one in likely}
-        held = await self._held(_LIKELY + path)
+        held = await self._held(_LIKELY + path) if new else {}
         if any(held.get(key) != one for key, one in new.items()):
             await self._state.put(_LIKELY + path, {**held, **new})
 

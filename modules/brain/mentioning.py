@@ -71,6 +71,8 @@ class MentionFinder:
         for one in found:
             if ":" in one["para_id"]:
                 sure[one["para_id"]] = max(one["confidence"], sure.get(one["para_id"], 0))
+        if not sure:
+            return
         source_id = "_".join(source.replace("/", ":").split())[:200]
         before = await self._state.get(_TOLD + source_id, [])
         told = set(before) if isinstance(before, list) else set()

@@ -263,6 +263,7 @@ class Curator:
     ) -> tuple[str, str | None]:
         run = await self._module.agent(AGENT).start(
             await self._instructions() + prompt,
+            budget="conversation",
             session_id=own_session,
             timeout_s=_LIMIT_S,
             max_turns=_MOST_TURNS,

@@ -70,7 +70,9 @@ async def find_facts(module: Module, brain: BrainAccess, question: str, answer: 
         f"The person:\n{question[:_MOST_EXCHANGE]}\n\n"
         f"The assistant:\n{answer[:_MOST_EXCHANGE]}\n"
     )
-    answered = await module.ask(prompt, schema=_SCHEMA, max_usd=_MOST_USD, system=_SYSTEM)
+    answered = await module.ask(
+        prompt, schema=_SCHEMA, max_usd=_MOST_USD, system=_SYSTEM, conversation=True
+    )
     return read_facts(answered, types)
 
 

@@ -70,6 +70,7 @@ class AskModel(Protocol):
         schema: Mapping[str, object] | None = None,
         max_usd: float | None = None,
         system: str | None = None,
+        conversation: bool = False,
     ) -> Awaitable[Any]:
         """A model's answer."""
 
@@ -95,7 +96,9 @@ async def judge_by_model(
     )
     try:
         async with asyncio.timeout(timeout_s):
-            answer = await ask(prompt, schema=_SCHEMA, max_usd=_MOST_USD, system=_SYSTEM)
+            answer = await ask(
+                prompt, schema=_SCHEMA, max_usd=_MOST_USD, system=_SYSTEM, conversation=True
+            )
     except (ParachuteError, TimeoutError):
         return None
     return read_verdict(answer)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
 from typing import Final
 
-from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, ParachuteError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+)
 from parachuted.modules import Module
 
 from .session import Session
 from .turn import TurnRequest
-from .turns import Turns
+from .turns import QueueFullError, Turns
 
 _MOST_HOPS: Final = 3
 _MOST_WAITING: Final = 10
+_MOST_TRIES: Final = 20
 
 
 class Messenger:
@@ -54,9 +63,15 @@ class Messenger:
         waiting.append((target.id, text))
 
     async def turn_ended(self, session_id: str) -> None:
-        """Deliver what its agent sent. Never raises for a message that cannot be delivered."""
+        """Deliver what its agent sent, as soon as each conversation can take it."""
         hops = self._hops.pop(session_id, 0) + 1
-        for target, text in self._waiting.pop(session_id, ()):
+        sent = self._waiting.pop(session_id, [])
+        if sent:
+            self._module.spawn(self._deliver_all, sent, hops, name="messages to conversations")
+
+    async def _deliver_all(self, sent: Sequence[tuple[str, str]], hops: int) -> None:
+        """Never raises for a message that cannot be delivered."""
+        for target, text in sent:
             try:
                 await self._deliver(target, text, hops)
             except ParachuteError as error:
@@ -66,8 +81,18 @@ class Messenger:
                 )
 
     async def _deliver(self, target: str, text: str, hops: int) -> None:
-        try:
-            await self._turns.start(TurnRequest(message=text, session_id=target))
-        except ConflictError:  # its agent is at work, and hears it there
-            await self._turns.inject(target, text)
+        """A turn of the target. Where its agent is at work it hears the message there, and where it
+        does not listen the message waits for the end of that turn.
+        """
+        for _ in range(_MOST_TRIES):
+            try:
+                await self._turns.start(TurnRequest(message=text, session_id=target))
+                break
+            except ConflictError:
+                with contextlib.suppress(NotFoundError, QueueFullError):
+                    await self._turns.inject(target, text)
+                    break
+                await self._turns.wait_for_end(target)
+        else:
+            raise ActRefusedError("that conversation's agent was at work each time")
         self._hops[target] = max(hops, self._hops.get(target, 0))

@@ -50,12 +50,16 @@ def activity_from(question: str, answer: str) -> str:
 
 def first_sentence(text: str) -> str:
     """The first sentence of markdown, in one line and without its marks."""
-    text = _COMMENT.sub(" ", _FENCE.sub(" ", text))
-    text = _LINK.sub(lambda link: link[1] or link[2] or "", text)
-    lines = (" ".join(_MARKS.sub("", line).split()) for line in text.splitlines())
-    line = next((line for line in lines if re.search(r"\w", line)), "")
+    line = next(iter(plain_lines(_FENCE.sub(" ", text))), "")
     found = _SENTENCE.match(line)
     return found[0] if found else line
+
+
+def plain_lines(text: str) -> list[str]:
+    """The lines of markdown that have words, without its marks."""
+    text = _LINK.sub(lambda link: link[1] or link[2] or "", _COMMENT.sub(" ", text))
+    lines = (" ".join(_MARKS.sub("", line).split()) for line in text.splitlines())
+    return [line for line in lines if re.search(r"\w", line)]
 
 
 def shortened(text: str, most: int) -> str:

@@ -186,7 +186,7 @@ class Sessions:
         """
         await self._loaded.wait()
         call = self._module.current_call
-        path = await self._path_of(session_id)
+        path = await self.path_of(session_id)
         indexed = self._index.get_session(path)
         session_id = indexed.id if indexed is not None else session_id
         logged = LoggedMessage(message, call.origin if call.is_strangers else None)
@@ -325,7 +325,7 @@ class Sessions:
     async def _read(self, session_id: str) -> SessionFile:
         """The file, with all that was appended."""
         await self._loaded.wait()
-        path = await self._path_of(session_id)
+        path = await self.path_of(session_id)
         indexed = self._index.get_session(path)
         await self.settle(session_id if indexed is None else indexed.id)
         try:
@@ -334,7 +334,7 @@ class Sessions:
             async with self.files.lock(session_id):
                 return await self.files.read(session_id)
 
-    async def _path_of(self, session_id: str) -> str:
+    async def path_of(self, session_id: str) -> str:
         """The session's file; one that just gets another name is waited for."""
         try:
             return await self.files.path_of(session_id)

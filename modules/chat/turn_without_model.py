@@ -13,6 +13,7 @@ from parachuted.errors import ParachuteError
 from parachuted.modules import Hit, Module
 
 from .messages import Message
+from .no_model import plain_lines
 
 _WORD: Final = re.compile(r"\w{4,}")
 _TAG: Final = re.compile(r"</?mark>")
@@ -51,10 +52,7 @@ async def answer_from_notes(module: Module, message: str) -> NotesAnswer:
     own = [one for one in found if not one.path.startswith("Chat/sessions/")][:_MOST_NOTES]
     if not own:
         return NotesAnswer(f"{_NO_MODEL}\n\n{_NOTHING}\n\n{_AGAIN}", ())
-    lines = [
-        f"- {_short(one.text)} ([[{one.path.removesuffix('.md')}|{one.title or one.path}]])"
-        for one in own
-    ]
+    lines = [f"- {_short(_words_of(one))} ({_link(one)})" for one in own]
     text = "\n".join([_NO_MODEL, "", *lines, "", _AGAIN])
     return NotesAnswer(text, tuple(dict.fromkeys(one.path for one in own)))
 
@@ -119,9 +117,32 @@ async def _searched(module: Module, message: str) -> list[Passage]:
             hits.setdefault(one.path, one)
             weights[one.path] += 1_000 // len(found)
     return [
-        Passage(hits[path].title, path, html.unescape(_TAG.sub("", hits[path].snippet)))
+        Passage(hits[path].title, path, _matching(hits[path].snippet))
         for path, _ in weights.most_common(2 * _MOST_NOTES)
     ]
+
+
+def _matching(snippet: str) -> str:
+    """The lines of a search's snippet that have a word that was looked for, as they stand in the
+    note; a heading is one only where there is no other.
+    """
+    lines = [line for line in snippet.splitlines() if line.strip()]
+    marked = [line for line in lines if _TAG.search(line) and not line.lstrip().startswith("#")]
+    return html.unescape(_TAG.sub("", "\n".join(marked or lines)))
+
+
+def _words_of(passage: Passage) -> str:
+    """Its text in one line without markup, and without the title at its beginning."""
+    text = " ".join(plain_lines(passage.text))
+    title = passage.title
+    begins = title and text.startswith(f"{title} ")
+    return text[len(title) :].strip() if begins else text
+
+
+def _link(passage: Passage) -> str:
+    place = passage.path.removesuffix(".md")
+    title = passage.title or passage.path
+    return f"[[{place}]]" if title == place else f"[[{place}|{title}]]"
 
 
 def _short(text: str) -> str:

@@ -73,13 +73,15 @@ class Turns:
         return [one for one in [*self._active] if await self.is_active(one)]
 
     async def is_active(self, session_id: str) -> bool:
-        """Whether a turn goes on there, as far as the caller may know of it. Reads nothing from the
-        disk.
-        """
+        """Whether a turn goes on there, as far as the caller may know of it."""
         turn = self._active.get(session_id)
         if turn is None or turn.session is None:
             return False
-        return await self._module.vault.exists(turn.session.path)
+        try:  # its file may have got another name since the turn began
+            await self._sessions.path_of(turn.session.id)
+        except NotFoundError:
+            return False
+        return True
 
     async def start(self, request: TurnRequest) -> TurnStream:
         """Start a turn, and return its events. It goes on whether or not they are read.
@@ -174,6 +176,12 @@ class Turns:
             raise _no_turn(session_id)
         turn.waiting += 1
         await self._work.keep_injected(turn, text)
+
+    async def wait_for_end(self, session_id: str) -> None:
+        """Wait until no turn goes on there that goes on now."""
+        turn = self._active.get(session_id)
+        if turn is not None and turn.task is not None:
+            await asyncio.wait([turn.task])
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
         """Answer what the agent asked, a permission request too, by the words of its options.

@@ -162,8 +162,10 @@ class RunAccess(Protocol):
         """Answer what it asked; whether that waited."""
         ...
 
-    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
-        """A model's answer."""
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
+        """A model's answer; `conversation`: for one, whose budget pays."""
         ...
 
 
@@ -222,6 +224,7 @@ class ModuleAgent:
         With `conversation=True` its words are steps as they come, a person can be asked, and there
         are more: `model`, `system_prompt`, `attachments` (files of the vault), `narrowing` (an
         `AgentNarrowing`) and `history`, what was said before, for a session that cannot be resumed.
+        `budget="conversation"`: another run that serves a conversation, whose budget pays for it.
         Raises what `Module.run_agent` raises before anything is spent.
         """
         return AgentRun(await self._access.start(self.name, prompt, options), self._access)

@@ -80,14 +80,16 @@ class Module:
         schema: Mapping[str, object] | None = None,
         max_usd: float | None = None,
         system: str | None = None,
+        conversation: bool = False,
     ) -> Any:  # noqa: ANN401  a text, or what the schema describes
         """A model's answer to one question, as text, or as JSON that fits the `schema`.
 
-        It has no tools, and counts against the budgets of runs and money as any run does. Raises
+        It has no tools, and counts against the budgets of runs and money as any run does; with
+        `conversation`, where a person's request began the work, against a conversation's. Raises
         AgentUnavailableError where there is no model or a budget is used up, AgentFailedError.
         """
         asked = prompt if schema is None else with_schema(prompt, schema)
-        answer = await self._services.runs.ask(asked, system, max_usd)
+        answer = await self._services.runs.ask(asked, system, max_usd, conversation=conversation)
         return answer if schema is None else await read_answer(answer, schema)
 
     async def suggest(

@@ -63,7 +63,8 @@ class RunRequest:
 
     `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
     runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
-    said before, should the session not be there any more.
+    said before, should the session not be there any more. `is_beside_conversation`: it serves a
+    conversation in which a person waits, whose budget pays for it.
     """
 
     definition: AgentDefinition
@@ -78,6 +79,7 @@ class RunRequest:
     follower: RunFollower | None = None
     limit: AgentNarrowing = WIDEST
     conversation: ConversationInput | None = None
+    is_beside_conversation: bool = False
     attachments: tuple[str, ...] = ()
     context_folders: tuple[str, ...] = ()
     history: str = ""
@@ -86,7 +88,7 @@ class RunRequest:
     def pool(self) -> Literal["work", "conversation"]:
         """The budget and the room that it takes: a conversation's where a person waits for it."""
         is_asked = self.conversation is not None and self.entry == "chat"
-        return "conversation" if is_asked else "work"
+        return "conversation" if is_asked or self.is_beside_conversation else "work"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,7 +220,7 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
             "--remote-debugging-port=0",
             f"http://evil.test:{served.port}/page",
         ):
-            await asyncio.wait_for(served.finished.wait(), 40)
+            await asyncio.wait_for(served.finished.wait(), 120)
 
         assert contents(vault) == before
         assert await get(life, "/api/auth/keys") == keys

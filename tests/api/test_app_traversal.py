@@ -190,7 +190,12 @@ async def test_no_way_leads_out_of_the_vault(
                 ):  # a sentence may say what was wrong
                     body = body.replace(json.dumps(sent)[1:-1].encode(), b"")
                 is_telling = status >= 400 and str(vault.parent).encode() in body
-                if SECRET in body or b"root:" in body or is_telling or status >= 500:
+                if (
+                    SECRET in body
+                    or b"root:" in body
+                    or is_telling
+                    or status not in {*range(500), 501}
+                ):
                     told.append((str(place), way, status, body[:300]))
         assert not told, "\n".join(map(str, told))
         assert around(vault) == before

@@ -52,6 +52,7 @@ class ScriptedRuns:
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         if agent == "observer":
+            assert options["budget"] == "conversation"
             moments: Sequence[Moment] = [AgentText(text="done")]
         else:
             moments = self.script(prompt, options) if callable(self.script) else self.script
@@ -100,8 +101,11 @@ class ScriptedRuns:
         self.runs[run].answers[name] = value
         return True
 
-    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
         del max_usd
+        assert conversation, "a conversation's question takes nothing of the curators' budget"
         if self.judge is None:
             raise NotFoundError("no judge here")
         return self.judge(prompt, system)

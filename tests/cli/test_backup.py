@@ -103,7 +103,7 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     said = typed.does("doctor")
     assert "All is well" in said
     assert f"sqlite   {sqlite3.sqlite_version}" in said
-    assert "database history.db: version 1" in said
+    assert "database history.db: version 2" in said
     typed.does("audit", "verify")
     assert run in typed.does("why", "AGENTS.md")
     assert "changed AGENTS.md" in typed.does("undo", run)

@@ -407,7 +407,10 @@ class _HarnessRuns:
         del run, name, value
         return False
 
-    async def ask(self, prompt: str, _system: str | None, _max_usd: float | None) -> str:
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
+        del system, max_usd, conversation
         return await self._services.run_agent("question", prompt, {})
 
 

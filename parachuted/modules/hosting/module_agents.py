@@ -25,7 +25,7 @@ from parachuted.runs.conversation_options import (
 )
 from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
 
-_QUESTION = "question"
+_QUESTION, _CONVERSATION = "question", "conversation"
 _ANSWER = "Answer the question. You have no tools, and there is no one to ask."
 
 
@@ -80,16 +80,23 @@ class ModuleAgents:
         follower: RunFollower,
     ) -> RunReport:
         """The same, with someone who hears of its steps; `session_id` among the options is an
-        earlier run's session. Raises what `AgentRunner.run` raises.
+        earlier run's session, `budget` the word `conversation`, where it serves one. Raises what
+        `AgentRunner.run` raises.
         """
         rest = dict(options)
+        budget = rest.pop("budget", None)
+        if budget not in {None, _CONVERSATION}:
+            raise ActRefusedError(f"start: budget is left out, or {_CONVERSATION!r}")
         session = rest.pop("session_id", None)
         if session is not None and not isinstance(session, str):
             raise ActRefusedError("session_id should be a text")
         order = await self.order(
             agent, prompt, rest, authority=authority, entry=authority.entry, session=session
         )
-        return await self._runs.run(replace(order, follower=follower))
+        is_beside = budget is not None and authority.asked_by == "person"
+        return await self._runs.run(
+            replace(order, follower=follower, is_beside_conversation=is_beside)
+        )
 
     async def converse(
         self,
@@ -116,11 +123,18 @@ class ModuleAgents:
         return await self._runs.run(replace(order, follower=follower, conversation=said))
 
     async def ask(
-        self, prompt: str, system: str | None, max_usd: float | None, authority: Authority
+        self,
+        prompt: str,
+        system: str | None,
+        max_usd: float | None,
+        authority: Authority,
+        *,
+        conversation: bool = False,
     ) -> str:
         """A model's answer to one question: a run without tools, with all that bounds a run.
 
-        Raises what `AgentRunner.run` raises.
+        `conversation`: that budget pays where a person began the work. Raises what
+        `AgentRunner.run` raises.
         """
         name = self._approved.name
         options = {} if max_usd is None else {"max_cost_usd": max_usd}
@@ -143,6 +157,7 @@ class ModuleAgents:
             limits=replace(limits, max_turns=1),
             origin=authority.words(own),
             authority=authority,
+            is_beside_conversation=conversation and authority.asked_by == "person",
         )
         return (await self._runs.run(order)).words
 

@@ -159,9 +159,13 @@ class ModuleRuns:
         pass_on(self._acting().taint, started.authority.taint)
         return started.said.answer(name, value)
 
-    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
         """A model's answer, as a run of an agent without tools."""
-        return await self._agents.ask(prompt, system, max_usd, self._acting())
+        return await self._agents.ask(
+            prompt, system, max_usd, self._acting(), conversation=conversation
+        )
 
     def close(self) -> None:
         """End all that are at work."""

@@ -42,8 +42,15 @@ class RemoteRuns:
         body = {"run": run, "name": name, "value": to_json(value)}
         return await self._asker.ask("runs.answer", body) is True
 
-    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
-        body = {"prompt": prompt, "system": system, "max_usd": max_usd}
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
+        body = {
+            "prompt": prompt,
+            "system": system,
+            "max_usd": max_usd,
+            "conversation": conversation,
+        }
         return str(await self._asker.ask("runs.ask", body))
 
 
@@ -74,6 +81,7 @@ class _Ask(_Body):
     prompt: str
     system: str | None
     max_usd: float | None
+    conversation: bool = False
 
 
 async def serve_runs(access: RunAccess, verb: str, body: Mapping[str, object]) -> object:
@@ -87,7 +95,9 @@ async def serve_runs(access: RunAccess, verb: str, body: Mapping[str, object]) -
             return await access.start(start.agent, start.prompt, start.options)
         if verb == "ask":
             asked = _Ask.model_validate(body)
-            return await access.ask(asked.prompt, asked.system, asked.max_usd)
+            return await access.ask(
+                asked.prompt, asked.system, asked.max_usd, conversation=asked.conversation
+            )
         if verb == "inject":
             said = _Inject.model_validate(body)
             return await access.inject(said.run, said.text)

@@ -272,7 +272,7 @@ def read_of(process: Path) -> bytes:
 
 async def test_time_ends_it_also_while_who_reads_is_busy(boxed):
     boxed.claude.api.add([say("one"), shell("sleep 78")])
-    async with boxed.job(timeout_s=4.0) as job, aclosing(boxed.claude.backend.run(job)) as steps:
+    async with boxed.job(timeout_s=15.0) as job, aclosing(boxed.claude.backend.run(job)) as steps:
         assert (await anext(steps)) == TextStep(text="one")
         async with asyncio.timeout(30):
             while not running("sleep", "78"):

@@ -35,7 +35,7 @@ async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live
     files = {one["file"]: one for one in answer["files"]}
     assert answer["sqlite"] == sqlite3.sqlite_version
     assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
-        "history.db": 1,
+        "history.db": 2,
         "seen.db": 1,
         "search.db": 4,
     }

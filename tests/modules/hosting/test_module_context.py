@@ -9,6 +9,7 @@ import pytest
 
 from parachuted.access.authority import Authority, acting
 from parachuted.audit.activity import ActivityLog
+from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError
 from parachuted.modules import CurrentCall, Services
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
@@ -125,6 +126,7 @@ def test_it_is_what_the_manager_hands_on(module_rig):
         interface=lambda *_: None,
         scheduler=module_rig.scheduler,
         activity=ActivityLog(module_rig.root),
+        contexts=ContextAssembly(module_rig.library.index, lambda _path: ()),
         clock=module_rig.clock,
     )
     services: Services = ModuleContext(module_rig.approve(MANIFEST), sources)

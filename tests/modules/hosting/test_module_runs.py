@@ -157,6 +157,31 @@ async def test_a_question_over_the_budget_is_refused(module_rig):
         await runs.ask("What?", None, None)
 
 
+async def test_what_serves_a_conversation_takes_none_of_the_others_runs(module_rig):
+    backend = ScriptedBackend([say("x")])
+    runs = runs_of(module_rig, backend, runs=1)
+
+    with acting(Authority(asked_by="person")):
+        for _ in range(3):
+            await runs.ask("What?", None, None, conversation=True)
+            await runs.result(await runs.start("admin", "Go.", {"budget": "conversation"}))
+        assert {job.pool for job in backend.jobs} == {"conversation"}
+        assert await runs.ask("What?", None, None) == "x"
+        assert backend.jobs[-1].pool == "work"
+        with pytest.raises(ActRefusedError, match="budget is left out"):
+            await runs.start("admin", "Go.", {"budget": "mine"})
+
+
+async def test_without_a_person_the_budget_of_all_other_work_pays(module_rig):
+    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=0)
+
+    with acting(Authority(asked_by="event")):
+        with pytest.raises(AgentUnavailableError, match="does not begin"):
+            await runs.ask("What?", None, None, conversation=True)
+        with pytest.raises(AgentUnavailableError, match="does not begin"):
+            await runs.start("admin", "Go.", {"budget": "conversation"})
+
+
 async def test_all_end_when_the_modules_process_is_gone(module_rig):
     async def script(_job):
         await asyncio.Event().wait()

@@ -31,8 +31,10 @@ class Runs:
     async def stop(self, _run: str) -> bool:
         return True
 
-    async def ask(self, prompt: str, system: str | None, max_usd: float | None) -> str:
-        return f"{prompt} {system} {max_usd}"
+    async def ask(
+        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
+    ) -> str:
+        return f"{prompt} {system} {max_usd} {conversation}"
 
 
 async def test_both_ends_agree():
@@ -52,7 +54,8 @@ async def test_both_ends_agree():
     ]
     assert await remote.result(run) == await runs.result(run)
     assert await remote.stop(run) is True
-    assert await remote.ask("Why?", None, 0.5) == "Why? None 0.5"
+    assert await remote.ask("Why?", None, 0.5) == "Why? None 0.5 False"
+    assert await remote.ask("Why?", None, 0.5, conversation=True) == "Why? None 0.5 True"
 
 
 @pytest.mark.parametrize(

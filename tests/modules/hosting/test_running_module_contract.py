@@ -613,7 +613,7 @@ async def all(self):
     result = await run.result()
     (self.data_folder / "index").write_text("kept")
     return {
-        "answer": await self.ask("Why?", max_usd=0.5),
+        "answer": await self.ask("Why?", max_usd=0.5, conversation=True),
         "steps": steps,
         "outcome": result.outcome,
         "schedules": [one.name for one in await self.schedules.list()],
