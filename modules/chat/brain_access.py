@@ -40,7 +40,7 @@ class BrainAccess:
         if not isinstance(recalled, Mapping):
             return _entities(await self._search(query, limit))[:limit]
         rows = recalled.get("results") or ()
-        found = _entities(one for one in rows if _field(one, "is_match") is not False)
+        found = _entities(one for one in rows if field_of(one, "is_match") is not False)
         return [one for one in found if not one.path.startswith(FOLDER)]
 
     async def answers(self, text: str) -> bool:
@@ -48,7 +48,7 @@ class BrainAccess:
         recalled = await self._call("recall", text, num_results=_MOST_ANSWERS)
         rows = recalled.get("results") if isinstance(recalled, Mapping) else ()
         return any(
-            _field(one, "is_match") is not False
+            field_of(one, "is_match") is not False
             and _number(one, "score") >= _STRONG
             and not _text(one, "path").startswith(FOLDER)
             for one in rows or ()
@@ -117,16 +117,17 @@ def _entities(rows: object) -> list[FoundEntity]:
     return found
 
 
-def _field(row: object, name: str) -> object:
+def field_of(row: object, name: str) -> object:
+    """A field of what an interface returned: an object in process, JSON from a module host."""
     return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 
 def _text(row: object, *names: str) -> str:
-    found = (_field(row, name) for name in names)
+    found = (field_of(row, name) for name in names)
     texts = (" ".join(one.split()) for one in found if isinstance(one, str))
     return next(filter(None, texts), "")
 
 
 def _number(row: object, name: str, otherwise: float = 0.0) -> float:
-    found = _field(row, name)
+    found = field_of(row, name)
     return float(found) if isinstance(found, int | float) else otherwise

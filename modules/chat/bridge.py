@@ -68,13 +68,20 @@ class Bridge:
         provider = self._module.get_interface(INTERFACE)
         return None if provider is None else BrainAccess(provider)
 
-    async def enrich(self, session: Session, message: str) -> Enrichment:
-        """What to tell the agent before it answers the message, in time; never raises."""
+    async def enrich(
+        self, session: Session, message: str, *, is_preview: bool = False
+    ) -> Enrichment:
+        """What to tell the agent before it answers the message, in time; never raises.
+
+        A preview leaves nothing behind and asks no model: words decide what is looked up.
+        """
+        if not is_preview:
+            self._pending.pop(session.id, None)  # of a turn that failed
         if is_short(message):
             return Enrichment()
         try:
             async with asyncio.timeout(self.limit_s):
-                return await self._enrich(session, message)
+                return await self._enrich(session, message, is_preview=is_preview)
         except (ParachuteError, TimeoutError) as error:
             self._module.log.info("Brain added nothing to a turn", extra={"why": repr(error)})
         except Exception:  # a turn never fails by this
@@ -93,12 +100,12 @@ class Bridge:
             log = [*session.bridge_context_log, *new][-_MOST_LOGGED:]
             await self._sessions.change(session_id, bridge_context_log=log)
 
-    async def _enrich(self, session: Session, message: str) -> Enrichment:
+    async def _enrich(self, session: Session, message: str, *, is_preview: bool) -> Enrichment:
         brain = self.brain
         if brain is None or (self._is_empty and await brain.is_empty()):
             return Enrichment()
         self._is_empty = False
-        verdict = await self._judge(brain, session, message)
+        verdict = await self._judge(brain, session, message, may_ask=not is_preview)
         self._module.log.debug(
             "the bridge judged a message",
             extra={"judgment": verdict.judgment, "by": verdict.by, "queries": verdict.queries},
@@ -114,13 +121,15 @@ class Bridge:
             "turn_number": session.message_count // 2 + 1,
             "loaded": list(paths),
         }
-        if text:
+        if text and not is_preview:
             self._remember(session.id, entry)
         return Enrichment(text=text, log_entry=entry, count=len(shown), paths=paths)
 
-    async def _judge(self, brain: BrainAccess, session: Session, message: str) -> Verdict:
+    async def _judge(
+        self, brain: BrainAccess, session: Session, message: str, *, may_ask: bool
+    ) -> Verdict:
         verdict = None
-        if self._module.has_model:
+        if may_ask and self._module.has_model:
             verdict = await judge_by_model(
                 self._module.ask,
                 message,

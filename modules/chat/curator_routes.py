@@ -26,6 +26,7 @@ from .messages import Message
 from .messenger import Messenger
 from .no_model import activity_from
 from .prompt import PromptPart
+from .prompt_parts import PromptOrder
 from .session import Session
 from .sessions import Sessions
 from .settings import ChatSettings
@@ -171,12 +172,12 @@ class CuratorRoutes(Module):
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
         return found.session_id
 
-    async def _from_brain(self, session: Session, message: str) -> list[PromptPart]:
+    async def _from_brain(self, order: PromptOrder) -> list[PromptPart]:
         """What a turn's prompt has of Brain."""
         was_strangers = self.current_call.is_strangers
         if not self.settings.brain_context:
             return []
-        found = await self.bridge.enrich(session, message)
+        found = await self.bridge.enrich(order.session, order.message, is_preview=order.is_preview)
         if not found.text:
             return []
         if not found.count:  # it says that Brain is left to the agent, and quotes nothing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -10,6 +11,7 @@ from typing import Any, Final
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import AgentNarrowing, Module, Note, visible_to_agents
 
+from .brain_access import field_of
 from .modes import Mode
 from .permissions import described
 from .prompt import Kind, PromptPart
@@ -28,7 +30,6 @@ _TOOLS: Final = """\
 Once you know what it is about, give it a title of five to ten words with `update_session_title`, and keep its summary current with `update_session_summary` when the subject has moved on. A title that the person gave is protected; leave it then."""  # noqa: E501
 
 Gathered = Awaitable[list[PromptPart]]
-Enricher = Callable[[Session, str], Gathered]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class AgentNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOrder:
-    """What a prompt is to be made of."""
+    """What a prompt is to be made of. `is_preview`: it is shown, and no turn follows."""
 
     session: Session
     mode: Mode
@@ -52,6 +53,10 @@ class PromptOrder:
     agent: AgentNote | None = None
     folder: str = ""
     contexts: Sequence[str] = ()
+    is_preview: bool = False
+
+
+Enricher = Callable[[PromptOrder], Gathered]
 
 
 class PromptParts:
@@ -174,7 +179,7 @@ class PromptParts:
         return parts
 
     async def _enriched(self, order: PromptOrder) -> list[PromptPart]:
-        found = [await one(order.session, order.message) for one in self.enrichers]
+        found = [await one(order) for one in self.enrichers]
         return [part for parts in found for part in parts]
 
     async def _journal(self, order: PromptOrder) -> list[PromptPart]:
@@ -182,15 +187,7 @@ class PromptParts:
         if journal is None or order.mode.name != "default":
             return []
         entries = await journal.get_recent_entries(_MOST_ENTRIES)
-        return [
-            PromptPart(
-                kind="journal",
-                text=str(one["content"])[:_LONGEST_ENTRY],
-                title=str(one["created_at"]),
-                modified=str(one["created_at"]),
-            )
-            for one in entries
-        ]
+        return [_entry_part(one) for one in entries]
 
     async def _first(self, kind: Kind, paths: Iterable[str]) -> PromptPart | None:
         for path in paths:
@@ -239,6 +236,19 @@ def _is_strangers(note: Note) -> bool:
     """Whether it may hold a stranger's words."""
     origin = str(note.frontmatter.get("origin") or "")
     return note.path.startswith("Inbox/") or origin not in _OWN_ORIGINS
+
+
+def _entry_part(entry: object) -> PromptPart:
+    """A journal entry."""
+    at, path = field_of(entry, "created_at"), field_of(entry, "path")
+    day = at.isoformat(timespec="minutes") if isinstance(at, dt.datetime) else str(at or "")
+    return PromptPart(
+        kind="journal",
+        text=str(field_of(entry, "content") or "")[:_LONGEST_ENTRY],
+        path=path if isinstance(path, str) else None,
+        title=" ".join(filter(None, [day, str(field_of(entry, "title") or "")])),
+        modified=day,
+    )
 
 
 def _in(folder: str, name: str) -> str:

@@ -201,7 +201,7 @@ class TurnRoutes(Module):
     @route("GET", "/{session_id}/prompt")
     async def preview_prompt(self, session_id: str, message: Message = "") -> dict[str, Any]:
         """The system prompt that a message would be asked with, its parts, their shares and
-        dates.
+        dates. It leaves nothing behind and asks no model: words decide what of Brain is in it.
         """
         return await self.turns.preview(session_id, message)
 

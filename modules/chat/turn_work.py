@@ -191,11 +191,11 @@ class TurnWork:
         """The prompt that a message would be asked with, as text, and what it is made of."""
         mode = mode_of(session.mode)
         turn = Turn(TurnRequest(message=message), TurnStream(), session)
-        order, prompt = await self._prompt(turn, session, mode)
+        order, prompt = await self._prompt(turn, session, mode, is_preview=True)
         return {"prompt": prompt.text, **await self._told(order, prompt)}
 
     async def _prompt(
-        self, turn: Turn, session: Session, mode: Mode
+        self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
     ) -> tuple[PromptOrder, ComposedPrompt]:
         folder = (session.working_directory or "").strip("/")
         order = PromptOrder(
@@ -211,6 +211,7 @@ class TurnWork:
             system_prompt=turn.request.system_prompt,
             agent=await self._agent(turn, session),
             folder=folder,
+            is_preview=is_preview,
         )
         return order, compose(await self._parts.gather(order))
 

@@ -160,6 +160,12 @@ def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
 def _show(made: MintedKey) -> None:
     ends = "never ends" if made.key.expires is None else f"ends {_end(made.key)}"
     say(f"{made.key.name} ({made.key.id}) may {_may(made.key.scopes)}; it {ends}.")
+    lent = [one.module for one in made.key.scopes if _lends(one)]
+    if lent:
+        say(
+            f"Through {_listed(lent)} it reaches every note that the module may read: a key for "
+            "chat reads what Chat reads. --path keeps a key to some notes."
+        )
     say("Your key. It is shown only once and is not stored:")
     say()
     say(f"    {made.secret}")
@@ -170,6 +176,11 @@ def _show(made: MintedKey) -> None:
         segno.make(made.secret, micro=False).terminal(
             compact=(sys.stdout.encoding or "").lower().startswith("utf")
         )
+
+
+def _lends(scope: Scope) -> bool:
+    """Whether it opens a module's answers, which may quote any note."""
+    return scope.paths is None and scope.module not in {"vault", "curator", "system", "*"}
 
 
 def _public(key: ApiKey) -> dict[str, object]:

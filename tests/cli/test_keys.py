@@ -197,3 +197,12 @@ def test_where_everyone_needs_a_key_the_command_works_and_keys_count_at_once(typ
     typed.does("keys", "revoke", "phone")
     assert asked(typed, "/api/watches", made["key"]) == 401
     typed.does("stop")
+
+
+def test_a_key_for_a_module_is_said_to_reach_what_the_module_reads(typed: Typed):
+    lent = "it reaches every note that the module may read"
+    said = typed.does("keys", "create", "talk", "--scope", "chat:read", "--scope", "brain:read")
+    assert f"Through chat and brain {lent}" in said
+    kept = typed.does("keys", "create", "x", "--scope", "chat:read", "--path", "Chat/**")
+    assert lent not in kept
+    assert lent not in typed.does("keys", "create", "y", "--scope", "vault:read")
