@@ -132,8 +132,9 @@ class Curator:
         lock = self._at_work.setdefault(session_id, asyncio.Lock())
         try:
             async with lock:
+                await self._sessions.check_can_change(session_id)
                 await self._observe(await self._sessions.get(session_id), exchange)
-        except ParachuteError as error:  # the conversation was removed, or its key revoked
+        except ParachuteError as error:  # it was removed or is broken, or its key was revoked
             self._module.log.info(
                 "a conversation's curator did not run",
                 extra={"session": session_id, "why": error.message},

@@ -16,6 +16,7 @@ from parachuted.modules import Note, SetKey, VaultAccess, is_shortened, visible_
 
 from .messages import Conversation, Message, chain_digest, read_conversation
 from .session import FOLDER, Session, name_says, read_session
+from .session_defects import Defect, find_defect
 from .session_index import Entry, SessionIndex
 
 _ATTEMPTS: Final = 8
@@ -38,7 +39,8 @@ class FileText:
 class SessionFile:
     """A session's file as one read found it.
 
-    `is_shortened`: it has a private part that the reader may not see.
+    `is_shortened`: it has a private part that the reader may not see. `defect`: why nothing in it
+    is changed but by messages at its end.
     """
 
     note: FileText
@@ -46,6 +48,7 @@ class SessionFile:
     session: Session
     problems: tuple[str, ...]
     is_shortened: bool
+    defect: Defect | None = None
 
     @property
     def messages(self) -> list[Message]:
@@ -85,7 +88,7 @@ class SessionFiles:
 
     async def read_at(self, path: str) -> SessionFile:
         """That file. NotFoundError; EditRefusedError: it is no text."""
-        return await asyncio.to_thread(_session_file, _text_of(await self._vault.note(path)))
+        return await asyncio.to_thread(self._interpret, _text_of(await self._vault.note(path)))
 
     async def load(self) -> None:
         """Read all files that changed since the index was written."""
@@ -109,7 +112,7 @@ class SessionFiles:
     ) -> None:
         kept = []
         for file in await asyncio.to_thread(
-            lambda: [_session_file(_text_of(one)) for one in notes]
+            lambda: [self._interpret(_text_of(one)) for one in notes]
         ):
             path = file.note.path
             if path not in known and (source := gone_by_id.pop(file.session.id, None)):
@@ -162,6 +165,14 @@ class SessionFiles:
             await self.look(source)
             await self.look(path, by_person=by_person)
 
+    def _interpret(self, note: FileText) -> SessionFile:
+        """What the text says. One with a defect says no more whose it is, so it stays the session
+        as which it was listed last.
+        """
+        file = _session_file(note)
+        listed = self.index.get_session(note.path) if file.defect is not None else None
+        return file if listed is None else _as_listed(file, listed)
+
     async def keep(self, files: Iterable[SessionFile]) -> None:
         """Put what was read into the index."""
         shown = [one for one in files if not one.is_shortened]
@@ -191,7 +202,7 @@ class SessionFiles:
         title = self.title_by_hand(file, is_renamed=is_renamed)
         if title is None and is_renamed:
             title = name_says(file.note.path, file.session)
-        if title is not None and not file.is_shortened:
+        if title is not None and not file.is_shortened and file.defect is None:
             for _attempt in range(_ATTEMPTS):
                 edits = [SetKey("title", title), SetKey("title_source", "user")]
                 try:
@@ -224,7 +235,8 @@ def appended(file: SessionFile, text: str, digest: str) -> SessionFile | None:
     note = replace(file.note, text=text, digest=digest, modified=datetime.now(UTC))
     new = read_conversation(text[len(file.note.text) :])
     parts = (*file.conversation.parts, *new.parts)
-    return _session_file(note, Conversation(file.conversation.head, parts))
+    new_file = _session_file(note, Conversation(file.conversation.head, parts))
+    return new_file if new_file.defect is None else _as_listed(new_file, file.session)
 
 
 def _session_file(note: FileText, conversation: Conversation | None = None) -> SessionFile:
@@ -236,7 +248,24 @@ def _session_file(note: FileText, conversation: Conversation | None = None) -> S
         chain_digest(conversation.messages),
         note.modified,
     )
-    return SessionFile(note, conversation, session, tuple(problems), is_shortened(note.text))
+    defect = find_defect(note.text, note.frontmatter, note.body_start)
+    if defect is not None:
+        problems.append(defect.why)
+    return SessionFile(
+        note, conversation, session, tuple(problems), is_shortened(note.text), defect
+    )
+
+
+def _as_listed(file: SessionFile, listed: Session) -> SessionFile:
+    read = file.session
+    session = replace(
+        listed,
+        path=read.path,
+        updated_at=max(listed.updated_at, read.updated_at),
+        message_count=read.message_count,
+        history=read.history,
+    )
+    return replace(file, session=session)
 
 
 def _entry(file: SessionFile) -> Entry:

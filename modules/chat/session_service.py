@@ -48,6 +48,7 @@ class SessionService(Module):
         source = str(data.get("from", ""))
         by_person = not data.get("run")
         await self.sessions.files.follow_move(source, path, by_person=by_person)
+        await self.sessions.retry_unwritten(path)
 
     @interface("ConversationInterface")
     async def create(self, title: str | None = None, source: str = "parachute") -> AppSession:
@@ -119,3 +120,4 @@ class SessionService(Module):
         await self.sessions.files.look(
             path, str(digest) if digest else None, by_person=not data.get("run")
         )
+        await self.sessions.retry_unwritten(path)

@@ -65,7 +65,7 @@ class SessionWriter:
         """Put messages at the end; those that are there already are left out.
 
         Where a person edited or removed an earlier message, that is recorded as a fork. `origin`
-        marks the file as a stranger's text.
+        marks the file as a stranger's text. EditRefusedError: the file is to be mended first.
         """
         for attempt in range(_ATTEMPTS):
             file = await self._files.read(session_id)
@@ -76,8 +76,10 @@ class SessionWriter:
             note = file.note
             text = append_messages(note.text, new)
             try:
+                refuse_append(file)
                 edits = [*identity(file), *await self._fork(file)]
                 if origin is not None and not note.frontmatter.get("origin"):
+                    refuse_change(file)
                     mark = SetKey("origin", origin)
                     await self._vault.edit(note.path, [mark], base=note.digest)
                     file = await self._files.read(session_id)
@@ -107,6 +109,7 @@ class SessionWriter:
         """Set these fields. Raises TitleProtectedError."""
         for attempt in range(_ATTEMPTS):
             file = await self._files.read(session_id)
+            refuse_change(file)
             wanted = await self._allowed(file, fields)
             present = file.note.frontmatter
             edits = [one for one in edits_of(wanted, present) if not _stands(one, present)]
@@ -162,7 +165,7 @@ class SessionWriter:
 
     async def _fork(self, file: SessionFile) -> list[NoteEdit]:
         """What records that earlier messages are not those that were there."""
-        if file.is_shortened:
+        if file.is_shortened or file.defect is not None:
             return []
         indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
         before = {} if indexed is None else indexed.messages
@@ -178,9 +181,25 @@ class SessionWriter:
 
 def identity(file: SessionFile) -> list[NoteEdit]:
     """What gives a file made by hand the id that it has been listed by, so that it keeps it."""
+    if file.defect is not None:
+        return []
     session, present = file.session, file.note.frontmatter
     found = {"id": session.id, "para_id": session.para_id}
     return [SetKey(key, value) for key, value in found.items() if not present.get(key)]
+
+
+def refuse_change(file: SessionFile) -> None:
+    """EditRefusedError where the file is left as it is until a person mends it."""
+    if file.defect is not None:
+        raise EditRefusedError(
+            f"{file.note.path} is left as it is until you mend it: {file.defect.why}"
+        )
+
+
+def refuse_append(file: SessionFile) -> None:
+    """The same where not even a message can be put at its end."""
+    if file.defect is not None and not file.defect.can_append:
+        refuse_change(file)
 
 
 def _stands(edit: NoteEdit, present: Mapping[str, object]) -> bool:

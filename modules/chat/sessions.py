@@ -36,7 +36,7 @@ from .session import (
 from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
 from .session_paging import find_readable
-from .session_writer import SessionWriter, TitleProtectedError
+from .session_writer import SessionWriter, TitleProtectedError, refuse_change
 from .unwritten import UnwrittenMessages
 
 __all__ = [
@@ -219,6 +219,35 @@ class Sessions:
                 batch.is_wanted.set()
             writers = [batch.writer for batch in batches if batch.writer is not None]
             await asyncio.wait(writers)
+
+    async def unwritten(self, session_id: str) -> Message | None:
+        """Try again what the file has refused so far; the last message that it still refuses."""
+        await self._loaded.wait()
+        await self.settle(session_id)
+        await self._unwritten.retry(session_id)
+        return self._unwritten.last(session_id)
+
+    async def ensure_written(self, session_id: str, message: Message) -> None:
+        """Wait until a message stands in the file. Raises what its file refuses it for."""
+        await self.settle(session_id)
+        error = self._unwritten.error_of(session_id, message)
+        if isinstance(error, EditRefusedError):
+            raise EditRefusedError(
+                f"{error.message}. Your message is kept, and is written once the file is mended."
+            ) from error
+        if error is not None:
+            raise error
+
+    async def retry_unwritten(self, path: str) -> None:
+        """That file changed: write what waits for it."""
+        await self._loaded.wait()
+        session = self._index.get_session(path)
+        if session is not None:
+            await self._unwritten.retry(session.id)
+
+    async def check_can_change(self, session_id: str) -> None:
+        """Raises EditRefusedError where a person has to mend the file first."""
+        refuse_change(await self._read(session_id))
 
     async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Give these fields of `Session` other values; None takes one out.

@@ -56,6 +56,9 @@ class TurnWork:
         otherwise.
         """
         session = turn.session or await self._create(turn, created)
+        refused = await self._sessions.unwritten(session.id)
+        if refused is not None and refused.content.strip() == turn.request.message.strip():
+            await self._sessions.ensure_written(session.id, refused)  # it is kept once
         session, messages = await self._sessions.get_with_messages(session.id)
         session = turn.session = await self._changed(session, turn)
         turn.steps.session_id = session.id
@@ -183,7 +186,7 @@ class TurnWork:
             id=new_message_id(), role="user", content=text + links, at=now(), meta=meta
         )
         await self._sessions.append(session.id, question)
-        await self._sessions.settle(session.id)
+        await self._sessions.ensure_written(session.id, question)
         turn.question = question
         return question, messages
 

@@ -1,8 +1,8 @@
 """Messages that are kept and do not stand in their files yet.
 
-What a file refuses (a hook, a permission, the disk) waits here and in the log, and is tried again
-with the next message of its session and at the next start. It is dropped only when its session is
-deleted.
+What a file refuses (a hook, a permission, the disk, a file that has to be mended first) waits here
+and in the log, and is tried again when the file changes, with the next message of its session, and
+at the next start. It is dropped only when its session is deleted.
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ class UnwrittenMessages:
         for session_id, messages in (await asyncio.to_thread(self._log.load)).items():
             async with self._files.lock(session_id):
                 await self.write(session_id, messages)
+                waiting = self._waiting.get(session_id)
+                if waiting is not None and isinstance(waiting.error, NotFoundError):
+                    self._module.log.info("a message's session is gone", extra={"id": session_id})
+                    await self.drop(session_id)
+
+    async def retry(self, session_id: str) -> None:
+        """Try again what waits for a session."""
+        async with self._files.lock(session_id):
+            if session_id in self._waiting:
+                await self.write(session_id, ())
 
     async def write(self, session_id: str, messages: Sequence[LoggedMessage]) -> None:
         """Put messages into the file, after those that waited. Those that are refused wait."""
@@ -51,8 +61,6 @@ class UnwrittenMessages:
                 [one.message for one in waiting.messages],
                 origin=self._strangers(waiting.messages),
             )
-        except NotFoundError:
-            self._module.log.info("a message's session is gone", extra={"id": session_id})
         except ParachuteError as error:
             waiting.error = error
             self._module.log.warning(
@@ -80,6 +88,11 @@ class UnwrittenMessages:
             return None
         return waiting.error
 
+    def last(self, session_id: str) -> Message | None:
+        """The last message that waits for a session."""
+        waiting = self._waiting.get(session_id)
+        return waiting.messages[-1].message if waiting and waiting.messages else None
+
     def findings(self, paths: Mapping[str, Iterable[str]]) -> list[Finding]:
         """What waits, of the sessions that have these files."""
         return [
@@ -87,8 +100,9 @@ class UnwrittenMessages:
                 problem=f"{_count(waiting.messages)} not in this file: "
                 f"{waiting.error.message if waiting.error else 'they are being written'}",
                 path=path,
-                advice="they are kept; allow Chat to write the file, and they are written with the "
-                "next message of the conversation or when the daemon starts",
+                advice="they are kept; mend the file, or allow Chat to write it, and they are "
+                "written when the file changes, with the next message of the conversation, or when "
+                "the daemon starts",
             )
             for session_id, waiting in self._waiting.items()
             for path in paths.get(session_id, ())

@@ -1,0 +1,105 @@
+"""A session's file that has to be mended: nothing is lost, and nothing else in it changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import EditRefusedError
+from parachuted.testing import ModuleHarness
+from tests.chat.chat_of import acting_as_owner, conversations, files, running_chat, session, texts
+from tests.chat.loading import chat_file
+from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, words
+
+FOLDER = "Chat/sessions"
+CLOSING = "\n---\n\n<!-- message"
+CONFLICT = "<<<<<<< HEAD\nsummary: a\n=======\nsummary: b\n>>>>>>> other\n"
+
+
+async def edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> Path:
+    """A person edits the only session's file."""
+    (name,) = files(vault)
+    path = vault / FOLDER / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    await chat.event("file.modified", path=f"{FOLDER}/{name}")
+    return path
+
+
+async def test_a_message_is_kept_until_the_frontmatter_is_closed_and_no_model_is_asked(
+    vault: Path,
+):
+    async with scripted_chat(vault, words("In the sun.")) as (chat, runs):
+        made = str((await ask(chat, "Where do the beans go?"))[-1]["sessionId"])
+        path = await edited(chat, vault, CLOSING, "\n\n<!-- message")
+        before = path.read_text()
+
+        for _ in range(2):
+            events = await ask(chat, "And the peas?", made)
+            assert kinds(events)[-1] == "typed_error"
+            assert path.name in only(events, "typed_error")["message"]
+            assert "closes the frontmatter" in only(events, "typed_error")["message"]
+        assert len(runs.started) == 1
+        assert path.read_text() == before
+        assert any("1 message is not in this file" in one.problem for one in await chat.doctor())
+
+        await edited(chat, vault, "\n\n<!-- message", CLOSING)
+
+        assert await texts(chat, made) == [
+            "Where do the beans go?",
+            "In the sun.",
+            "And the peas?",
+        ]
+        assert await chat.doctor() == []
+        assert kinds(await ask(chat, "And the peas?", made))[-1] == "done"
+        assert (await texts(chat, made)).count("And the peas?") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("---\n", "---\ntitle: [unclosed\nmynote: x\n"),
+        ("---\n", f"---\n{CONFLICT}"),
+        ("### User", f"{CONFLICT}### User"),
+    ],
+)
+async def test_a_broken_file_gets_its_messages_and_is_otherwise_left_alone(
+    vault: Path, old: str, new: str
+):
+    async with running_chat(vault, has_model=False) as chat:
+        made = str((await conversations(chat).create())["id"])
+        await conversations(chat).add_message(made, "Where do the beans go?", "parachute")
+        para_id = (await session(chat, made))["paraId"]
+        path = await edited(chat, vault, old, new)
+        before = path.read_text()
+
+        assert kinds(await ask(chat, "And the peas?", made))[-1] == "done"
+        exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
+        with acting_as_owner():
+            await chat._running._module.curator.observe(made, exchange)
+
+        assert files(vault) == [path.name]
+        assert path.read_text().startswith(before)
+        found = await session(chat, made)
+        assert found["paraId"] == para_id
+        assert [one["content"] for one in found["messages"]][1] == "And the peas?"
+        assert [one.path for one in await chat.doctor()] == [f"{FOLDER}/{path.name}"]
+        with pytest.raises(EditRefusedError, match="until you mend it"):
+            await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
+
+        await edited(chat, vault, new, old)
+        await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
+        assert (await session(chat, made))["paraId"] == para_id
+
+
+async def test_an_example_of_a_conflict_in_a_message_is_none(vault: Path):
+    async with running_chat(vault) as chat:
+        made = str((await conversations(chat).create())["id"])
+        said = f"What is this?\n\n```\n{CONFLICT}```\n"
+        await conversations(chat).add_message(made, said, "parachute")
+        await session(chat, made)
+
+        assert await chat.doctor() == []
+        await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
