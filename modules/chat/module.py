@@ -24,8 +24,10 @@ class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, Workspac
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""
-        await self.close_turns()
-        await self.sessions.close()
+        try:
+            await self.close_turns()
+        finally:
+            await self.sessions.close()
 
     async def runs_of(self, session_id: str) -> list[str]:
         """The runs of a conversation's agent and of its curator, and those that kept facts of it in

@@ -107,11 +107,13 @@ class Sessions:
             self._loaded.set()
 
     async def close(self) -> None:
-        """Wait until all messages are in their files."""
-        for session_id in [*self._batches]:
-            await self.settle(session_id)
-        self._log.close()
-        self._index.close()
+        """Wait until all messages are in their files; the log keeps those that come too late."""
+        try:
+            for session_id in [*self._batches]:
+                await self.settle(session_id)
+        finally:
+            self._log.close()
+            self._index.close()
 
     async def create(
         self,

@@ -123,6 +123,14 @@ class Days:
             updated=[dated for dated in updated if dated.mark not in new],
         )
 
+    async def whole(self, path: str) -> Sequence[Dated] | None:
+        """All entries of a file; None where what an agent reads of it is a part."""
+        try:
+            text = await self._vault.read(path)
+        except (NotFoundError, EditRefusedError):
+            return ()
+        return None if is_shortened(text) else layouts.read(path, text)
+
     def marks(self, path: str) -> Collection[str]:
         """The marks of the entries of a file, at the last look."""
         return self._seen.get(path).keys()

@@ -6,7 +6,7 @@ suggested to a person, once each. What a person put there stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
@@ -35,19 +35,25 @@ class Brain(Protocol):
 class Mentions:
     """Keeps `mentions` of each file of entries, by asking Brain while there is one.
 
-    `_linked` holds what was written for each entry, so that what an entry no longer mentions can be
-    taken out again; `_asked` what was suggested, so that nothing is suggested twice.
+    `_linked` holds what was written for each entry, so that what no entry mentions any more can be
+    taken out again; `_asked` what was suggested, so that nothing is suggested twice; `_due` the
+    entries that Brain could not be asked about yet.
     """
 
-    def __init__(self, module: Module) -> None:
-        self._module = module
+    def __init__(
+        self, module: Module, read: Callable[[str], Awaitable[Sequence[Dated] | None]]
+    ) -> None:
+        """`read` returns all entries of a file, or None where the caller sees a part of it."""
+        self._module, self._read = module, read
         self._linked: ByPath[list[str]] = ByPath(module.state, "linked/")
         self._asked: ByPath[list[str]] = ByPath(module.state, "asked/")
+        self._due: ByPath[bool] = ByPath(module.state, "due/")
 
     async def load(self) -> None:
         """Read what was kept."""
         await self._linked.load()
         await self._asked.load()
+        await self._due.load()
 
     def of(self, dated: Dated) -> list[str]:
         """The para-ids that an entry mentions, as far as is known."""
@@ -58,45 +64,71 @@ class Mentions:
         """Bring `mentions` of a file up to date.
 
         `changed` are its entries with a new text, `present` the marks of all that it holds. They
-        are saved already: what fails here is logged.
+        are saved already: what fails here is logged, and done by `follow_due`.
         """
+        if changed:
+            marks = {dated.mark: True for dated in changed}
+            self._due.put(path, {**self._due.get(path), **marks})
+        await self._bring_up(path, self._linked.get(path).keys() - set(present))
+        await self._due.save()
+
+    async def follow_due(self) -> None:
+        """Bring up to date what could not be while Brain was not there, or did not answer."""
+        for path in [*self._due]:
+            await self._bring_up(path, ())
+        await self._due.save()
+
+    async def _bring_up(self, path: str, gone: Collection[str]) -> None:
         brain = cast("Brain | None", self._module.get_interface("BrainInterface"))
-        gone = self._linked.get(path).keys() - set(present)
-        if brain and (changed or gone):
-            try:
-                await self._follow(brain, path, changed, gone)
-            except NotFoundError:
-                self._linked.put(path, {})  # and so is what it mentioned
-            except ParachuteError as error:
-                self._module.log.warning(
-                    "the mentions of an entry could not be brought up to date",
-                    extra={"path": path, "error": error.message},
-                )
-            await self._linked.save()
-            await self._asked.save()
+        due = self._due.get(path)
+        if brain is None or not (due or gone):
+            return
+        try:
+            entries = await self._read(path)
+            if entries is None:
+                return
+            await self._follow(brain, path, entries, due)
+        except ParachuteError as error:
+            self._module.log.warning(
+                "the mentions of an entry could not be brought up to date",
+                extra={"path": path, "error": error.message},
+            )
+        else:
+            left = {mark: True for mark in self._due.get(path) if mark not in due}
+            self._due.put(path, left)
+        await self._linked.save()
+        await self._asked.save()
 
     async def _follow(
-        self, brain: Brain, path: str, changed: Sequence[Dated], gone: Iterable[str]
+        self, brain: Brain, path: str, entries: Sequence[Dated], due: Collection[str]
     ) -> None:
         before = self._linked.get(path)
-        after = {name: ids for name, ids in before.items() if name not in gone}
+        after: dict[str, list[str]] = {}
         likely: dict[str, list[Mapping[str, Any]]] = {}
-        for dated in changed:
-            rows = (
-                await brain.detect_mentions(path, text, dated.id) if (text := _text(dated)) else ()
-            )
-            after[dated.mark] = _ids(row for row in rows if row["confidence"] > _SURE)
+        for dated in entries:
+            if dated.mark not in due:
+                after[dated.mark] = before.get(dated.mark, [])
+                continue
+            rows = await _detected(brain, path, dated)
+            after[dated.mark] = _sure(rows)
             likely[dated.mark] = [row for row in rows if _LIKELY <= row["confidence"] <= _SURE]
-        self._linked.put(path, {name: ids for name, ids in after.items() if ids})
-        taken_out = set(_all(before)) - set(_all(after))
-        wanted = await self._write(path, _all(after), taken_out)
+        if not set(_all(before)).issubset(_all(after)):  # other entries may name the same
+            for dated in entries:
+                if dated.mark not in due:
+                    after[dated.mark] = _sure(await _detected(brain, path, dated))
+        taken_out = set(_all(before)).difference(_all(after))
+        wanted = await self._write(path, _all(after), taken_out) if entries or before else []
+        self._linked.put(path, {mark: ids for mark, ids in after.items() if ids})
         for name, rows in likely.items():
             await self._suggest(path, name, rows, wanted)
 
     async def _write(self, path: str, found: Sequence[str], taken_out: set[str]) -> list[str]:
         """Put these into `mentions`, and take those out; returns what stands there then."""
         for attempt in range(_ATTEMPTS):
-            note = await self._module.vault.note(path)
+            try:
+                note = await self._module.vault.note(path)
+            except NotFoundError:  # and so is what it mentioned
+                return []
             there = _listed(note.text)
             kept = (one for one in there if one not in taken_out)
             wanted = list(dict.fromkeys((*kept, *found)))
@@ -143,8 +175,13 @@ def _listed(text: str) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _ids(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(str(row["para_id"]) for row in rows))
+async def _detected(brain: Brain, path: str, dated: Dated) -> Sequence[Mapping[str, Any]]:
+    text = _text(dated)
+    return await brain.detect_mentions(path, text, dated.id) if text else ()
+
+
+def _sure(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(str(row["para_id"]) for row in rows if row["confidence"] > _SURE))
 
 
 def _all(linked: Mapping[str, Sequence[str]]) -> list[str]:

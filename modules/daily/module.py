@@ -73,7 +73,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         )
         self.uploads = Uploads(self.data_folder, self.vault, self.state)
         await self.uploads.load()
-        self._mentions = Mentions(self)
+        self._mentions = Mentions(self, self._days.whole)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
         self._asking = Asking(self, partial(self._days.search, as_shown=True))
@@ -236,6 +236,11 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     async def transcribe_waiting(self) -> None:
         """Transcribe the recordings that wait, those of an earlier daemon too."""
         await self._transcribe()
+
+    @schedule(every="5m")
+    async def link_waiting(self) -> None:
+        """Write the mentions that Brain could not be asked for when their entries changed."""
+        await self._mentions.follow_due()
 
     @command("approve")
     async def approve_command(self, name: str) -> str:

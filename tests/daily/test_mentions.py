@@ -118,3 +118,49 @@ async def test_without_brain_or_with_one_that_fails_the_entry_is_kept(tmp_path: 
         assert "mentions" not in (tmp_path / DAY).read_text()
         assert (await module.request("GET", "/entries"))["count"] == 2
         assert module.problem is None
+
+
+async def test_what_a_remaining_entry_names_stays_though_it_was_linked_for_a_removed_one(
+    tmp_path: Path,
+):
+    (tmp_path / "Daily/journals").mkdir(parents=True)
+    file = tmp_path / DAY
+    file.write_text("# Before Brain\n\nMet Kim.\n")
+    async with daily(tmp_path):
+        pass  # what is there at the first start is not new
+    async with with_brain(tmp_path, FakeBrain()) as module:
+        second = await write(module, "Kim again.")
+        await module.request("DELETE", f"/entries/{second}")
+
+        assert f"mentions:\n  - {KIM}\n" in file.read_text()
+
+
+async def test_no_mention_is_taken_away_while_brain_does_not_answer(tmp_path: Path):
+    brain = FakeBrain()
+    async with with_brain(tmp_path, brain) as module:
+        await write(module, "Met Kim.")
+        second = await write(module, "Kim again.")
+        file = tmp_path / DAY
+        brain.is_ill = True
+        await module.request("PATCH", f"/entries/{second}", body={"content": "Alone."})
+        await module.event("file.modified", path=DAY)
+        assert KIM in file.read_text()
+
+        await module.request("DELETE", f"/entries/{second}")
+        assert KIM in file.read_text()
+        brain.is_ill = False
+        await module.event("file.modified", path=DAY)
+        assert KIM in file.read_text()
+
+
+async def test_what_brain_did_not_answer_is_linked_once_it_does(tmp_path: Path):
+    brain = FakeBrain()
+    brain.is_ill = True
+    async with with_brain(tmp_path, brain) as module:
+        await write(module, "Met Kim.")
+        brain.is_ill = False
+        await module.tick("link_waiting")
+        await module.tick("link_waiting")
+
+        assert KIM in (tmp_path / DAY).read_text()
+        assert len(brain.asked) == 1
