@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from parachuted.errors import ParachuteError
+from parachuted.modules import Module
 
 from .session import FOLDER
 
+INTERFACE: Final = "BrainInterface"
 _STRONG: Final = 0.6  # of `recall`, whose scores are 0 to 1
 _MOST_ANSWERS: Final = 3
 
@@ -97,6 +99,12 @@ class BrainAccess:
             return await self._call(method, *args) if kwargs else None
         except ParachuteError:
             return None
+
+
+def brain_of(module: Module) -> BrainAccess | None:
+    """Brain, while there is one."""
+    provider = module.get_interface(INTERFACE)
+    return None if provider is None else BrainAccess(provider)
 
 
 def _entities(rows: object) -> list[FoundEntity]:

@@ -15,12 +15,11 @@ from typing import Final
 from parachuted.errors import ParachuteError
 from parachuted.modules import Module
 
-from .brain_access import BrainAccess, FoundEntity
+from .brain_access import BrainAccess, FoundEntity, brain_of
 from .judge import Verdict, is_short, judge_by_model, judge_by_words
 from .session import Session
 from .sessions import Sessions
 
-INTERFACE: Final = "BrainInterface"
 MOST_TOKENS: Final = 1_500
 _LIMIT_S: Final = 3.0
 _MODEL_SHARE: Final = 5 / 6  # of the time, so that the words can decide in the rest
@@ -65,8 +64,7 @@ class Bridge:
     @property
     def brain(self) -> BrainAccess | None:
         """Brain, while there is one."""
-        provider = self._module.get_interface(INTERFACE)
-        return None if provider is None else BrainAccess(provider)
+        return brain_of(self._module)
 
     async def enrich(
         self, session: Session, message: str, *, is_preview: bool = False

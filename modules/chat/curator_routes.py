@@ -27,7 +27,6 @@ from .messenger import Messenger
 from .no_model import activity_from
 from .prompt import PromptPart
 from .prompt_parts import PromptOrder
-from .session import Session
 from .sessions import Sessions
 from .settings import ChatSettings
 from .turn import EndedTurn
@@ -73,7 +72,7 @@ class CuratorRoutes(Module):
         self.context_notes = ContextNotes(self)
         self.messenger = Messenger(self, self.turns)
         self.bridge = Bridge(self, self.sessions)
-        self.write_back = WriteBack(self)
+        self.write_back = self.turns.write_back
         await self.write_back.load()
         self.turns.parts.enrichers.append(self._from_brain)
         self.turns.followers.append(self._turn_ended)
@@ -192,7 +191,7 @@ class CuratorRoutes(Module):
         exchange = exchange_of(
             max(1, ended.session.message_count // 2), ended.question, ended.answer
         )
-        self.spawn(self._write_back, ended.session, exchange, name="the bridge to Brain")
+        self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
         await self.curator.settle(ended.session.id)
         if self.settings.curator and is_due(exchange.number):
@@ -204,19 +203,15 @@ class CuratorRoutes(Module):
                 activity_from(exchange.question, exchange.answer),
             )
 
-    async def _write_back(self, session: Session, exchange: Exchange) -> None:
-        """Never raises."""
-        stored: list[StoredFact] = []
-        try:
-            brain = self.bridge.brain
-            if brain is not None and self.settings.write_back:
-                stored = await self.write_back.keep(
-                    brain, session, exchange.number, exchange.question, exchange.answer
-                )
-        except (ParachuteError, TimeoutError) as error:
-            self.log.info("nothing was written back to Brain", extra={"why": repr(error)})
-        except Exception:  # never a turn's matter
-            self.log.exception("writing back to Brain failed")
+    async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
+        """Keep what the exchange established, if its answer did not, and log it. Never raises."""
+        session, kept = ended.session, ended.answer.meta.get("stored")
+        if isinstance(kept, list):
+            stored = [one for one in self.write_back.of_session(session.id) if one.id in kept]
+        else:
+            stored = await self.write_back.keep_if_on(
+                session, exchange.number, exchange.question, exchange.answer
+            )
         try:
             await self.bridge.log_turn(session.id, exchange.number, _logged(stored))
         except ParachuteError as error:  # the conversation was removed

@@ -30,7 +30,10 @@ class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, Workspac
             await self.sessions.close()
 
     async def runs_of(self, session_id: str) -> list[str]:
-        """The runs of a conversation's agent and of its curator, the newest first."""
+        """The runs of a conversation's agent and of its curator, and those that kept facts of it in
+        Brain, the newest first.
+        """
         session = await self.sessions.get(session_id)
         curated = self.turns.run_sessions.runs_of(session.id)
-        return sorted({*await super().runs_of(session_id), *curated}, reverse=True)
+        kept = self.write_back.runs_of(session.id)
+        return sorted({*await super().runs_of(session_id), *curated, *kept}, reverse=True)

@@ -14,6 +14,7 @@ from parachuted.modules import Hit, Module
 
 from .messages import Message
 from .no_model import plain_lines
+from .write_back import StoredFact
 
 _WORD: Final = re.compile(r"\w{4,}")
 _TAG: Final = re.compile(r"</?mark>")
@@ -26,6 +27,13 @@ _ACCOUNT: Final = re.compile(
     r"(\s+(so\s+far|here|in\s+this\s+(chat|conversation)|just\s+now))?\s*[?.!]*\s*",
     re.IGNORECASE,
 )
+_FATES: Final[dict[str, str]] = {
+    "kept": "remembered in",
+    "waiting": "suggested for",
+    "approved": "suggested, and approved, for",
+    "rejected": "suggested, and rejected, for",
+    "undone": "remembered, and taken back, in",
+}
 _PATH_NAMES: Final = ("path", "file_path", "source", "target", "query", "command", "title")
 
 
@@ -62,9 +70,24 @@ def asks_for_account(message: str) -> bool:
     return _ACCOUNT.fullmatch(message) is not None
 
 
-def account_of(messages: Sequence[Message]) -> str:
+def remembered(stored: Sequence[StoredFact]) -> str:
+    """What was kept in Brain, where, and how to take it back."""
+    lines = []
+    for one in stored:
+        if one.status == "waiting":
+            lines.append(
+                f"Suggested for {one.path}: {one.text}\n\n"
+                "`parachute suggestions` shows it, and it is written when you approve it."
+            )
+        else:
+            back = f"`parachute undo {one.run}`" if one.run else f"Removing {one.path}"
+            lines.append(f"Remembered in {one.path}: {one.text}\n\n{back} takes it back.")
+    return "\n\n".join(lines)
+
+
+def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
     """What the agents of a conversation did, by the records of their runs. No model is asked: it
-    would tell what it believes.
+    would tell what it believes. `stored` are the facts that the conversation left in Brain.
     """
     lines: list[str] = []
     for one in messages:
@@ -78,6 +101,9 @@ def account_of(messages: Sequence[Message]) -> str:
             f"- {tool.name}{_argument(tool.input)}{' (failed)' if tool.id in wrong else ''}"
             for tool in one.tools
         ]
+    for fact in stored:
+        run = f"Run `{fact.run}`, {fact.at}" if fact.run else fact.at
+        lines += [f"{run}: {_FATES[fact.status]} {fact.path}", f"- {fact.text}"]
     if not lines:
         return "By the log of runs, no agent has run in this conversation yet."
     return "\n".join(

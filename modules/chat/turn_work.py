@@ -26,8 +26,9 @@ from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
-from .turn_without_model import account_of, answer_from_notes, asks_for_account
+from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
 from .turn_workspaces import find_workspace
+from .write_back import WriteBack
 
 _WINDOW: Final = 200_000
 _NEARLY_FULL: Final = 0.8
@@ -46,9 +47,10 @@ class TurnWork:
         parts: PromptParts,
         questions: OpenQuestions,
         runs: RunSessions,
+        write_back: WriteBack,
     ) -> None:
         self._module, self._sessions, self._parts = module, sessions, parts
-        self._questions, self._runs = questions, runs
+        self._questions, self._runs, self._write_back = questions, runs, write_back
         self._resuming = Resuming(module, sessions)
 
     async def answer(self, turn: Turn, created: Created) -> EndedTurn:
@@ -67,16 +69,31 @@ class TurnWork:
         turn.number = 1 + sum(one.role == "assistant" for one in earlier)
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
-            return await self._say(turn, account_of(earlier), {"source": "runs"})
+            return await self._say(
+                turn,
+                account_of(earlier, self._write_back.of_session(session.id)),
+                {"source": "runs"},
+            )
         level = trust_level_of(turn.request.trust_level)
         mode = mode_for(level, mode_of(session.mode))
         order, prompt = await self._prompt(turn, session, mode)
         turn.stream.send(await self._told(order, prompt))
         if not self._module.has_model:
-            found = await answer_from_notes(self._module, question.content)
-            meta = {"source": "notes", "without_model": True, "notes": list(found.sources)}
-            return await self._say(turn, found.text, meta)
+            return await self._answer_without_model(turn, session, question)
         return await self._run(turn, order, prompt, earlier, attached)
+
+    async def _answer_without_model(
+        self, turn: Turn, session: Session, question: Message
+    ) -> EndedTurn:
+        """Say what was remembered, where that was asked; else what the notes say."""
+        said = turn.request.message
+        kept = await self._write_back.keep_if_on(session, turn.number, said, "")
+        meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
+        if kept:
+            return await self._say(turn, remembered(kept), {"source": "brain", **meta})
+        found = await answer_from_notes(self._module, question.content)
+        meta |= {"source": "notes", "notes": list(found.sources)}
+        return await self._say(turn, found.text, meta)
 
     async def keep_aborted(self, turn: Turn) -> Event:
         """A person stopped it: keep what came so far, marked, and return the event that says so."""

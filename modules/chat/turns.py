@@ -29,6 +29,7 @@ from .turn_events import Event
 from .turn_questions import OpenQuestion, OpenQuestions
 from .turn_stream import TurnStream
 from .turn_work import TurnWork
+from .write_back import WriteBack
 
 _MOST_STREAMS: Final = 500
 _CUT_OFF: Final = {
@@ -64,7 +65,10 @@ class Turns:
         self.questions = OpenQuestions(module.state)
         self.followers: list[Follower] = []
         self.run_sessions = RunSessions()
-        self._work = TurnWork(module, sessions, self.parts, self.questions, self.run_sessions)
+        self.write_back = WriteBack(module)
+        self._work = TurnWork(
+            module, sessions, self.parts, self.questions, self.run_sessions, self.write_back
+        )
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
 

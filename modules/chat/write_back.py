@@ -18,12 +18,14 @@ from parachuted.errors import (
     ConflictError,
     EditRefusedError,
     NotFoundError,
+    ParachuteError,
 )
 from parachuted.modules import AppendSection, Module, NoteChange, ReplaceSpan
 
-from .brain_access import BrainAccess, FoundEntity
+from .brain_access import BrainAccess, FoundEntity, brain_of
 from .facts import LONGEST_NAME, Fact, find_facts, one_line
 from .session import Session, now
+from .settings import ChatSettings
 
 Status: TypeAlias = Literal["kept", "waiting", "undone", "approved", "rejected"]
 
@@ -83,6 +85,27 @@ class WriteBack:
     def of_session(self, session_id: str) -> list[StoredFact]:
         """What that conversation left, the oldest first."""
         return [one for one in self._records.values() if one.session_id == session_id]
+
+    def runs_of(self, session_id: str) -> list[str]:
+        """The runs that wrote facts of that conversation which are still kept."""
+        return [one.run for one in self.of_session(session_id) if one.run and one.status == "kept"]
+
+    async def keep_if_on(
+        self, session: Session, number: int, question: str, answer: str
+    ) -> list[StoredFact]:
+        """The same as `keep`, where there is Brain and the setting is on. What goes wrong is
+        logged: it is never a turn's matter.
+        """
+        brain, settings = brain_of(self._module), self._module.settings
+        if brain is None or not (isinstance(settings, ChatSettings) and settings.write_back):
+            return []
+        try:
+            return await self.keep(brain, session, number, question, answer)
+        except (ParachuteError, TimeoutError) as error:
+            self._module.log.info("nothing was written back to Brain", extra={"why": repr(error)})
+        except Exception:  # a turn never fails by this
+            self._module.log.exception("writing back to Brain failed")
+        return []
 
     async def keep(
         self, brain: BrainAccess, session: Session, number: int, question: str, answer: str

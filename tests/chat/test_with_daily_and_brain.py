@@ -74,3 +74,21 @@ async def test_a_preview_leaves_nothing_in_the_next_turns_log(vault: Path):
         await stored(module, session, 1)
         found: Any = await module.request("GET", f"/{session}/bridge")
         assert [one["type"] for one in found["log"]] == ["store"]
+
+
+async def test_what_is_to_be_remembered_is_acknowledged_and_is_of_the_session(vault: Path):
+    save(vault, KIM, "---\ntype: person\n---\n# Kim Lee\n\n## Facts\n- Grows beans\n")
+    async with with_modules(vault, "brain", has_model=False) as (module, _):
+        events = await ask(module, "Remember that Kim Lee moved to Basel in May")
+        session = events[-1]["sessionId"]
+        (kept,) = await stored(module, session, 1)
+        said = only(events, "done")["response"]
+        assert f"Remembered in {KIM}: Kim Lee moved to Basel in May" in said
+        assert f"parachute undo {kept['run']}" in said
+        assert (vault / KIM).read_text().count("moved to Basel") == 1
+
+        account = only(await ask(module, "What did you do?", session), "done")["response"]
+        assert f"remembered in {KIM}" in account
+        assert kept["run"] in account
+        runs: Any = await module.request("GET", f"/{session}/runs")
+        assert runs["runs"] == [kept["run"]]
