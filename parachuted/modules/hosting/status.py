@@ -89,7 +89,7 @@ def status_of(
         description=declared.description,
         prefix=declared.prefix,
         routes=tuple(
-            f"{spec.method} {declared.prefix}{spec.path.removesuffix('/')}"
+            f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
             for spec in declared.routes
         ),
         tools=tuple(spec.name for spec in declared.tools),

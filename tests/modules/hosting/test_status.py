@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,13 @@ def test_only_interfaces_that_it_could_serve_are_listed():
     )
 
     assert status(entry(), DECLARED, None, BRAIN, other).interfaces == (BRAIN,)
+
+
+def test_a_route_is_named_by_the_path_that_it_is_served_at():
+    agents = "/api/modules/daily/agents"
+    routes = (
+        RouteSpec(method="GET", path="/entries", handler="a", capability="read"),
+        RouteSpec(method="GET", path="/{name}", handler="b", capability="read", prefix=agents),
+    )
+    shown = status(entry(), replace(DECLARED, routes=routes)).routes
+    assert shown == ("GET /api/daily/entries", f"GET {agents}/{{name}}")
