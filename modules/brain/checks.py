@@ -41,7 +41,7 @@ def _of_entity(entity: Entity, kind: EntityType | None) -> Iterator[Finding]:
         yield _finding(said, entity.path, "put it right in an editor")
     if kind is None:
         yield _finding(
-            f"its type {entity.type!r} is none of Brain/types.yaml"
+            f"its type {entity.type!r} is not in Brain/types.yaml"
             if entity.type
             else "it has no type",
             entity.path,

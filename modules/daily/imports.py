@@ -149,7 +149,10 @@ class Imports:
 
     async def _found(self, source: str) -> tuple[list[Imported], list[str]]:
         if not source.startswith(_PLACE):
-            raise EditRefusedError(f"Put what is to be imported below {_PLACE} first.")
+            raise EditRefusedError(
+                f"Copy what is to be imported below {_PLACE} of the vault first, such as with "
+                f"`cp -r FOLDER VAULT/{_PLACE}import`; then import {_PLACE}import."
+            )
         vault = self._module.vault
         is_file = await vault.exists(source)
         paths = [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
@@ -188,8 +191,8 @@ def _summary(count: int, *, is_dry: bool) -> str:
     if is_dry:
         return f"Nothing was written. Add --apply (`dry_run: false` in a request) to add {entries}."
     return (
-        f"{entries} added. `parachute runs` lists the import; `parachute undo` with that run takes "
-        "all of it back."
+        f"{entries} added; `parachute undo RUN` takes {'it' if count == 1 else 'them'} back, with "
+        "the RUN that `parachute runs` lists for this import."
     )
 
 

@@ -31,6 +31,7 @@ from .days import Changes, Days
 from .entry import Entry
 from .imports import Imports
 from .layouts import Dated
+from .listing import listed_entries
 from .mentions import Mentions
 from .open_loops import OpenLoop, loops_in
 from .recordings import PLACEHOLDER, Recordings
@@ -56,6 +57,10 @@ _MOST = 100
 
 Limit = Annotated[int, Field(ge=1, le=_MOST)]
 Offset = Annotated[int, Field(ge=0)]
+CommandDay = Annotated[
+    dt.date | None,
+    Field(description="YYYY-MM-DD (default: today)", json_schema_extra={"is_word": True}),
+]
 DayCount = Annotated[int, Field(ge=1, le=3660)]
 
 
@@ -261,15 +266,25 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return Written(id=made.id, path=made.path)
 
     @command("show")
-    async def show_command(self, day: dt.date | None = None) -> list[WholeEntry]:
+    async def show_command(
+        self, day: CommandDay = None, *, as_text: bool = False
+    ) -> list[WholeEntry] | str:
         """The entries of a day (YYYY-MM-DD), by default today."""
         wanted = (day or today()).isoformat()
-        return [self._whole(one) async for one in self._days.newest(wanted)][::-1]
+        found = [one async for one in self._days.newest(wanted)][::-1]
+        if as_text:
+            return listed_entries(found) or f"There is no entry on {wanted}."
+        return [self._whole(one) for one in found]
 
     @command("search")
-    async def search_command(self, words: str, limit: int = 10) -> list[WholeEntry]:
+    async def search_command(
+        self, words: str, limit: int = 10, *, as_text: bool = False
+    ) -> list[WholeEntry] | str:
         """Find entries by words."""
-        return [self._whole(one) for one in await self._days.search(words, limit)]
+        found = await self._days.search(words, limit)
+        if as_text:
+            return listed_entries(found, with_days=True) or "No entry has all of these words."
+        return [self._whole(one) for one in found]
 
     @mcp_tool("daily-search")
     @interface("JournalInterface")

@@ -20,7 +20,7 @@ _QUESTION = re.compile(r"#{1,6}[ \t]+.*question.*", re.IGNORECASE)
 _SENTENCE = re.compile(r"(.+?[.!?…])(?:\s|$)", re.DOTALL)
 _LONGEST = 200
 _MOST_NAMES, _MOST_LOOPS = 12, 20
-_UNASKED = "*No model was there, so what “{}” asks for was not done. Its entries alone:*"
+_UNASKED = "*No model could be asked to write “{}”. These are the entries that it would be about:*"
 OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 

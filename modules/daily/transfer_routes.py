@@ -13,6 +13,7 @@ from .days import Days
 from .exporting import as_html, as_markdown, as_zip
 from .imports import ImportReport, Imports, UndoneImport
 from .layouts import Dated
+from .listing import listed_import
 
 _LARGEST_ZIP: Final = 15 << 20
 
@@ -73,9 +74,12 @@ class TransferRoutes(Module):
         return as_zip(files)
 
     @command("import")
-    async def import_command(self, source: str, *, apply: bool = False) -> ImportReport:
+    async def import_command(
+        self, source: str, *, apply: bool = False, as_text: bool = False
+    ) -> ImportReport | str:
         """Show what an import of a folder below Daily/ would add, or with --apply add it."""
-        return await self.import_journal(source, dry_run=not apply)
+        report = await self.import_journal(source, dry_run=not apply)
+        return listed_import(report, is_applied=apply) if as_text else report
 
     @command("export")
     async def export_command(self, first: dt.date, last: dt.date) -> str:

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.commands import JSON, Json, argument, command, flag
 from parachuted.cli.show import count, escape, say, say_json, say_lines, say_table, when
 from parachuted.errors import ParachuteError
 from parachuted.visible import one_line, quoted_lines
@@ -22,16 +22,25 @@ _LOOK_S = 3.0  # each look is a line of the audit
 _WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
 _SESSION = argument("--session", metavar="ID", help="continue an earlier conversation")
 
-AGENTS = group(
+
+@command(
     "agents",
     "all agents, and what they may do",
-    "All agents, what each may do, and which of them a stranger's text could misuse.",
+    JSON,
+    long="All agents, what each may do, and which of them a stranger's text could misuse.",
 )
+def agents(options: Namespace) -> int:
+    """List the agents."""
+    return _list_agents(options)
 
 
 @command("agents list", "all agents", JSON)
 def agents_list(options: Namespace) -> int:
     """List the agents, and whether each can run here."""
+    return _list_agents(options)
+
+
+def _list_agents(options: Namespace) -> int:
     answer = ask("GET", "/api/agents")
     if options.json:
         return say_json(answer)

@@ -16,6 +16,9 @@ _NOT_INSTALLED = (
     "conversations are a module's, and it does not run here: `parachute modules install "
     "parachute://chat` installs it"
 )
+_WRONG_USE = 2
+_LEAVE = frozenset({"exit", "quit", "/exit", "/quit"})
+_HELP = "Type a message and press Enter. `exit` or Ctrl-D leaves; Ctrl-C stops an answer."
 _DENIED = "nobody is there to answer"
 
 
@@ -27,26 +30,39 @@ _DENIED = "nobody is there to answer"
     flag("--continue", help="go on with the latest conversation"),
     argument("--agent", metavar="NAME", help="which agent answers"),
     argument("--model", metavar="NAME", help="which model answers"),
-    argument("--context", metavar="FOLDER", action="append", help="a folder that it is told of"),
+    argument(
+        "--context", metavar="FOLDER", action="append", help="a folder whose context it is given"
+    ),
 )
 def chat(options: Namespace) -> int:
     """Talk with an agent. Its words appear as it says them, and the tools that it uses.
 
-    It asks here what it asks a person. Ctrl-C stops its answer, a second one the program; the
-    conversation is a note in the vault and can be gone on with.
+    It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
+    `exit` end the program. The conversation is a note in the vault, and --session continues it.
     """
-    session = _session(options)
     said = " ".join(options.message)
+    if options.message and not said.strip():
+        sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")
+        return _WRONG_USE
+    session = _session(options)
     if said:
         session, code = _turn(session, said, options)
     else:
-        code = 0
-        while (line := _read_line("> ")) is not None:
-            if line.strip():
-                session, code = _turn(session, line, options)
+        session, code = _converse(session, options)
     if session and sys.stdout.isatty():
         say(f"Go on with: parachute chat --session {session}")
     return code
+
+
+def _converse(session: str, options: Namespace) -> tuple[str, int]:
+    """Ask line by line; the conversation's id, and 1 if its last turn failed."""
+    code = 0
+    while (line := _read_message()) is not None and line.strip() not in _LEAVE:
+        if line.strip() == "/help":
+            say(_HELP)
+        elif line.strip():
+            session, code = _turn(session, line, options)
+    return session, code
 
 
 def _session(options: Namespace) -> str:
@@ -103,6 +119,15 @@ def _answer(screen: ChatScreen, event: dict[str, object]) -> None:
         f"/api/chat/{quoted(screen.session)}/answer",
         {"request_id": event.get("requestId"), "answers": answers},
     )
+
+
+def _read_message() -> str | None:
+    """The next message; None at the end of what is typed, or after Ctrl-C."""
+    try:
+        return _read_line("> ")
+    except KeyboardInterrupt:
+        say()
+        return None
 
 
 def _read_line(prompt: str) -> str | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,7 @@ from parachuted.modules.registry.module_registry import ModuleRegistry
 
 _TIMEOUT_S = 120.0
 _START_S, _LOOK_S = 15.0, 0.1
+_AS_TEXT = "as_text"
 _TYPES = {"integer": int, "number": float}
 
 
@@ -50,12 +53,17 @@ def find_module_command(
         return None
     if not module.get("commands"):
         raise NotFoundError(
-            f"the module {name} has no commands now; `parachute modules status` says how it is"
+            f"the module {name} has no commands; `parachute modules status {name}` shows what it "
+            "serves and whether it runs"
         )
     parser = _parser(module)
     options = parser.parse_args(arguments[1:])
     if not hasattr(options, "spec"):
         parser.error("a command is missing; --help lists them")
+    for name, schema in _properties(options.spec).items():
+        value = getattr(options, name, None)
+        if _known(schema).get("format") == "date" and isinstance(value, str) and not _is_day(value):
+            parser.error(f"{value!r} is not a day; write it as YYYY-MM-DD, such as 2026-10-01")
     return partial(_run, module["name"]), options
 
 
@@ -77,6 +85,13 @@ def _run(module: str, options: argparse.Namespace) -> int:
     given = {
         name: value for name, value in vars(options).items() if name in names and value is not None
     }
+    given |= {
+        name: sys.stdin.read()
+        for name in spec["schema"].get("required", ())
+        if given.get(name) == "-"
+    }
+    if _AS_TEXT in names:
+        given[_AS_TEXT] = not options.as_json
     path = f"/api/modules/{module}/commands/{spec['name']}"
     result = ask("POST", path, given, timeout_s=_TIMEOUT_S)["result"]
     if options.as_json:
@@ -103,7 +118,8 @@ def _parser(module: Json) -> CommandParser:
         made.set_defaults(spec=spec)
         required = set(spec["schema"].get("required", ()))
         for name, schema in _properties(spec).items():
-            _add(made, name, schema, is_required=name in required)
+            if name != _AS_TEXT:
+                _add(made, name, schema, is_required=name in required)
         made.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
     return parser
 
@@ -114,9 +130,12 @@ def _properties(spec: Json) -> Mapping[str, Any]:
 
 
 def _add(parser: argparse.ArgumentParser, name: str, schema: Json, *, is_required: bool) -> None:
-    """What must be there is a word, in the order of the parameters; all else is an option."""
+    """What must be there is a word, in the order of the parameters; all else is an option. What is
+    marked `is_word` may be either.
+    """
     one = _known(schema)
-    options: dict[str, Any] = {"help": _escaped(str(schema.get("description", ""))) or None}
+    is_word = one.get("is_word") is True
+    options: dict[str, Any] = {"help": _escaped(str(one.get("description", ""))) or None}
     if one.get("type") == "boolean":
         parser.add_argument(
             f"--{name.replace('_', '-')}",
@@ -136,13 +155,24 @@ def _add(parser: argparse.ArgumentParser, name: str, schema: Json, *, is_require
     if is_required:
         parser.add_argument(name, **options)
     else:
+        if is_word:
+            parser.add_argument(name, nargs="?", default=argparse.SUPPRESS, **options)
         parser.add_argument(f"--{name.replace('_', '-')}", dest=name, **options)
 
 
 def _known(schema: Json) -> Json:
     """The kind of a value that may also be missing."""
     some = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    return some[0] if some else schema
+    outer = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**outer, **_known(some[0])} if some else schema
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _escaped(text: str) -> str:

@@ -22,6 +22,9 @@ be explained (`parachute why`) and taken back (`parachute undo`).
 Try `parachute demo` first: ten seconds, no account, in a folder of its own.
 """
 _END = """\
+Modules add commands of their own, such as `parachute daily add "Sowed the beans."`; while the daemon runs,
+`parachute daily --help` lists those of the module daily.
+
 Settings: `parachute config` lists them with what they mean. The folder for settings and state is ~/.parachute,
 or $PARACHUTE_HOME. Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is running where one is needed.
 """  # noqa: E501

@@ -82,6 +82,11 @@ def _install(options: Namespace) -> int:
     from parachuted.cli.modules import install_official
 
     names = [name.strip() for name in options.modules.split(",") if name.strip()]
+    if not (options.yes or sys.stdin.isatty()):
+        say(
+            "Nothing is approved without a terminal or --yes: read what follows, then run "
+            "`parachute modules approve NAME` for each."
+        )
     return install_official(names, yes=options.yes)
 
 

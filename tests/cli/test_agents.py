@@ -22,6 +22,7 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
     async with live() as life:
         await life.settled()
         listed = (await does("agents", "list")).splitlines()
+        assert (await does("agents")).splitlines() == listed
         assert [line.split()[0] for line in listed[1:3]] == ["curator", "maintenance"]
         assert "No agent has private data, strangers' text and a way out at once." in await does(
             "agents", "audit"

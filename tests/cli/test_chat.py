@@ -51,6 +51,11 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
 
         code, said = await type_("chat", "hello")
         assert (code, said.strip()) == (0, "Hello to you."), said
+        code, said = await type_("chat", "")
+        assert (code, "a message is needed" in said) == (2, True), said
+        assert await type_("chat", stdin="exit\nhello\n") == (0, "")
+        code, said = await type_("chat", stdin="/help\nquit\nhello\n")
+        assert (code, "`exit` or Ctrl-D leaves" in said, "Hello" in said) == (0, True, False), said
         code, said = await type_("chat", "--continue", stdin="dig\n2\n")
         assert (code, "? Which bed?" in said, "South it is." in said) == (0, True, True), said
         assert "  - AskUserQuestion" in said

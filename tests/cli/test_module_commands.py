@@ -13,6 +13,9 @@ from tests.modules.small_modules import write_module
 from tests.stories.life import Live
 
 BODY = """
+from datetime import date
+from typing import Annotated
+from pydantic import Field
 from parachuted.modules import command
 @command("add", help="Add a bed. 100% of it.")
 async def add(self, title: str, words: list[str] = (), beds: int = 1, wet: bool = False):
@@ -21,6 +24,14 @@ async def add(self, title: str, words: list[str] = (), beds: int = 1, wet: bool 
 async def say(self):
     "Say hello."
     return "hello"
+@command("show")
+async def show(
+    self,
+    day: Annotated[date | None, Field(json_schema_extra={"is_word": True})] = None,
+    *,
+    as_text: bool = False,
+):
+    return f"12:00  {day}" if as_text else {"day": str(day)}
 @command("status")
 async def fail(self):
     from parachuted.errors import NotFoundError
@@ -76,6 +87,15 @@ async def test_a_modules_command_is_carried_out_by_the_daemon(typed, live: Live,
             0,
             "title: beans\nwords:\n  a\n  b\nbeds: 1\nwet: yes\n",
         )
+        assert await type_("garden", "show", "2026-10-01") == (0, "12:00  2026-10-01\n")
+        assert await type_("garden", "show", "--day", "2026-10-01", "--json") == (
+            0,
+            '{\n  "day": "2026-10-01"\n}\n',
+        )
+        assert await type_("garden", "show") == (0, "12:00  None\n")
+        code, said = await type_("garden", "show", "--day", "foo")
+        assert (code, "'foo' is not a day; write it as YYYY-MM-DD" in said) == (2, True), said
+        assert await type_("garden", "add", "-") == (0, "beds: 1\nwet: no\n"), "stdin is empty"
         code, said = await type_("daily", "add", "x")
         assert (code, "modules install parachute://daily` installs it" in said) == (1, True), said
         code, said = await type_("garden", "--help")

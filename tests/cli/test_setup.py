@@ -76,6 +76,8 @@ def test_init_with_modules_shows_each_and_installs_them(run, tmp_path):
 
 def test_init_with_modules_asks_before_they_may_run(run, tmp_path):
     code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily")
+    first = said.index("Nothing is approved without a terminal or --yes")
+    assert first < said.index("Approve daily and let it run?")
 
     assert code == 1
     assert "Approve daily and let it run?" in said

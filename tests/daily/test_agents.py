@@ -287,7 +287,7 @@ async def test_an_own_agent_without_a_model_says_so_and_lists_what_it_covers(tmp
         await module.request("POST", f"{AGENTS}/walks/run", body=RUN)
         text = (tmp_path / "Daily/walks/2026-02-24.md").read_text()
 
-    assert "*No model was there, so what “Walks” asks for was not done." in text
+    assert "*No model could be asked to write “Walks”." in text
     assert "## Entries\n\n- Walked far. [[Daily/journals/2026-02-24#para:" in text
     assert "## Open loops\n\n- Call Lee [[Daily/journals/2026-02-24|2026-02-24]]" in text
     assert "Old loop" not in text

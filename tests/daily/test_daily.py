@@ -192,7 +192,20 @@ async def test_a_person_writes_shows_and_finds_entries_on_the_command_line(tmp_p
         (shown,) = await module.command("show")
         (found,) = await module.command("search", words="beans")
 
+        lines = await module.command("show", as_text=True)
+        (tmp_path / DAY).write_text("# Walk\n\nTo the lake.\nBack.\n")
+        await module.event("file.created", path=DAY)
+        typed = await module.command("show", day="2026-02-24", as_text=True)
+        dated = await module.command("search", words="lake", as_text=True)
+        none = await module.command("show", day="2026-02-25", as_text=True)
+        with pytest.raises(EditRefusedError, match="needs a text"):
+            await module.command("add", words=" ")
+
     assert shown["id"] == found["id"] == made["id"]
+    assert lines == f"{shown['title']}  Sowed the beans."
+    assert typed == "       Walk\n       To the lake.\n       Back."
+    assert dated.startswith("2026-02-24        Walk\n")
+    assert none == "There is no entry on 2026-02-25."
     assert "Sowed the beans." in (tmp_path / made["path"]).read_text()
 
 

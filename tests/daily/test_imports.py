@@ -95,7 +95,7 @@ async def test_what_cannot_be_imported_is_said(tmp_path: Path):
         assert "not valid JSON" in (await bring(module))["problems"][0]
         with pytest.raises(NotFoundError, match="nothing to import in Daily/none"):
             await bring(module, source="Daily/none")
-        with pytest.raises(EditRefusedError, match="below Daily/"):
+        with pytest.raises(EditRefusedError, match="cp -r FOLDER VAULT/Daily/import"):
             await bring(module, source="/etc")
         with pytest.raises(NotFoundError, match="no import abc"):
             await module.request("POST", "/import/abc/undo")
@@ -134,9 +134,11 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         assert "Nothing was written. Add --apply" in plan["summary"]
         assert list(plan)[-1] == "summary"
         done = await module.command("import", source="Daily/old", apply=True)
-        assert done["summary"].startswith("1 entry added.")
-        assert "`parachute undo`" in done["summary"]
+        assert done["summary"].startswith("1 entry added;")
+        assert "`parachute undo RUN` takes it back" in done["summary"]
         again = await module.command("import", source="Daily/old", apply=True)
+        text = await module.command("import", source="Daily/old", as_text=True)
+        assert text.startswith("2025-03-01  Spring  (there already)\n"), text
         assert (again["added"], "Nothing was written:" in again["summary"]) == (0, True)
         assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
 
