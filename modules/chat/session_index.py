@@ -174,7 +174,7 @@ class SessionIndex:
     def paths_with_message(self, message_id: str) -> list[str]:
         """The files that hold a message of that id."""
         rows = self._rows(
-            "SELECT path FROM messages JOIN sessions ON number = session "
+            "SELECT path FROM messages JOIN sessions ON number = messages.session "
             "WHERE messages.id = ? ORDER BY path",
             [message_id],
         )

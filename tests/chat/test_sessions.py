@@ -11,7 +11,16 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import conversations, files, restarted, running_chat, session, texts
+from tests.chat.chat_of import (
+    acting_as_owner,
+    conversations,
+    files,
+    restarted,
+    running_chat,
+    session,
+    sessions_of,
+    texts,
+)
 
 FOLDER = "Chat/sessions"
 
@@ -250,3 +259,18 @@ async def test_a_session_names_the_runs_of_its_agent_the_newest_first(
     (vault / FOLDER / name).write_text(text)
 
     assert await chat.request("GET", f"/{made}/runs") == {"runs": ["r-2", "r-1"]}
+
+
+async def test_a_message_is_found_by_its_para_id(chat: ModuleHarness):
+    made = await _made(chat, "Beans", "One")
+    found = await session(chat, made)
+    (message,) = found["messages"]
+
+    with acting_as_owner():
+        of_message = await sessions_of(chat).find_para(message["paraId"])
+        of_session = await sessions_of(chat).find_para(found["paraId"])
+        of_none = await sessions_of(chat).find_para("para:chat:nothing")
+
+    assert (of_message[0].id, of_message[1]) == (made, message["id"])
+    assert (of_session[0].id, of_session[1]) == (made, None)
+    assert of_none is None
