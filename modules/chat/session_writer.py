@@ -25,6 +25,8 @@ from .session import (
 from .session_files import SessionFile, SessionFiles, appended
 
 _ATTEMPTS: Final = 8
+_APPEND_ATTEMPTS: Final = 40  # others may write at the end of the file all the time
+_LONGEST_PAUSE_S: Final = 0.2
 _MOST_TWINS: Final = 1_000
 _MOST_FORKS: Final = 50
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
@@ -67,7 +69,7 @@ class SessionWriter:
         Where a person edited or removed an earlier message, that is recorded as a fork. `origin`
         marks the file as a stranger's text. EditRefusedError: the file is to be mended first.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_APPEND_ATTEMPTS):
             file = await self._files.read(session_id)
             there = {one.id for one in file.messages}
             new = [one for one in messages if one.id not in there]
@@ -95,8 +97,9 @@ class SessionWriter:
                         base=note.digest,
                     )
             except ConflictError:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _APPEND_ATTEMPTS - 1:
                     raise
+                await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
             else:
                 known = await asyncio.to_thread(appended, file, text, digest)
                 if known is None:  # others wrote meanwhile, or the frontmatter changed too
