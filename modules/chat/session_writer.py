@@ -19,8 +19,10 @@ from .session import (
     day_of,
     edits_of,
     file_name,
-    name_says,
+    is_named,
+    is_named_by_us,
     now,
+    untitled,
 )
 from .session_files import SessionFile, SessionFiles, appended
 
@@ -51,7 +53,8 @@ class SessionWriter:
             if isinstance(edit, SetKey)
         ]
         text = append_messages(f"---\n{''.join(lines)}---\n", messages)
-        day, title = day_of(fields["created_at"]), fields.get("title")
+        day = day_of(fields["created_at"])
+        title = fields.get("title") or untitled(fields["para_id"])
         for number in range(1, _MOST_TWINS):
             path = FOLDER + file_name(title, day, number)
             try:
@@ -128,7 +131,8 @@ class SessionWriter:
             else:
                 break
         session = await self._files.follow(file.note.path)
-        return await self._renamed(session) if "title" in fields else session
+        is_ours = is_named_by_us(file.note.path, file.session)
+        return await self._renamed(session) if "title" in fields and is_ours else session
 
     async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
         """Raises TitleProtectedError when somebody else than the person would set a title that is
@@ -148,7 +152,7 @@ class SessionWriter:
 
     async def _renamed(self, session: Session) -> Session:
         """Let the file's name follow the title, where it can."""
-        if name_says(session.path, session) is None:
+        if is_named(session.path, session.title):
             return session
         folder = session.path.rpartition("/")[0]
         for number in range(1, _MOST_TWINS):

@@ -274,3 +274,42 @@ async def test_a_message_is_found_by_its_para_id(chat: ModuleHarness):
     assert (of_message[0].id, of_message[1]) == (made, message["id"])
     assert (of_session[0].id, of_session[1]) == (made, None)
     assert of_none is None
+
+
+async def test_a_file_that_a_person_named_keeps_its_name(vault: Path):
+    (vault / FOLDER).mkdir(parents=True)
+    for name in ("Garden.md", "2026-01-02 My beans.md"):
+        (vault / FOLDER / name).write_text("### User | 2026-01-02 10:30\n\nHi\n")
+    async with running_chat(vault) as chat:
+        listed = await chat.request("GET", "/")
+        with acting_as_owner():
+            for one in listed["sessions"]:
+                await sessions_of(chat).change(one["id"], title="Hi there", title_source="ai")
+
+    assert files(vault) == ["2026-01-02 My beans.md", "Garden.md"]
+
+
+async def test_no_two_sessions_begin_with_the_same_name(chat: ModuleHarness, vault: Path):
+    names = set()
+    for title in ("Beans", "Peas"):
+        made = str((await conversations(chat).create())["id"])
+        (first,) = files(vault)
+        names.add(first)
+        await chat.request("PATCH", f"/{made}", body={"title": title})
+        assert files(vault)[0].endswith(f" {title}.md")
+        await chat.request("DELETE", f"/{made}")
+
+    assert len(names) == 2
+
+
+async def test_a_session_without_title_moved_into_a_folder_has_none_still(
+    chat: ModuleHarness, vault: Path
+):
+    made = str((await conversations(chat).create())["id"])
+    (name,) = files(vault)
+    (vault / FOLDER / "old").mkdir()
+    (vault / FOLDER / name).rename(vault / FOLDER / "old" / name)
+    moved = {"from": f"{FOLDER}/{name}", "path": f"{FOLDER}/old/{name}"}
+    await chat.event("file.moved", **moved)
+
+    assert not (await session(chat, made))["title"]
