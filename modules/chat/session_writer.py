@@ -175,7 +175,7 @@ class SessionWriter:
         if file.is_shortened or file.defect is not None:
             return []
         indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
-        before = {} if indexed is None else indexed.messages
+        before = {} if indexed is None else {**indexed.messages, **indexed.edited}
         present = {one.id: one.digest for one in file.messages}
         changed = [one for one in before if present.get(one, before[one]) != before[one]]
         removed = [one for one in before if one not in present]

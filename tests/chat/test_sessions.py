@@ -128,6 +128,25 @@ async def test_an_edited_message_is_followed_and_the_fork_recorded(
     assert ids[1] in fork
 
 
+async def test_an_edit_that_the_daemon_has_seen_before_the_next_message_is_a_fork_once(
+    chat: ModuleHarness, vault: Path
+):
+    made = await _made(chat, "Beans", "Plant beans", "Second")
+    (first, _) = (await session(chat, made))["messages"]
+    path = await _edited(chat, vault, "Plant beans", "Plant peas")
+    assert await texts(chat, made) == ["Plant peas", "Second"]
+    await _edited(chat, vault, "Second", "2nd")
+    await _edited(chat, vault, "2nd", "Second")
+
+    for words in ("And now?", "And then?"):
+        await conversations(chat).add_message(made, words, "parachute")
+        await texts(chat, made)
+
+    forks = [line for line in (vault / path).read_text().split("\n") if line[:6] == "forks:"]
+    assert forks[0].count("changed") == 1
+    assert forks[0].count(first["id"]) == 1
+
+
 async def test_a_file_made_by_hand_is_listed_and_left_as_it_is(vault: Path):
     (vault / FOLDER).mkdir(parents=True)
     text = (
