@@ -196,12 +196,36 @@ def name_says(path: str, session: Session) -> str | None:
 
     A person who renames a file renames the session.
     """
+    rest = _undated(path)
+    names = session.title, untitled(session.para_id)
+    return None if not rest or any(is_named(path, one) for one in names) else rest
+
+
+def is_named(path: str, title: str | None) -> bool:
+    """Whether a file's name is the one of that title, of which a number may tell twins apart."""
+    rest = _undated(path)
+    own = file_name(title, "").removesuffix(".md").strip()
+    return own in {rest, re.sub(r" \d{1,4}\Z", "", rest)}
+
+
+def is_named_by_us(path: str, session: Session) -> bool:
+    """Whether the file has a name that follows from its session, not one that a person gave it."""
+    is_dated = _DATED.fullmatch(path.rpartition("/")[2].removesuffix(".md")) is not None
+    return is_dated and name_says(path, session) is None
+
+
+def untitled(para_id: str) -> str:
+    """What a session is called in its file's name before it has a title: as no other ever is, so
+    that the history of that name is its own.
+    """
+    return f"{UNTITLED} {para_id[-6:]}"
+
+
+def _undated(path: str) -> str:
+    """A file's name without its day."""
     stem = path.rpartition("/")[2].removesuffix(".md")
-    own = file_name(session.title, "").removesuffix(".md").strip()
     match = _DATED.fullmatch(stem)
-    rest = (match["rest"] if match else stem).strip()
-    numberless = re.sub(r" \d{1,4}\Z", "", rest)
-    return None if not rest or own in {rest, numberless} else rest
+    return (match["rest"] if match else stem).strip()
 
 
 def read_session(

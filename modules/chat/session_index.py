@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 from .messages import Message
 from .session import LinkedBot, Session, SessionPermissions
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _SCHEMA = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, id TEXT NOT NULL, para_id TEXT NOT NULL,
     digest TEXT NOT NULL, updated TEXT NOT NULL, archived INTEGER NOT NULL, bot TEXT,
-    session TEXT NOT NULL, problems TEXT NOT NULL);
+    session TEXT NOT NULL, problems TEXT NOT NULL, edited TEXT NOT NULL DEFAULT '{}');
 CREATE INDEX by_id ON sessions (id);
 CREATE INDEX by_para_id ON sessions (para_id);
 CREATE INDEX by_bot ON sessions (bot) WHERE bot IS NOT NULL;
@@ -39,13 +39,15 @@ _MOST_WORDS = 20
 @dataclass(frozen=True, slots=True)
 class Indexed:
     """A session as its file was read last: the digest of that text, what is wrong with the file,
-    and its messages' digests by id.
+    and its messages' digests by id. `edited`: the digests that messages had which were edited or
+    removed since, in no fork yet.
     """
 
     session: Session
     digest: str
     problems: tuple[str, ...]
     messages: Mapping[str, str]
+    edited: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +150,14 @@ class SessionIndex:
 
     def get(self, path: str) -> Indexed | None:
         """What was read last in a file."""
-        for number, digest, text, problems in self._rows(
-            "SELECT number, digest, session, problems FROM sessions WHERE path = ?", [path]
+        for number, digest, text, problems, edited in self._rows(
+            "SELECT number, digest, session, problems, edited FROM sessions WHERE path = ?", [path]
         ):
             rows = self._rows(
                 "SELECT id, digest FROM messages WHERE session = ? ORDER BY place", [number]
             )
-            return Indexed(_session(text), digest, tuple(json.loads(problems)), dict(rows))
+            found = tuple(json.loads(problems))
+            return Indexed(_session(text), digest, found, dict(rows), json.loads(edited))
         return None
 
     def get_session(self, path: str) -> Session | None:
@@ -174,7 +177,7 @@ class SessionIndex:
     def paths_with_message(self, message_id: str) -> list[str]:
         """The files that hold a message of that id."""
         rows = self._rows(
-            "SELECT path FROM messages JOIN sessions ON number = session "
+            "SELECT path FROM messages JOIN sessions ON number = messages.session "
             "WHERE messages.id = ? ORDER BY path",
             [message_id],
         )
@@ -240,6 +243,9 @@ class SessionIndex:
 
 def _put(database: sqlite3.Connection, entry: Entry) -> None:
     session = entry.session
+    before = database.execute(
+        "SELECT session, edited FROM sessions WHERE path = ?", [session.path]
+    ).fetchone()
     (number,) = database.execute(
         "INSERT INTO sessions (path, id, para_id, digest, updated, archived, bot, session, "
         "problems) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET "
@@ -272,11 +278,26 @@ def _put(database: sqlite3.Connection, entry: Entry) -> None:
         "INSERT INTO messages VALUES (?, ?, ?, ?)",
         [(number, place, *one) for place, one in enumerate(now[same:], same)],
     )
+    if before is not None:
+        edited = _edited(before, session, dict(known), dict(now))
+        database.execute(
+            "UPDATE sessions SET edited = ? WHERE number = ?", [json.dumps(edited), number]
+        )
     database.execute("DELETE FROM texts WHERE rowid = ?", [number])
     database.execute(
         "INSERT INTO texts (rowid, title, summary, tags, body) VALUES (?, ?, ?, ?, ?)",
         [number, session.title or "", session.summary or "", " ".join(session.tags), entry.body],
     )
+
+
+def _edited(
+    before: tuple[str, str], session: Session, known: Mapping[str, str], now: Mapping[str, str]
+) -> dict[str, str]:
+    """The first digests of messages that are not as they were, until a fork is recorded."""
+    if session.forks != _session(before[0]).forks:
+        return {}
+    first = {**known, **json.loads(before[1])}
+    return {one: digest for one, digest in first.items() if now.get(one) != digest}
 
 
 def _session(text: str) -> Session:

@@ -19,12 +19,16 @@ from .session import (
     day_of,
     edits_of,
     file_name,
-    name_says,
+    is_named,
+    is_named_by_us,
     now,
+    untitled,
 )
 from .session_files import SessionFile, SessionFiles, appended
 
 _ATTEMPTS: Final = 8
+_APPEND_ATTEMPTS: Final = 40  # others may write at the end of the file all the time
+_LONGEST_PAUSE_S: Final = 0.2
 _MOST_TWINS: Final = 1_000
 _MOST_FORKS: Final = 50
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
@@ -49,7 +53,8 @@ class SessionWriter:
             if isinstance(edit, SetKey)
         ]
         text = append_messages(f"---\n{''.join(lines)}---\n", messages)
-        day, title = day_of(fields["created_at"]), fields.get("title")
+        day = day_of(fields["created_at"])
+        title = fields.get("title") or untitled(fields["para_id"])
         for number in range(1, _MOST_TWINS):
             path = FOLDER + file_name(title, day, number)
             try:
@@ -67,7 +72,7 @@ class SessionWriter:
         Where a person edited or removed an earlier message, that is recorded as a fork. `origin`
         marks the file as a stranger's text. EditRefusedError: the file is to be mended first.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_APPEND_ATTEMPTS):
             file = await self._files.read(session_id)
             there = {one.id for one in file.messages}
             new = [one for one in messages if one.id not in there]
@@ -95,8 +100,9 @@ class SessionWriter:
                         base=note.digest,
                     )
             except ConflictError:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _APPEND_ATTEMPTS - 1:
                     raise
+                await asyncio.sleep(min(attempt / 100, _LONGEST_PAUSE_S))
             else:
                 known = await asyncio.to_thread(appended, file, text, digest)
                 if known is None:  # others wrote meanwhile, or the frontmatter changed too
@@ -125,7 +131,8 @@ class SessionWriter:
             else:
                 break
         session = await self._files.follow(file.note.path)
-        return await self._renamed(session) if "title" in fields else session
+        is_ours = is_named_by_us(file.note.path, file.session)
+        return await self._renamed(session) if "title" in fields and is_ours else session
 
     async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
         """Raises TitleProtectedError when somebody else than the person would set a title that is
@@ -145,7 +152,7 @@ class SessionWriter:
 
     async def _renamed(self, session: Session) -> Session:
         """Let the file's name follow the title, where it can."""
-        if name_says(session.path, session) is None:
+        if is_named(session.path, session.title):
             return session
         folder = session.path.rpartition("/")[0]
         for number in range(1, _MOST_TWINS):
@@ -168,7 +175,7 @@ class SessionWriter:
         if file.is_shortened or file.defect is not None:
             return []
         indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
-        before = {} if indexed is None else indexed.messages
+        before = {} if indexed is None else {**indexed.messages, **indexed.edited}
         present = {one.id: one.digest for one in file.messages}
         changed = [one for one in before if present.get(one, before[one]) != before[one]]
         removed = [one for one in before if one not in present]

@@ -8,7 +8,15 @@ import pytest
 
 from parachuted.errors import EditRefusedError
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import acting_as_owner, conversations, files, running_chat, session, texts
+from tests.chat.chat_of import (
+    acting_as_owner,
+    conversations,
+    files,
+    running_chat,
+    session,
+    sessions_of,
+    texts,
+)
 from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, words
 
@@ -103,3 +111,30 @@ async def test_an_example_of_a_conflict_in_a_message_is_none(vault: Path):
 
         assert await chat.doctor() == []
         await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
+
+
+async def test_messages_and_lines_that_an_editor_appends_meanwhile_are_all_in_the_file(
+    vault: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with running_chat(vault) as chat:
+        made = str((await conversations(chat).create())["id"])
+        inside = sessions_of(chat).files
+        read, lines = inside.read, 0
+
+        async def read_before_an_editor_writes(session_id: str):
+            nonlocal lines
+            file = await read(session_id)
+            if lines < 20:
+                lines += 1
+                with (vault / file.note.path).open("a") as open_file:
+                    open_file.write(f"line {lines}\n")
+            return file
+
+        monkeypatch.setattr(inside, "read", read_before_an_editor_writes)
+        await conversations(chat).add_message(made, "One", "parachute")
+        await conversations(chat).add_message(made, "Two", "parachute")
+
+        assert [one.split()[0] for one in await texts(chat, made)] == ["One", "Two"]
+        text = (vault / FOLDER / files(vault)[0]).read_text()
+        assert text.count("line ") == 20
+        assert await chat.doctor() == []

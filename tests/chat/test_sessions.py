@@ -11,7 +11,16 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import conversations, files, restarted, running_chat, session, texts
+from tests.chat.chat_of import (
+    acting_as_owner,
+    conversations,
+    files,
+    restarted,
+    running_chat,
+    session,
+    sessions_of,
+    texts,
+)
 
 FOLDER = "Chat/sessions"
 
@@ -117,6 +126,25 @@ async def test_an_edited_message_is_followed_and_the_fork_recorded(
     assert await texts(chat, made) == ["Plant peas", "And now?"]
     fork = (vault / path).read_text().partition("forks: ")[2].partition("\n")[0]
     assert ids[1] in fork
+
+
+async def test_an_edit_that_the_daemon_has_seen_before_the_next_message_is_a_fork_once(
+    chat: ModuleHarness, vault: Path
+):
+    made = await _made(chat, "Beans", "Plant beans", "Second")
+    (first, _) = (await session(chat, made))["messages"]
+    path = await _edited(chat, vault, "Plant beans", "Plant peas")
+    assert await texts(chat, made) == ["Plant peas", "Second"]
+    await _edited(chat, vault, "Second", "2nd")
+    await _edited(chat, vault, "2nd", "Second")
+
+    for words in ("And now?", "And then?"):
+        await conversations(chat).add_message(made, words, "parachute")
+        await texts(chat, made)
+
+    forks = [line for line in (vault / path).read_text().split("\n") if line[:6] == "forks:"]
+    assert forks[0].count("changed") == 1
+    assert forks[0].count(first["id"]) == 1
 
 
 async def test_a_file_made_by_hand_is_listed_and_left_as_it_is(vault: Path):
@@ -250,3 +278,57 @@ async def test_a_session_names_the_runs_of_its_agent_the_newest_first(
     (vault / FOLDER / name).write_text(text)
 
     assert await chat.request("GET", f"/{made}/runs") == {"runs": ["r-2", "r-1"]}
+
+
+async def test_a_message_is_found_by_its_para_id(chat: ModuleHarness):
+    made = await _made(chat, "Beans", "One")
+    found = await session(chat, made)
+    (message,) = found["messages"]
+
+    with acting_as_owner():
+        of_message = await sessions_of(chat).find_para(message["paraId"])
+        of_session = await sessions_of(chat).find_para(found["paraId"])
+        of_none = await sessions_of(chat).find_para("para:chat:nothing")
+
+    assert (of_message[0].id, of_message[1]) == (made, message["id"])
+    assert (of_session[0].id, of_session[1]) == (made, None)
+    assert of_none is None
+
+
+async def test_a_file_that_a_person_named_keeps_its_name(vault: Path):
+    (vault / FOLDER).mkdir(parents=True)
+    for name in ("Garden.md", "2026-01-02 My beans.md"):
+        (vault / FOLDER / name).write_text("### User | 2026-01-02 10:30\n\nHi\n")
+    async with running_chat(vault) as chat:
+        listed = await chat.request("GET", "/")
+        with acting_as_owner():
+            for one in listed["sessions"]:
+                await sessions_of(chat).change(one["id"], title="Hi there", title_source="ai")
+
+    assert files(vault) == ["2026-01-02 My beans.md", "Garden.md"]
+
+
+async def test_no_two_sessions_begin_with_the_same_name(chat: ModuleHarness, vault: Path):
+    names = set()
+    for title in ("Beans", "Peas"):
+        made = str((await conversations(chat).create())["id"])
+        (first,) = files(vault)
+        names.add(first)
+        await chat.request("PATCH", f"/{made}", body={"title": title})
+        assert files(vault)[0].endswith(f" {title}.md")
+        await chat.request("DELETE", f"/{made}")
+
+    assert len(names) == 2
+
+
+async def test_a_session_without_title_moved_into_a_folder_has_none_still(
+    chat: ModuleHarness, vault: Path
+):
+    made = str((await conversations(chat).create())["id"])
+    (name,) = files(vault)
+    (vault / FOLDER / "old").mkdir()
+    (vault / FOLDER / name).rename(vault / FOLDER / "old" / name)
+    moved = {"from": f"{FOLDER}/{name}", "path": f"{FOLDER}/old/{name}"}
+    await chat.event("file.moved", **moved)
+
+    assert not (await session(chat, made))["title"]
