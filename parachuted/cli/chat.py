@@ -41,6 +41,8 @@ def chat(options: Namespace) -> int:
         session, code = _turn(session, said, options)
     else:
         code = 0
+        if sys.stdin.isatty():
+            say("Ctrl-D ends; the conversation is kept in Chat/sessions/ of your vault.")
         while (line := _read_line("> ")) is not None:
             if line.strip():
                 session, code = _turn(session, line, options)
