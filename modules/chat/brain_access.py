@@ -18,7 +18,9 @@ _MOST_ANSWERS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntity:
-    """An entity that Brain found. `path` is empty where the provider says none."""
+    """An entity that Brain found. `path` is empty where the provider says none, `passage` is
+    markdown as it stands in the file.
+    """
 
     name: str
     type: str
@@ -26,6 +28,7 @@ class FoundEntity:
     path: str = ""
     para_id: str = ""
     confidence: float = 1.0
+    passage: str = ""
 
 
 class BrainAccess:
@@ -74,6 +77,12 @@ class BrainAccess:
         rows = await self._search("", 1)
         return isinstance(rows, Sequence) and not rows
 
+    async def facts(self, path: str) -> list[str]:
+        """The lines of facts of the entity at that path."""
+        rows = await self._call("facts", path)
+        listed = rows if isinstance(rows, list | tuple) else ()
+        return [text for one in listed if (text := _text(one, "text"))]
+
     async def types(self) -> dict[str, str]:
         """The types of its entities, each with its folder where the provider says one."""
         rows = await self._call("types")
@@ -120,6 +129,7 @@ def _entities(rows: object) -> list[FoundEntity]:
                     path=_text(row, "path"),
                     para_id=_text(row, "para_id", "entity_id", "@id", "id"),
                     confidence=_number(row, "confidence", 1.0),
+                    passage=str(field_of(row, "text") or ""),
                 )
             )
     return found

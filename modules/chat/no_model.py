@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+NO_MODEL: Final = "No model can be asked now, so this is no answer but what your notes say."
 _LONGEST_TITLE: Final = 60
 _LONGEST_QUOTE: Final = 140
 _FENCE = re.compile(r"^(```|~~~).*?(^\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -39,7 +40,7 @@ def summary_from(questions: Sequence[str], answer: str) -> str | None:
         return None
     first, last = (f"“{shortened(one, _LONGEST_QUOTE)}”" for one in (asked[0], asked[-1]))
     text = first if len(asked) == 1 else f"{first} to {last}"
-    begins = shortened(first_sentence(answer), _LONGEST_QUOTE)
+    begins = shortened(first_sentence(answer.removeprefix(NO_MODEL)), _LONGEST_QUOTE)
     return f"{text}: {begins}" if begins else text
 
 

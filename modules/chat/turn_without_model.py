@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from parachuted.errors import ParachuteError
-from parachuted.modules import Hit, Module
+from parachuted.modules import Module
 
 from .messages import Message
-from .no_model import plain_lines
+from .no_model import NO_MODEL
+from .passages import Passage, find_passages
 from .write_back import StoredFact
 
-_WORD: Final = re.compile(r"\w{4,}")
-_TAG: Final = re.compile(r"</?mark>")
-_MOST_WORDS, _MOST_NOTES, _LONGEST_PASSAGE = 10, 5, 400
-_NO_MODEL: Final = "No model can be asked now, so this is no answer but what your notes say."
+_LONGEST: Final = 400
 _NOTHING: Final = "Your notes say nothing about it that I can find."
 _AGAIN: Final = "Ask again when there is a model; the question stays in this conversation."
 _ACCOUNT: Final = re.compile(
@@ -38,15 +33,6 @@ _PATH_NAMES: Final = ("path", "file_path", "source", "target", "query", "command
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """What a note says, and where."""
-
-    title: str
-    path: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class NotesAnswer:
     """An answer, and the notes that it quotes."""
 
@@ -56,13 +42,12 @@ class NotesAnswer:
 
 async def answer_from_notes(module: Module, message: str) -> NotesAnswer:
     """What the notes say of a message: by Brain's recall where there is Brain, else by search."""
-    found = await _recalled(module, message) or await _searched(module, message)
-    own = [one for one in found if not one.path.startswith("Chat/sessions/")][:_MOST_NOTES]
-    if not own:
-        return NotesAnswer(f"{_NO_MODEL}\n\n{_NOTHING}\n\n{_AGAIN}", ())
-    lines = [f"- {_short(_words_of(one))} ({_link(one)})" for one in own]
-    text = "\n".join([_NO_MODEL, "", *lines, "", _AGAIN])
-    return NotesAnswer(text, tuple(dict.fromkeys(one.path for one in own)))
+    found = await find_passages(module, message)
+    if not found:
+        return NotesAnswer(f"{NO_MODEL}\n\n{_NOTHING}\n\n{_AGAIN}", ())
+    lines = [f"- {_said_in(one)} ({_link(one)})" for one in found]
+    text = "\n".join([NO_MODEL, "", *lines, "", _AGAIN])
+    return NotesAnswer(text, tuple(dict.fromkeys(one.path for one in found)))
 
 
 def asks_for_account(message: str) -> bool:
@@ -117,63 +102,22 @@ def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -
     )
 
 
-async def _recalled(module: Module, message: str) -> list[Passage]:
-    brain: Any = module.get_interface("BrainInterface")
-    if brain is None:
-        return []
-    try:
-        found = await brain.recall(message, _MOST_NOTES)
-    except ParachuteError as error:
-        module.log.warning("Brain was not asked", extra={"why": error.message})
-        return []
-    return [
-        Passage(str(one["title"]), str(one["path"]), str(one["text"]))
-        for one in found["results"]
-        if one["is_match"]
-    ]
-
-
-async def _searched(module: Module, message: str) -> list[Passage]:
-    """The notes that have most of the words, of which rare ones count most."""
-    hits: dict[str, Hit] = {}
-    weights: Counter[str] = Counter()
-    for word in list(dict.fromkeys(_WORD.findall(message.casefold())))[:_MOST_WORDS]:
-        found = await module.vault.search(word, 20)
-        for one in found:
-            hits.setdefault(one.path, one)
-            weights[one.path] += 1_000 // len(found)
-    return [
-        Passage(hits[path].title, path, _matching(hits[path].snippet))
-        for path, _ in weights.most_common(2 * _MOST_NOTES)
-    ]
-
-
-def _matching(snippet: str) -> str:
-    """The lines of a search's snippet that have a word that was looked for, as they stand in the
-    note; a heading is one only where there is no other.
-    """
-    lines = [line for line in snippet.splitlines() if line.strip()]
-    marked = [line for line in lines if _TAG.search(line) and not line.lstrip().startswith("#")]
-    return html.unescape(_TAG.sub("", "\n".join(marked or lines)))
-
-
-def _words_of(passage: Passage) -> str:
-    """Its text in one line without markup, and without the title at its beginning."""
-    text = " ".join(plain_lines(passage.text))
-    title = passage.title
-    begins = title and text.startswith(f"{title} ")
-    return text[len(title) :].strip() if begins else text
+def _said_in(passage: Passage) -> str:
+    """Its words, and the facts of an entity that these lack."""
+    facts = _short("; ".join(one for one in passage.facts if one not in passage.text))
+    return "; ".join(
+        filter(None, [_short(passage.text).rstrip(".") if facts else _short(passage.text), facts])
+    )
 
 
 def _link(passage: Passage) -> str:
     place = passage.path.removesuffix(".md")
-    title = passage.title or passage.path
-    return f"[[{place}]]" if title == place else f"[[{place}|{title}]]"
+    return f"[[{place}]]" if passage.title in {"", place} else f"[[{place}|{passage.title}]]"
 
 
 def _short(text: str) -> str:
     words = " ".join(text.split())
-    return words if len(words) <= _LONGEST_PASSAGE else f"{words[:_LONGEST_PASSAGE]}…"
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
 
 
 def _outcome(message: Message) -> str:

@@ -57,6 +57,8 @@ def chat(options: Namespace) -> int:
 def _converse(session: str, options: Namespace) -> tuple[str, int]:
     """Ask line by line; the conversation's id, and 1 if its last turn failed."""
     code = 0
+    if sys.stdin.isatty():
+        say("Ctrl-D ends; the conversation is kept in Chat/sessions/ of your vault.")
     while (line := _read_message()) is not None and line.strip() not in _LEAVE:
         if line.strip() == "/help":
             say(_HELP)

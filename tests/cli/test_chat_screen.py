@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+
 import pytest
 
+from parachuted.cli import chat as terminal_chat
 from parachuted.cli.chat_screen import ChatScreen
 
 PERMISSION = {
@@ -91,3 +94,14 @@ def test_several_options_and_free_words():
 def test_where_nobody_is_there_leave_is_denied_and_the_rest_stays_open(capsys):
     assert screen_with(None).answers_to([PERMISSION]) is None
     assert "May the agent use Read?" in capsys.readouterr().out
+
+
+def test_the_first_line_says_how_to_end_and_where_it_is_kept(monkeypatch, capsys):
+    monkeypatch.setattr(terminal_chat, "ask", lambda *_asked: {"sessions": []})
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(terminal_chat, "_read_line", lambda _prompt: None)
+    asked = Namespace(message=[], session=None, agent=None, model=None, context=None)
+    asked.__dict__["continue"] = False
+    assert terminal_chat.chat.run is not None
+    assert terminal_chat.chat.run(asked) == 0
+    assert capsys.readouterr().out.startswith("Ctrl-D ends; the conversation is kept in Chat/")
