@@ -1,0 +1,92 @@
+"""Questions of a conversation's agent: asked, answered by the person, or left unanswered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from parachuted.agents import ConversationInput, QuestionStep
+from parachuted.errors import ActRefusedError
+from parachuted.runs.questions import question_tool
+
+ASKED = {
+    "questions": [
+        {
+            "question": "Which bed?",
+            "header": "Bed",
+            "options": [{"label": "left"}, {"label": "right", "description": "in the sun"}, 7],
+            "multiSelect": True,
+        },
+        "no question",
+    ]
+}
+
+
+class Asking:
+    """The tool at work, with what it told."""
+
+    def __init__(self, wait_s: float = 60) -> None:
+        self.said, self.steps = ConversationInput(), list[QuestionStep]()
+        tool = question_tool(self.said, self.steps.append, wait_s)
+        self.task = asyncio.ensure_future(tool.call(ASKED))
+
+    async def asked(self) -> QuestionStep:
+        async with asyncio.timeout(30):
+            while not self.steps:
+                await asyncio.sleep(0)
+        return self.steps[0]
+
+
+async def test_a_question_is_told_in_the_shape_that_apps_read():
+    asking = Asking()
+    step = await asking.asked()
+    asking.said.answer(step.id, "left")
+    await asking.task
+
+    assert step.questions == (
+        {
+            "question": "Which bed?",
+            "header": "Bed",
+            "options": [
+                {"label": "left", "description": ""},
+                {"label": "right", "description": "in the sun"},
+            ],
+            "multiSelect": True,
+        },
+        {"question": "", "header": "", "options": [], "multiSelect": False},
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ("left", "left"),
+        ({"Which bed?": "left"}, "Which bed?: left"),
+        ({"Which bed?": ["left", "right"], "Why?": "sun"}, "Which bed?: left, right\nWhy?: sun"),
+    ],
+)
+async def test_the_agent_reads_the_answer_as_text(answer, read):
+    asking = Asking()
+    step = await asking.asked()
+
+    assert asking.said.answer(step.id, answer)
+    assert (await asking.task).text == read
+    assert not asking.said.answer(step.id, answer), "it waits no longer"
+
+
+@pytest.mark.parametrize("answer", [None, {}, 7, {"Which bed?": 7}, {"a": ["b", 7]}, "x" * 40_000])
+async def test_an_answer_that_fits_no_question_is_refused_and_the_question_waits_on(answer):
+    asking = Asking()
+    step = await asking.asked()
+    with pytest.raises(ActRefusedError, match="an answer"):
+        asking.said.answer(step.id, answer)
+
+    assert asking.said.answer(step.id, "right")
+    assert (await asking.task).text == "right"
+
+
+async def test_without_an_answer_the_agent_goes_on():
+    result = await Asking(wait_s=0.01).task
+
+    assert (result.is_error, "has not answered" in result.text) == (True, True)
