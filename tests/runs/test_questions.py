@@ -29,7 +29,7 @@ class Asking:
     def __init__(self, wait_s: float = 60) -> None:
         self.said, self.steps = ConversationInput(), list[QuestionStep]()
         tool = question_tool(self.said, self.steps.append, wait_s)
-        self.task = asyncio.ensure_future(tool.call(ASKED))
+        self.task = asyncio.ensure_future(tool.call(ASKED))  # noqa: TID251
 
     async def asked(self) -> QuestionStep:
         async with asyncio.timeout(30):
