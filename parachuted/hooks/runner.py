@@ -137,6 +137,7 @@ class HookRunner:
         self._background = asyncio.Semaphore(max(1, concurrency // 2))
         self._idle_s = idle_s
         self._idle: dict[HookProcess, asyncio.TimerHandle] = {}
+        self._leaving: set[HookProcess] = set()
 
     async def run(  # noqa: PLR0913  what a run is, by name
         self,
@@ -180,6 +181,9 @@ class HookRunner:
         idle, self._idle = self._idle, {}
         for hook_process, timer in idle.items():
             timer.cancel()
+            await hook_process.close()
+        leaving, self._leaving = self._leaving, set()
+        for hook_process in leaving:
             await hook_process.close()
 
     @contextlib.asynccontextmanager
@@ -229,11 +233,16 @@ class HookRunner:
                 self._idle_s, self._discard, hook_process
             )
         else:
-            hook_process.dismiss()
+            self._dismiss(hook_process)
 
     def _discard(self, hook_process: HookProcess) -> None:
         self._idle.pop(hook_process)
+        self._dismiss(hook_process)
+
+    def _dismiss(self, hook_process: HookProcess) -> None:
+        """Let it go; `close` waits for those that have not ended by then."""
         hook_process.dismiss()
+        self._leaving = {one for one in self._leaving if one.is_running} | {hook_process}
 
 
 def _result(order: ProcessOrder, outcome: ProcessOutcome) -> ProcessResult:

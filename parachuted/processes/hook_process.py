@@ -159,6 +159,11 @@ class HookProcess:
         self._is_whole = not outcome.stubborn
         return outcome._replace(exit_code=None) if outcome.timed_out else outcome
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
     def dismiss(self) -> None:
         """Let it go, without waiting. Nothing is running in it."""
         self._is_whole = False
