@@ -23,7 +23,7 @@ from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import AgentUnavailableError
 from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import NAME
+from parachuted.runs.agent_runner import NAME
 from parachuted.runs.run_request import RunReport
 from parachuted.tasks import Worker
 from parachuted.vault import History, new_id

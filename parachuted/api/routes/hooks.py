@@ -18,7 +18,6 @@ from parachuted.api.http.fields import RequestModel, Whole
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
-from parachuted.hooks.idle import OfferedTools
 from parachuted.hooks.responses import (
     ApproveHooksResponse,
     HookErrorsResponse,
@@ -26,6 +25,7 @@ from parachuted.hooks.responses import (
     HookRunsResponse,
     HooksResponse,
     HookTrialResponse,
+    OfferedTools,
     show_error,
     show_hook,
     show_run,
