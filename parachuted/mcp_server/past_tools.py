@@ -18,7 +18,7 @@ from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError
 from parachuted.mcp_server.tools import ServedTool, ToolCall, an_object
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import VaultPath, VaultRoot
 
 _MODULE = "curator"

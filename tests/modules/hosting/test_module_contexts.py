@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.errors import ModuleFailedError, PathRefusedError
 from parachuted.modules.hosting.module_contexts import RemoteContexts, serve_contexts
 from parachuted.testing import ScriptedBackend, say
