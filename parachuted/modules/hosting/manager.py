@@ -25,8 +25,7 @@ from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
-from parachuted.modules.hosting.author_reach import AuthorReach
-from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
 from parachuted.modules.hosting.hosted_module import HostedModule
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
