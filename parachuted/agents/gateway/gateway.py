@@ -22,26 +22,28 @@ from typing import Any, Self
 import aiohttp
 from aiohttp import web
 
-from parachuted.agents.gateway.estimate import RequestEstimate, RequestRefusedError, read_request
-from parachuted.agents.gateway.headers import (
-    COUNT,
-    MESSAGES,
-    allowed,
-    headers_down,
-    still_open,
-    token_of,
-)
 from parachuted.agents.gateway.limits import (
     BudgetName,
     BudgetPool,
     ExceededBudget,
     MoneyLimits,
+    RequestEstimate,
+    RequestRefusedError,
     RunToken,
+    read_request,
 )
 from parachuted.agents.gateway.listeners import GatewayListeners
-from parachuted.agents.gateway.login import TOKEN_URL, Login
-from parachuted.agents.gateway.meter import Meter
-from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.login import (
+    COUNT,
+    MESSAGES,
+    TOKEN_URL,
+    Login,
+    allowed,
+    headers_down,
+    still_open,
+    token_of,
+)
+from parachuted.agents.gateway.prices import Meter, Tokens, cost_of
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.upstream import (
     FreeAttempts,

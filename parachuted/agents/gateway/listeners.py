@@ -1,11 +1,11 @@
-"""Where the gateway listens: one port of this machine, and a socket for each run without a
-network.
-"""
+"""Where the gateway listens: a port of this machine, and a socket for each run with no network."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,7 +13,30 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from parachuted.agents.own_socket import listen_in
+
+def listen_in(folder: Path, name: str) -> socket.socket:
+    """Bind the socket for a server to listen on, replacing an old one.
+
+    Raises OSError. The folder's permissions decide who can connect: a container's user has another
+    uid, so the socket itself refuses no one. A socket path is limited to about a hundred bytes, so
+    it goes through the folder's descriptor where the system allows.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        through = Path(f"/proc/self/fd/{at}")
+        path = (through if through.exists() else folder) / name
+        path.unlink(missing_ok=True)
+        bound.bind(os.fspath(path))
+        path.chmod(0o666)
+        bound.setblocking(False)  # noqa: FBT003  the standard library's
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.close(at)
+    return bound
+
 
 NAME = "gateway.sock"
 _BACKLOG = 128

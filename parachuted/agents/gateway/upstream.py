@@ -19,10 +19,15 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from parachuted.agents.gateway.headers import headers_up, read_windows
-from parachuted.agents.gateway.login import Login
-from parachuted.agents.gateway.refusals import has_no_content, problem_of, read_refusal
-from parachuted.agents.gateway.retry import Breaker, asked_wait_s, wait_before_retry
+from parachuted.agents.gateway.login import Login, headers_up, read_windows
+from parachuted.agents.gateway.retry import (
+    Breaker,
+    asked_wait_s,
+    has_no_content,
+    problem_of,
+    read_refusal,
+    wait_before_retry,
+)
 from parachuted.errors import AgentUnavailableError
 from parachuted.redact import redact
 
