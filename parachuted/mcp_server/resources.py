@@ -15,7 +15,7 @@ from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.events import Bus, Event
 from parachuted.mcp_server.clients import McpClient
-from parachuted.mcp_server.tools import ServedTool, ToolCall, an_object
+from parachuted.mcp_server.tools import ToolCall, an_object, served
 from parachuted.search import NoteQuery, Search
 from parachuted.times import moment, time_of
 from parachuted.vault import VaultRoot, printable
@@ -89,22 +89,6 @@ class VaultChanges:
 
         return end
 
-    def tools(self) -> Sequence[ServedTool]:
-        """The tool that lists changes."""
-        return (
-            ServedTool(
-                name="changed_since",
-                description="Notes that changed since a cursor; without one, lately.",
-                takes=an_object(cursor="string"),
-                answers=an_object(
-                    "changes", "cursor", changes="array", cursor="string", complete="boolean"
-                ),
-                module="vault",
-                capability="read",
-                call=self._list,
-            ),
-        )
-
     def _hear(self, events: Sequence[Event]) -> None:
         for subscription in tuple(self._subscriptions):
             changes = self._told(subscription, events)
@@ -132,7 +116,16 @@ class VaultChanges:
             self._origins.of(str(name)) in UNTRUSTED for name in names
         )
 
-    async def _list(self, call: ToolCall) -> object:
+    @served(
+        "Notes that changed since a cursor; without one, lately.",
+        "vault",
+        "read",
+        takes=an_object(cursor="string"),
+        answers=an_object(
+            "changes", "cursor", changes="array", cursor="string", complete="boolean"
+        ),
+    )
+    async def changed_since(self, call: ToolCall) -> object:
         """Deletions and moves are known as long as the daemon remembers the events."""
         life, number, seconds = _read_cursor(call.text("cursor"))
         is_known = life == self._life and self._bus.remembers(number)

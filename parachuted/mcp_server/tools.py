@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TypeAlias
+from types import MethodType
+from typing import TypeAlias, TypeVar
 
 from aiohttp import web
 
@@ -45,6 +46,8 @@ _MOST_KEYS, _KEYS_S = 1_000, 600.0
 _CUT_SHORT = "the call was cut short"
 
 Schema: TypeAlias = Mapping[str, object]
+_Method = TypeVar("_Method", bound=Callable[..., Awaitable[object]])
+_SERVED = "__served__"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,6 +141,48 @@ def an_object(*required: str, **properties: object) -> Schema:
     }
 
 
+def served(
+    description: str,
+    module: str,
+    capability: Capability,
+    *,
+    takes: Schema,
+    answers: Schema,
+    is_destructive: bool = False,
+    is_idempotent: bool = False,
+) -> Callable[[_Method], _Method]:
+    """Make a method the tool of its name; `ServedTool` says what each argument means."""
+
+    def declare(method: _Method) -> _Method:
+        def bind(owner: object) -> ServedTool:
+            return ServedTool(
+                name=method.__name__,
+                description=description,
+                takes=takes,
+                answers=answers,
+                module=module,
+                capability=capability,
+                call=MethodType(method, owner),
+                is_destructive=is_destructive,
+                is_idempotent=is_idempotent,
+            )
+
+        setattr(method, _SERVED, bind)
+        return method
+
+    return declare
+
+
+def tools_of(*owners: object) -> list[ServedTool]:
+    """The tools that these objects' methods are, in the order of the source."""
+    return [
+        getattr(member, _SERVED)(owner)
+        for owner in owners
+        for member in vars(type(owner)).values()
+        if hasattr(member, _SERVED)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Answered:
     """A call that had an idempotency key, and its answer."""
@@ -152,22 +197,23 @@ class McpTools:
 
     def __init__(
         self,
-        groups: Sequence[Callable[[], Sequence[ServedTool]]],
+        tools: Sequence[ServedTool],
+        of_modules: Callable[[], Sequence[ServedTool]],
         *,
         audit: AuditRecorder,
         clock: Callable[[], datetime],
     ) -> None:
-        """Each group answers its tools as they are just now."""
-        self._groups, self._audit, self._clock = groups, audit, clock
+        """`of_modules` gives the tools of the modules that run just now."""
+        self._tools, self._of_modules = tools, of_modules
+        self._audit, self._clock = audit, clock
         self._answered: OrderedDict[tuple[str, str], _Answered] = OrderedDict()
 
     def offered(self, identity: Identity) -> list[ServedTool]:
         """The tools that the identity's scopes allow, each name once."""
         found: dict[str, ServedTool] = {}
-        for group in self._groups:
-            for tool in group():
-                if identity.grant(tool.module, tool.capability) is not None:
-                    found.setdefault(tool.name, tool)
+        for tool in (*self._tools, *self._of_modules()):
+            if identity.grant(tool.module, tool.capability) is not None:
+                found.setdefault(tool.name, tool)
         return list(found.values())
 
     async def call(

@@ -8,10 +8,26 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from parachuted.agents.gateway.prices import Tokens
 from parachuted.json_limits import check_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which
+    is the run's own and asks for none.
+
+    `model` is the one that it may ask.
+    """
+
+    url: str
+    token: str
+    socket: Path | None = None
+    model: str | None = None
+
 
 BudgetPool: TypeAlias = Literal["work", "conversation"]
 

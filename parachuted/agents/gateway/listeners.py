@@ -8,10 +8,74 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+
+from parachuted.agents.gateway.limits import RunToken
+
+_LARGEST_REQUEST = 32 << 20  # as the API's own
+
+
+_LARGEST_BUFFERED = 64 << 20
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class OpenRun:
+    """A run that may ask the model, and its requests just now."""
+
+    run_token: RunToken
+    token: str
+    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
+    is_stopped: bool = False
+    has_answer: bool = False
+    held: int = 0
+
+    def end(self) -> None:
+        """End its requests; none is answered any more."""
+        self.is_stopped = True
+        for task, request in self.requests.items():
+            if request.transport is not None:
+                request.transport.abort()
+            task.cancel()
+
+
+class HeldBody:
+    """What a request brings, kept while it is sent on, since a retry needs it again.
+
+    On exit it no longer counts as held by its run.
+    """
+
+    def __init__(self, run: OpenRun) -> None:
+        self._run, self._size = run, 0
+        self.data = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._run.held -= self._size
+
+    async def read(self, request: web.BaseRequest) -> bool:
+        """Take all of it; False when it is too large."""
+        pieces = []
+        while piece := await request.content.readany():
+            pieces.append(piece)
+            self._size += len(piece)
+            self._run.held += len(piece)
+            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_BUFFERED:
+                return False
+        self.data = b"".join(pieces)
+        return True
 
 
 def listen_in(folder: Path, name: str) -> socket.socket:
