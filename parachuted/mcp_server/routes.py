@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.route import ApiCall, MediaBody
+from parachuted.api.http.route import ApiCall, AppRequestModel, MediaBody
 from parachuted.errors import AgentUnavailableError
 from parachuted.heavy import load_heavy
 from parachuted.keys import Identity

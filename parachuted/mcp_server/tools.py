@@ -20,8 +20,7 @@ from aiohttp import web
 from parachuted.access.filter import AccessFilter
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
-from parachuted.api.http.answers import json_bytes, json_value
-from parachuted.api.http.errors import http_sentence
+from parachuted.api.http.answers import http_sentence, json_bytes, json_value
 from parachuted.api.http.route import ApiCall
 from parachuted.audit.events import AuditEvent, AuditRecorder
 from parachuted.errors import ConflictError, ParachuteError

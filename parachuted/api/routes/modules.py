@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.fields import AppRequestModel, RequestModel
+from parachuted.api.http.route import AppRequestModel, RequestModel
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions, status_document
 from parachuted.modules.hosting.manager import ModuleManager
