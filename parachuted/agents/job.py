@@ -293,11 +293,14 @@ class ToolUseStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStep:
     """The session that the run goes on in; `is_resumed`: it is the one that was asked for, with all
-    that was said there.
+    that was said there. `tools` are what the agent can call, `model` is which one answers, where
+    the backend says so.
     """
 
     session_id: str
     is_resumed: bool
+    tools: tuple[str, ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,17 @@ class Transcript:
         session = data.get("session_id")
         if self._usage is not None and isinstance(session, str) and session != self._session:
             self._session = session
-            yield SessionStep(session_id=session, is_resumed=session == self._resumed)
+            tools, model = data.get("tools"), data.get("model")
+            yield SessionStep(
+                session_id=session,
+                is_resumed=session == self._resumed,
+                tools=tuple(
+                    name.removeprefix(PREFIX)
+                    for name in (tools if isinstance(tools, list) else ())
+                    if isinstance(name, str)
+                ),
+                model=model if isinstance(model, str) else "",
+            )
 
     def _read_event(self, event: Mapping[str, object]) -> Iterator[Step]:
         """Words as they come, and what they took."""
