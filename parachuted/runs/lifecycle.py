@@ -17,7 +17,7 @@ from typing import Protocol
 from parachuted.access.private_text import is_shortened
 from parachuted.agents import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
