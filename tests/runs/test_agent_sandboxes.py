@@ -19,7 +19,7 @@ from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs import AgentHooks, NoHooks
 from parachuted.runs.agent_sandboxes import AgentSandboxes, SandboxedRun
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.tasks import Task
 from parachuted.vault import Author, WriteResult
 from tests.modules.module_rig import NOON, ModuleRig

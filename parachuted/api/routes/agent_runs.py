@@ -22,7 +22,7 @@ from parachuted.api.http.decorators import post
 from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
 from parachuted.errors import AgentUnavailableError
 from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import NAME
+from parachuted.runs.agent_runner import NAME
 from parachuted.runs.run_request import RunReport
 from parachuted.tasks import Worker
 from parachuted.vault import History, new_id
