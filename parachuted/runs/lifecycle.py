@@ -1,4 +1,6 @@
-"""Lifecycle: what each run goes through, from its account to its end, and its lines in the audit."""
+"""Lifecycle: what each run goes through, from its account to its end, and its lines in
+the audit.
+"""
 
 from __future__ import annotations
 
