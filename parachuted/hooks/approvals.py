@@ -87,10 +87,7 @@ class HookApprovals:
                 path for path, digest in found.items() if self._pins.get(path, digest) != digest
             ]
             if changed:
-                return (
-                    f"{', '.join(changed)} has changed since it was approved; `{self._command}` "
-                    "lets it run"
-                )
+                return self._changed(changed)
             return self._pin_new(
                 {path: digest for path, digest in found.items() if digest != _EMPTY}
             )
@@ -112,10 +109,7 @@ class HookApprovals:
             changed = [one for one, now in found.items() if self._pins.get(one) != now]
             if not changed:
                 return None
-            return (
-                f"{', '.join(changed)} has changed since it was approved; `{self._command}` lets it "
-                "run"
-            )
+            return self._changed(changed)
 
     def approve(
         self, files: Iterable[Path], declared: Mapping[str, str] = MappingProxyType({})
@@ -136,6 +130,11 @@ class HookApprovals:
             if news or self._pins is None:
                 self._write({**pins, **found})
             return news
+
+    def _changed(self, names: Iterable[str]) -> str:
+        return (
+            f"{', '.join(names)} has changed since it was approved; `{self._command}` lets it run"
+        )
 
     def _is_pinned(self, file: Path) -> bool:
         return self._pins is not None and str(file) in self._pins

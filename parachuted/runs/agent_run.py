@@ -86,8 +86,8 @@ class PreparedAgentRun:
         skills: AgentSkills,
         contexts: ContextAssembly | None,
         modules: ModuleTools,
-        servers: ServerTools | None,
         boxes: SandboxProvider | None,
+        servers: ServerTools | None = None,
     ) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
