@@ -25,6 +25,7 @@ from parachuted.api import (
     HostGuard,
     LoopHealth,
     LoopRoutes,
+    McpServerRoutes,
     Mode,
     ModelRoutes,
     ModuleDispatcher,
@@ -239,6 +240,7 @@ class HttpRoutes:
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),
+            McpServerRoutes(parts.mcp_servers, modules),
         )
 
     def make_supervisor_app(self) -> Application:
