@@ -11,41 +11,40 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from claude_agent_sdk import (
-    ClaudeAgentOptions,
-    ClaudeSDKClient,
     CLIConnectionError,
     Message,
     ResultMessage,
 )
 
-from parachuted.agents.claude.transport import AgentTransport
+from parachuted.agents.claude.cli_process import CliProcess
 from parachuted.agents.conversation import ConversationInput
 from parachuted.agents.job import PromptFile
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
 
-_CLOSE_S = 5.0
 _Answer = TypeVar("_Answer")
 
 
 class Conversation:
-    """An async context manager: however it is left, nothing of the process is left behind.
+    """An async context manager: however it is left, nothing of the process is left behind, unless
+    it is kept.
 
     `deadline` is the loop's time.
     """
 
-    def __init__(
-        self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float
-    ) -> None:
-        self._process = process
-        self._client = ClaudeSDKClient(options, process)
+    def __init__(self, process: CliProcess, deadline: float) -> None:
+        self._process, self._client = process, process.client
         self._deadline = deadline
         self._unread: set[str] = set()
+        self._is_kept = False
+        self._has_begun = not process.is_used_again
 
     async def __aenter__(self) -> Self:
         # A timer, since the deadline also holds while the reader of our messages is busy with one.
-        self._timer = asyncio.get_running_loop().call_at(self._deadline, self._process.kill)
+        self._timer = asyncio.get_running_loop().call_at(
+            self._deadline, self._process.transport.kill
+        )
         return self
 
     async def __aexit__(
@@ -55,18 +54,17 @@ class Conversation:
         trace: TracebackType | None,
     ) -> None:
         self._timer.cancel()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await self._client.disconnect()
-        except TimeoutError:
-            log.warning("the agent's process did not close in time")
-        finally:
+        if not self._is_kept:
             await self._process.close()
+
+    def keep_process(self) -> None:
+        """It went well: the process stays for another run."""
+        self._is_kept = True
 
     async def begin(self, prompt: str, files: tuple[PromptFile, ...] = ()) -> None:
         """Start the process and hand it the prompt; raises AgentUnavailableError."""
         try:
-            await self._bound(self._client.connect())
+            await self._bound(self._process.connect())
             await self._bound(self._say(prompt, files))
         except AgentFailedError as error:
             raise AgentUnavailableError(
@@ -86,6 +84,8 @@ class Conversation:
         stream = aiter(self._client.receive_messages())
         try:
             while (message := await self._bound(anext(stream, None))) is not None:
+                if self._is_of_earlier(message):
+                    continue
                 if not isinstance(message, ResultMessage):
                     yield message
                 elif said is None or not self._goes_on(message, said):
@@ -94,6 +94,12 @@ class Conversation:
         finally:
             if passing is not None:
                 passing.cancel()
+
+    def _is_of_earlier(self, message: Message) -> bool:
+        """Whether a process that is used again still prints what belongs to the run before."""
+        if isinstance(message, ResultMessage) or getattr(message, "subtype", "") == "init":
+            self._has_begun = True
+        return not self._has_begun
 
     def _goes_on(self, result: ResultMessage, said: ConversationInput) -> bool:
         """Whether the CLI answers something more after this; if not, nothing more is taken."""
