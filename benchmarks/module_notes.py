@@ -15,8 +15,7 @@ import yaml
 
 from benchmarks.report import Figure
 from parachuted.access.authority import Authority
-from parachuted.runs.bounded_vault import BoundedVault
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
 from parachuted.vault import (

@@ -62,11 +62,10 @@ from parachuted.runs import (
     RunRecovery,
     TaskReviews,
 )
-from parachuted.runs.agent_runner import AgentRunner, RunAdmission
+from parachuted.runs.agent_runner import NAME as MAINTENANCE
+from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
-from parachuted.runs.bounded_vaults import BoundedVaults
-from parachuted.runs.maintenance import NAME as MAINTENANCE
-from parachuted.runs.maintenance import maintenance
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import NoteQuery, Search

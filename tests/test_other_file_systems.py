@@ -15,7 +15,7 @@ from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 
 from parachuted.cli.older_server import plan, tell_and_take
 from parachuted.config import load_settings, set_setting
-from parachuted.config.file import read_file, write_file
+from parachuted.config.load import read_file, write_file
 from parachuted.errors import ConfigError
 from parachuted.hooks import load_hooks
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree

@@ -21,7 +21,7 @@ from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
 from .turn_attachments import save_attachments
-from .turn_documents import prompt_event, session_event
+from .turn_documents import prompt_event, session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
@@ -296,6 +296,8 @@ class TurnWork:
             turn.transcript = step.session_id
             is_lost = turn.resumption.transcript is not None and not step.is_resumed
             turn.resumption = replace(turn.resumption, is_lost=is_lost)
+            for event in started_events(step):
+                turn.stream.send(event)
             return
         known = set(turn.steps.questions)
         for one in turn.steps.read(step):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from parachuted.hooks.names import claude_name
+from parachuted.hooks.hook import claude_name
 from parachuted.times import moment_text
 
 _COMMON = (

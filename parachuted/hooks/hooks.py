@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
@@ -29,14 +28,13 @@ from parachuted.hooks.decision import (
     StopObjections,
     combine,
     is_handed_on,
+    read_answer,
 )
-from parachuted.hooks.hook import Hook, HookError, HookStatus
+from parachuted.hooks.hook import Hook, HookError, HookStatus, is_blocking
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
-from parachuted.hooks.long_text import LongTexts
 from parachuted.hooks.matching import Match, compile_hook
-from parachuted.hooks.names import is_blocking
-from parachuted.hooks.reporting import HookReporter, subject_of
+from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, not_started
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from parachuted.home_files import YamlRejectedError
-from parachuted.hooks.hook import Hook
-from parachuted.hooks.names import (
+from parachuted.hooks.hook import (
     BLOCKING,
     NEVER_CLOSED,
+    Hook,
     UnknownEventError,
     is_blocking,
     parse_script_name,

@@ -31,8 +31,8 @@ from parachuted.keys import Identity
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounded_vault import BoundedVault
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.current_run import CurrentRun
 from parachuted.runs.run_guard import RunGuard
+from parachuted.runs.run_request import CurrentRun
 from parachuted.search import Search
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.tool import ProposalSink

@@ -17,7 +17,7 @@ from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.maintenance import NAME as MAINTENANCE
+from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.run_request import RunRequest
 from parachuted.vault import VaultIndex, printable
 

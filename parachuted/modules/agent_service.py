@@ -8,9 +8,8 @@ from parachuted.access.authority import Authority, Entry
 from parachuted.errors import NotFoundError
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.agent_plan import read_options
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
+from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest, read_options
 
 
 class AgentService:

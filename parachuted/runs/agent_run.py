@@ -23,15 +23,12 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
 from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
-from parachuted.runs.attachments import Attachments, load_attachments
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.current_run import CurrentRun
-from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.questions import question_tool
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.conversations import Attachments, load_attachments, question_tool
+from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.runs.run_guard import RunGuards
-from parachuted.runs.run_request import RunReport, RunRequest
+from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope

@@ -24,8 +24,8 @@ from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.audit.events import AuditRecorder
 from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.runs.native import make_native
-from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import PutForward
 from parachuted.tools.checkin import CheckinProposal
 from parachuted.tools.checkout import Checkout, CheckoutResult

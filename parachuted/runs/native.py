@@ -22,7 +22,7 @@ from parachuted.agents import ToolResult
 from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
 from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.tools.checkout import Checkout
 from parachuted.tools.hostile_folder import shown
 

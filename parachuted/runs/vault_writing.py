@@ -27,9 +27,8 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.bounded_notes import BoundedNotes
+from parachuted.runs.bounded_notes import BoundedNotes, has_spans, set_key, vault_edit
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.note_values import has_spans, set_key, vault_edit
 from parachuted.search import Search
 from parachuted.tools import Writing, unwatched
 from parachuted.vault import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.config.file import read_entries, read_file, set_entry, write_file
+from parachuted.config.load import read_entries, read_file, set_entry, write_file
 from parachuted.errors import ConfigError, StorageFailedError
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.config import Settings, describe_settings, home_folder, load_settings, set_setting
-from parachuted.config.file import read_file
+from parachuted.config.load import read_file
 from parachuted.errors import ConfigError, StorageFailedError
 
 ENV = {"HOME": "/home/me"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.context import context_folders
-from parachuted.context.folders import tokens_of
+from parachuted.context.chain import tokens_of
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parachuted.hooks import Hook, HookAnswer, ProcessResult, read_answer
-from parachuted.hooks.names import is_blocking
+from parachuted.hooks.hook import is_blocking
 
 EVERY = (
     "tool.before",

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from parachuted.hooks import ALLOWED, HookAnswer, combine
-from parachuted.hooks.names import BLOCKING
+from parachuted.hooks.hook import BLOCKING
 
 
 def says(permission: str | None = None, name: str = "h", **more: object) -> HookAnswer:

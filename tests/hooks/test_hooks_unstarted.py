@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from parachuted.hooks.names import BLOCKING
+from parachuted.hooks.hook import BLOCKING
 from tests.api.calls import call, refused
 from tests.hooks.test_hooks import Opening, opened, until
 from tests.stories.life import Live

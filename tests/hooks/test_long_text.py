@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from parachuted.hooks.long_text import LongTexts
+from parachuted.hooks.reporting import LongTexts
 
 
 def test_up_to_10000_characters_stay_as_they_are(tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.hooks.names import (
+from parachuted.hooks.hook import (
     BLOCKING,
     CLAUDE_EVENTS,
     CLAUDE_NAMES,

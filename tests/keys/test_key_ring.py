@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from parachuted.keys import USUAL, KeyFile, KeyRing, mint
-from parachuted.keys.key_file import KeysRefusedError
+from parachuted.keys.key_ring import KeysRefusedError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -31,8 +31,7 @@ from parachuted.runs import HookAsker, RunHooks, RunLifecycle
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTrust
-from parachuted.runs.bounded_vault import BoundedVault
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills

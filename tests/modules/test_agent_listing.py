@@ -12,7 +12,7 @@ from parachuted.bubbling import WatchRegistry
 from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.modules.agent_listing import AgentListing
 from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import maintenance
+from parachuted.runs.agent_runner import maintenance
 from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """

@@ -9,7 +9,7 @@ from parachuted.access.authority import Authority
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import NAME, maintenance
+from parachuted.runs.agent_runner import NAME, maintenance
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
 

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.agents import ChangedNote
 from parachuted.bubbling import PendingChange
-from parachuted.runs.briefing import changed_note, changed_notes, prompt_for
+from parachuted.runs.curator import changed_note, changed_notes, prompt_for
 from parachuted.vault import ObjectStore
 
 A, B = b"# A\n\n## Facts\n\n- one\n", b"# A\n\n## Facts\n\n- two\n"

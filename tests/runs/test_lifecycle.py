@@ -16,8 +16,7 @@ from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.runs import AgentHooks, NoHooks
-from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.testing import ScriptedBackend, say, use

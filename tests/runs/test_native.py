@@ -18,8 +18,8 @@ from parachuted.audit.events import AuditEvent
 from parachuted.errors import StorageFailedError
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.runs.native import call_objection, make_native
-from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
 from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 

@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.agents import ConversationInput, QuestionStep
 from parachuted.errors import ActRefusedError
-from parachuted.runs.questions import question_tool
+from parachuted.runs.conversations import question_tool
 
 ASKED = {
     "questions": [

@@ -7,7 +7,7 @@ import pytest
 
 from parachuted.agents import TextStep, Tool, ToolCallStep, ToolResult, call_tool
 from parachuted.audit.events import AuditEvent
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.tasks import RunOutcome, Task
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

@@ -20,12 +20,22 @@ from claude_agent_sdk import (
 )
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.claude.cli_process import CliProcess, IdleProcess, IdleProcesses
-from parachuted.agents.claude.conversation import Conversation
+from parachuted.agents.claude.cli_process import (
+    CliProcess,
+    Conversation,
+    IdleProcess,
+    IdleProcesses,
+)
 from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
-from parachuted.agents.claude.sessions import has_transcript, is_session_id, load_spent
 from parachuted.agents.claude.toolbox import Toolbox
-from parachuted.agents.claude.transcript import SERVER, Transcript, TranscriptUsage
+from parachuted.agents.claude.transcript import (
+    SERVER,
+    Transcript,
+    TranscriptUsage,
+    has_transcript,
+    is_session_id,
+    load_spent,
+)
 from parachuted.agents.job import Job, RunResult, SessionStep, Step, UsageStep
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 

@@ -19,11 +19,10 @@ from parachuted.agents.active_runs import ActiveRuns
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.decorators import post
-from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
 from parachuted.errors import AgentUnavailableError
 from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import NAME
+from parachuted.runs.agent_runner import NAME
 from parachuted.runs.run_request import RunReport
 from parachuted.tasks import Worker
 from parachuted.vault import History, new_id

@@ -15,9 +15,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import readable, refuse_watching_beyond
+from parachuted.api.http.route import ApiCall, RequestModel, Whole, readable, refuse_watching_beyond
 from parachuted.errors import ParachuteError
 from parachuted.history.run_account import has_ended
 from parachuted.suggestions import Status, Suggestion, Suggestions

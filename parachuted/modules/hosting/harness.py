@@ -46,7 +46,7 @@ from parachuted.modules.results import Finding
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import StreamOpened
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot

@@ -23,7 +23,7 @@ from parachuted.access.patterns import grant_of
 from parachuted.audit.events import AuditRecorder
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
-from parachuted.hooks.idle import OfferedTools
+from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.event_publisher import EventPublisher

@@ -14,16 +14,23 @@ from parachuted.agents import ConversationInput
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
-from parachuted.runs.agent_plan import RULES, make_plan, read_options
 from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.conversation_options import (
+from parachuted.runs.conversations import (
     CONVERSATION_RULES,
     ConversationOptions,
     read_conversation_options,
     read_narrowing,
 )
-from parachuted.runs.run_request import AgentDefinition, RunFollower, RunReport, RunRequest
+from parachuted.runs.run_request import (
+    RULES,
+    AgentDefinition,
+    RunFollower,
+    RunReport,
+    RunRequest,
+    make_plan,
+    read_options,
+)
 
 _QUESTION, _CONVERSATION = "question", "conversation"
 _ANSWER = "Answer the question. You have no tools, and there is no one to ask."

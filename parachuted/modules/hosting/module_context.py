@@ -27,7 +27,7 @@ from parachuted.modules.hosting.module_schedules import ModuleSchedules, SetSche
 from parachuted.modules.hosting.module_state import ModuleState
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
 from parachuted.suggestions.suggestion import ACTIONS

@@ -8,8 +8,7 @@ import os
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from parachuted.agents.claude.cli_process import CliProcess
-from parachuted.agents.claude.conversation import Conversation
+from parachuted.agents.claude.cli_process import CliProcess, Conversation
 from parachuted.agents.claude.transport import AgentProcess
 from parachuted.errors import AgentUnavailableError
 

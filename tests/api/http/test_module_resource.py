@@ -7,7 +7,7 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.module_resource import ModuleResource
+from parachuted.api.http.module_dispatcher import ModuleResource
 from parachuted.api.http.route import ApiCall, Route
 
 
