@@ -36,6 +36,9 @@ from parachuted.hooks import (
     WriteHooks,
 )
 from parachuted.keys import KeyFile, KeyRing
+from parachuted.mcp_client import McpServers, ServerRegistry
+from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
+from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.cgroup import Cgroups
 from parachuted.modules.hosting.data_folder import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
@@ -386,6 +389,14 @@ class Composition:
             env=self.env,
             cgroups=Cgroups.find(),
         )
+        self.mcp_servers = McpServers(
+            ServerRegistry(self.root, home),
+            HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
+            self.cages,
+            vault=folder,
+            home=home,
+            env=self.env,
+        )
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=lambda approved: ModuleContext(approved, sources),
@@ -460,6 +471,7 @@ class Composition:
             skills=AgentSkills(self.root, self.user_home, self.origins),
             contexts=self.contexts,
             modules=self.modules,
+            servers=self.mcp_servers,
             boxes=self._make_boxes(),
         )
 

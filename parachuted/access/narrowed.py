@@ -36,7 +36,8 @@ def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
     if narrowing.write is not None:
         writes = all_of(writes, grant_of(one for one in narrowing.write if not is_outside(one)))
     if narrowing.tools is not None:
-        tools = tuple(one for one in tools if one in narrowing.tools)
+        wanted = {one.removeprefix("mcp__") for one in narrowing.tools}
+        tools = tuple(one for one in tools if not wanted.isdisjoint({one, one.partition("__")[0]}))
     return replace(
         grant,
         reads=reads,

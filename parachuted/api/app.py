@@ -1,4 +1,4 @@
-"""App: the routes, and the front that every request passes first."""
+"""App: the routes, and the middleware that every request passes first."""
 
 from __future__ import annotations
 

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
+from parachuted.access.by_kind import ByKind
 from parachuted.errors import AgentFailedError
 from parachuted.heavy import load_heavy
 
@@ -59,11 +60,14 @@ class AgentToolUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSession:
     """The session in which the run works. `is_resumed`: it is the one that was asked for, and the
-    model knows what was said there.
+    model knows what was said there. `tools` are what the agent can call, `model` is which one
+    answers, as far as they are known.
     """
 
     session_id: str
     is_resumed: bool
+    tools: Sequence[str] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +109,7 @@ class AgentPermissionRequest:
     patterns: Sequence[str] = ()
 
 
-AgentStep: TypeAlias = (
+AgentStep: TypeAlias = Annotated[
     AgentText
     | AgentToolCall
     | AgentTextDelta
@@ -114,8 +118,9 @@ AgentStep: TypeAlias = (
     | AgentSession
     | AgentUsage
     | AgentQuestion
-    | AgentPermissionRequest
-)
+    | AgentPermissionRequest,
+    ByKind(),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,6 @@
-"""Lifecycle: what each run goes through, from its account to its end, and its lines in the audit."""
+"""Lifecycle: what each run goes through, from its account to its end, and its lines in
+the audit.
+"""
 
 from __future__ import annotations
 
@@ -231,6 +233,12 @@ class RunLifecycle:
             backend=self.backend.name,
             module=module,
         )
+
+    def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
+        """Have `end` called where that run would be ended, also after it; returns what takes that
+        back.
+        """
+        return self._active_runs.hold(working, end)
 
     async def open(self, account: RunAccount) -> None:
         """From here on the run counts in budgets, and the next start ends it if need be."""

@@ -26,8 +26,7 @@ from parachuted.access.grant import (
     may_begin,
     narrowing_of,
 )
-from parachuted.agents.sandbox.options import container_options
-from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
+from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.keys import EVERYWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)

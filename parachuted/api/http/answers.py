@@ -1,4 +1,4 @@
-"""Answers: JSON as bytes, fast."""
+"""Answers: JSON as bytes, fast; and each error as the answer that says what to do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Docs: the API's description, for programs as an OpenAPI document and for people as a page that
-shows it.
+"""Docs: the API's description, with modules' routes in it, as an OpenAPI document and as a page
+that shows it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""File answers: a file of the vault, whole or a range of it, with no more of it in memory than is
-on its way.
+"""File answers: a file of the vault, whole or a range of it, streamed; and the conditions that
+requests set by ETag.
 """
 
 from __future__ import annotations

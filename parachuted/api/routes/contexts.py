@@ -1,5 +1,5 @@
-"""Contexts: the folders that have a context file, what a choice of them loads, and what is chosen
-for each session.
+"""Contexts: the folders that have a context file, what a choice of them loads, what is chosen for
+each session, and the migration of an older server's context files.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the
-model.
+"""Health: whether the daemon is well, what it is doing, where it looked for a login for the model,
+and how it is restarted.
 """
 
 from __future__ import annotations

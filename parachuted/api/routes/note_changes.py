@@ -1,4 +1,4 @@
-"""Note changes: one section or key, the whole of a note, its end, and its move.
+"""Note changes: one section or key, the whole of a note, and its end.
 
 Each is a person's change, recorded, and none is lost.
 """

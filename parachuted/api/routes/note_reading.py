@@ -1,5 +1,5 @@
-"""Note reading: notes as finished answers, kept while their files stay what they were, and the
-bases that later edits may name.
+"""Note reading: a note's JSON, made once and kept while its file stays what it was, and the bases
+that later edits may name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The restrictions that a module host puts on itself before it reads any of the module.
+"""The restrictions that a module host puts on itself before it reads any of the module, and that a
+program has which is not ours.
 
 It cannot write files but in its data folder, start programs, open sockets, or exceed its memory and
 open files; with Landlock it reads only the files that it needs.
@@ -33,7 +34,8 @@ class IsolationRules:
     """Which restrictions to apply. `readable`, `listable` and `writable` matter only with
     `landlock`; without any `writable` no file can be written at all.
 
-    `parent`: the process whose end ends this one; 0 where it is not visible.
+    `parent`: the process whose end ends this one; 0 where it is not visible. `runnable`: it becomes
+    a program from there, which may start others. `memory` 0: without a limit of its own.
     """
 
     landlock: bool
@@ -41,6 +43,7 @@ class IsolationRules:
     readable: tuple[Path, ...]
     listable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    runnable: tuple[Path, ...] = ()
     memory: int
     most_open: int
     parent: int = 0
@@ -61,9 +64,9 @@ def apply_isolation(rules: IsolationRules) -> None:
         _drop_capabilities()
         no_new_privileges()
     if rules.landlock:
-        restrict_files(rules.readable, rules.listable, rules.writable)
+        restrict_files(rules.readable, rules.listable, rules.writable, rules.runnable)
     if rules.seccomp:
-        filter_calls()
+        filter_calls(runs_programs=bool(rules.runnable))
 
 
 def _end_with(parent: int) -> None:
@@ -75,7 +78,7 @@ def _end_with(parent: int) -> None:
 
 def _limit(rules: IsolationRules) -> None:
     wanted = {
-        resource.RLIMIT_AS: rules.memory,
+        resource.RLIMIT_AS: rules.memory or resource.RLIM_INFINITY,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: resource.RLIM_INFINITY
         if not rules.seccomp

@@ -20,13 +20,13 @@ _ASK_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _NO_NEW_PRIVS = 38
 
-_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _READ = _READ_FILE | _READ_DIR
 # Files and folders, but no links, sockets, pipes or devices, and nothing to execute.
 _CHANGE = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
-_FILE_ALONE = _READ_FILE | _WRITE_FILE | _TRUNCATE
+_FILE_ALONE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE
 # How many kinds of access to files each version of Landlock knows; what a version does not know it
 # cannot deny.
 _FILE_KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -53,13 +53,17 @@ def landlock_version() -> int:
 
 
 def restrict_files(
-    readable: Iterable[Path], listable: Iterable[Path] = (), writable: Iterable[Path] = ()
+    readable: Iterable[Path],
+    listable: Iterable[Path] = (),
+    writable: Iterable[Path] = (),
+    runnable: Iterable[Path] = (),
 ) -> None:
     """Let this thread, and everything that it starts, only read files, and only below these paths.
     Raises OSError.
 
     Below `listable` it sees only names; below `writable` it may also make, change and remove files
-    and folders. Missing paths are ignored. Existing threads are not restricted.
+    and folders, and below `runnable` start programs. Missing paths are ignored. Existing threads
+    are not restricted.
     """
     version = landlock_version()
     if not version:
@@ -69,6 +73,7 @@ def restrict_files(
         for path, allowed in (
             *((path, _READ) for path in readable),
             *((path, _READ_DIR) for path in listable),
+            *((path, _READ | _EXECUTE) for path in runnable),
             *((path, (_READ | _CHANGE) & _known_kinds(version)) for path in writable),
         ):
             with suppress(FileNotFoundError):
