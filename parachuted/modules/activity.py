@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from parachuted.access.activity import Activity
+from parachuted.access.notes import Activity
 
 
 class ActivityAccess(Protocol):

@@ -7,15 +7,16 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.access.context_preview import ContextPreview
-from parachuted.access.hit import Hits, Paths
 from parachuted.access.notes import (
+    ContextPreview,
+    Hits,
     Links,
     Note,
     NoteChange,
     NoteEdit,
     NotePage,
     NoteStream,
+    Paths,
     Upload,
     Writer,
 )

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime
 
-from parachuted.access.activity import Activity
 from parachuted.access.authority import Authority
+from parachuted.access.notes import Activity
 from parachuted.access.origin import UNTRUSTED
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from parachuted.access.authority import Authority
-from parachuted.access.context_preview import ContextPreview
+from parachuted.access.notes import ContextPreview
 from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.modules.services import VaultAccess
 from parachuted.runs.bounds import ModuleBounds

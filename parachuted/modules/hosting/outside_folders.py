@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from parachuted.access.authority import Authority
-from parachuted.access.hit import Paths
+from parachuted.access.notes import Paths
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import PathGlob

@@ -14,9 +14,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from parachuted.access.context_preview import ContextPreview
-from parachuted.access.hit import Hits, Paths
-from parachuted.access.notes import NoteChange, NoteEdit, Upload
+from parachuted.access.notes import ContextPreview, Hits, NoteChange, NoteEdit, Paths, Upload
 from parachuted.errors import EditRefusedError, ModuleFailedError
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess

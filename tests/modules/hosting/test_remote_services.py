@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from parachuted.access.hit import Hit
+from parachuted.access.notes import Hit
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
 from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
