@@ -58,7 +58,7 @@ from parachuted.mcp_server import (
     ServedNoteTools,
     VaultChanges,
 )
-from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 
 

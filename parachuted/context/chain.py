@@ -1,4 +1,8 @@
-"""Chain: which context files a choice of folders loads, which it leaves out, and why."""
+"""Chain: which context files a choice of folders loads, which it leaves out, and why.
+
+Explicit: the chosen folders and what their context files watch are included; parents are listed,
+but only included when chosen or watched themselves.
+"""
 
 from __future__ import annotations
 

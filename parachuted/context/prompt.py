@@ -1,4 +1,8 @@
-"""Prompt: the system prompt of a conversation, and the context files in it, the nearest last."""
+"""Prompt: the system prompt of a conversation, and the context files in it, the nearest last.
+
+Deterministic: the same notes give the same text. What stands in notes is quoted, and cannot end its
+quotation.
+"""
 
 from __future__ import annotations
 

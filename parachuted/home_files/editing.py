@@ -1,5 +1,9 @@
 """Editing: a change of some values in a YAML text or a home file, with every other byte
 as it was.
+
+Comments, order, quotes and line ends stay. The result is read again and compared with what was
+meant, so a text that is written in an unusual way is refused, not damaged. No kept library does
+this: ruamel.yaml respells spaces, indentation and line ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Hooks: one program that runs on an event, the names of events, and what a person is
 shown of it.
+
+Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
+its own name for the same event.
 """
 
 from __future__ import annotations

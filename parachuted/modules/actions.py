@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.errors import NotFoundError
-from parachuted.modules.hosting.data_folder import delete_module_data, has_module_data
+from parachuted.modules.hosting.module_state import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError, ModuleEntry, TrustLevel

@@ -1,4 +1,8 @@
-"""The vault as a module or a run of its agent sees it, limited by its permissions at every call."""
+"""The vault as a module or a run of its agent sees it, limited by its permissions at every call.
+
+Over HTTP the caller's key decides whether a route is reached; what the handler then does is limited
+by the module's permissions and by the caller's authority, including the key's paths.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Curator: asks an agent to bring a watching note up to date with what changed."""
+"""Curator: asks an agent to bring a watching note up to date with what changed.
+
+What stands in notes is quoted, and cannot end its quotation.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Run request: what one run of an agent is to be, by whichever way it is asked for, and its
 report.
+
+Overrides and options may only narrow.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """Vault reading: what a module, or a run of an agent, may see of the vault, checked at
 every call.
+
+Where a path leads is resolved first, and both ends are checked. Then the file is opened by
+descriptor without following links, so the kernel refuses a link swapped in meanwhile. Reading
+untrusted text taints the authority that the reader acts with.
 """
 
 from __future__ import annotations

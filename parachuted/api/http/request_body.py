@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import BodyTooLargeError, RequestBodyError
-from parachuted.modules.bodies import PartHead
+from parachuted.modules.streams import PartHead
 from parachuted.visible import visible
 
 MOST_PARTS = 1_000

@@ -21,7 +21,7 @@ from parachuted.api.http.decorators import get, post
 from parachuted.api.http.fields import FolderParameter, Path, RequestModel
 from parachuted.api.http.route import ApiCall
 from parachuted.keys import EVERYWHERE, AccessGrant
-from parachuted.modules.agent_listing import AgentListing, AgentStatus
+from parachuted.modules.agent_service import AgentListing, AgentStatus
 from parachuted.runs.skills import FOLDER as SKILLS
 from parachuted.vault import Store, printable
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
 from collections import deque
@@ -25,6 +26,41 @@ from parachuted.modules.hosting.isolation_rules import MOST_THREADS
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.processes.beat import next_beat
 from parachuted.processes.reaper import family_threads, kill_family, kill_group, thread_count
+from parachuted.visible import visible
+
+_MOST_LINES_A_SECOND = 100
+_MOST_LOGGED = 4_000
+
+
+class CappedLog:
+    """What is left out is counted."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._second, self._lines, self._left_out = 0, 0, 0
+
+    def say(self, level: int, text: str) -> None:
+        """Log it, unless there were too many in this second."""
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._left_out:
+                self._log.warning("%d lines of its log were left out", self._left_out)
+            self._second, self._lines, self._left_out = second, 0, 0
+        self._lines += 1
+        if self._lines > _MOST_LINES_A_SECOND:
+            self._left_out += 1
+        else:
+            self._log.log(level, "%s", visible(_cut(text), keep="\n\t"))
+
+
+def _cut(text: str) -> str:
+    """The text shortened to its beginning and end, since a traceback's error is at the end."""
+    return (
+        text
+        if len(text) <= _MOST_LOGGED
+        else f"{text[: _MOST_LOGGED // 4]}\n...\n{text[-_MOST_LOGGED // 4 * 3 :]}"
+    )
+
 
 _CHUNK = 1 << 16
 _LARGE = (

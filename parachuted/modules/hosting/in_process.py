@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 from parachuted.access.authority import NOBODY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.bodies import BodySource
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
@@ -31,7 +30,7 @@ from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
-from parachuted.modules.streams import OPENED, ServerEvent, Stream, StreamOpened
+from parachuted.modules.streams import OPENED, BodySource, ServerEvent, Stream, StreamOpened
 
 log = logging.getLogger(__name__)
 

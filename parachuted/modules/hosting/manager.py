@@ -25,16 +25,19 @@ from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
-from parachuted.modules.hosting.author_reach import AuthorReach
-from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.hosted_module import HostedModule
+from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
+from parachuted.modules.hosting.hosted_module import (
+    HostedModule,
+    LoadGuard,
+    MakeCallRun,
+    ModuleReports,
+    RecordedModule,
+    ask_to_load,
+    module_findings,
+)
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
-from parachuted.modules.hosting.load_guard import LoadGuard, ask_to_load
-from parachuted.modules.hosting.module_doctor import module_findings
-from parachuted.modules.hosting.module_reports import ModuleReports
-from parachuted.modules.hosting.recorded_module import MakeCallRun, RecordedModule
+from parachuted.modules.hosting.interfaces import ArrivalOrder, CallingModule, Interfaces, waves
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
@@ -43,7 +46,6 @@ from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.hosting.watchdog import Watchdog
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
-from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
 from parachuted.modules.results import Finding
 from parachuted.modules.services import Services

@@ -20,17 +20,13 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.bodies import BodySource
-from parachuted.modules.hosting.answer_codec import has_bytes, item_of, result_of
-from parachuted.modules.hosting.capped_log import CappedLog
-from parachuted.modules.hosting.data_folder import watch_size
+from parachuted.modules.hosting.answer_codec import OpenBodies, has_bytes, item_of, result_of
 from parachuted.modules.hosting.framing import AskFrame, LogFrame
-from parachuted.modules.hosting.host_process import ModuleHostProcess, new_mark
+from parachuted.modules.hosting.host_process import CappedLog, ModuleHostProcess, new_mark
 from parachuted.modules.hosting.isolation import IsolationFactory, IsolationKind
-from parachuted.modules.hosting.module_bodies import OpenBodies
-from parachuted.modules.hosting.open_calls import OpenCalls
+from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
-from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
 from parachuted.modules.hosting.start_frame import StartFrame
@@ -40,6 +36,7 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.describing import unapproved
 from parachuted.modules.results import MOST_BYTES, to_json
 from parachuted.modules.services import Services
+from parachuted.modules.streams import BodySource
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.set_schedules import SetSchedule, SetSchedules
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.scheduling import ScheduleStatus
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import ScheduleStatus, Timing
 from parachuted.state import StateStore
 from parachuted.vault import new_id
 

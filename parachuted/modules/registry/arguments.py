@@ -28,7 +28,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.bodies import Body, BodySource, Form
 from parachuted.modules.registry.wording import told
 from parachuted.modules.results import (
     BytesResponse,
@@ -37,7 +36,7 @@ from parachuted.modules.results import (
     WrongResultError,
     to_json,
 )
-from parachuted.modules.streams import ServerEvent, Stream
+from parachuted.modules.streams import Body, BodySource, Form, ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
 
