@@ -37,7 +37,6 @@ def context_folders(index: VaultIndex) -> list[ContextFolder]:
 
 
 def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
-    """The folder, if it has a context file."""
     path = index.context_file(folder)
     if path is None:
         return None
@@ -53,7 +52,6 @@ def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
 
 
 def tokens_of(index: VaultIndex, path: VaultPath) -> int:
-    """What the file comes to in a prompt."""
     entry = index.get(path)
     return 0 if entry is None else tokens_in(entry.size)
 

@@ -85,7 +85,6 @@ class UnknownEventError(ValueError):
 
 
 def is_blocking(event: str) -> bool:
-    """Whether a hook can stop what is about to happen."""
     return event in BLOCKING
 
 
@@ -174,7 +173,6 @@ class Hook:
 
     @property
     def shown(self) -> str:
-        """What is run, for a person."""
         return self.command if self.command is not None else " ".join(self.argv or ())
 
 
@@ -214,7 +212,6 @@ class HookCounts:
     slowest_ms: float | None = None
 
     def count(self, took_ms: float, *, is_failure: bool) -> None:
-        """One more run."""
         self.runs += 1
         self.failures += is_failure
         self.last_ms = took_ms

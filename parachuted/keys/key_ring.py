@@ -239,7 +239,6 @@ class KeyRing:
         return time.monotonic() - self._read_at <= _UNSETTLED_S
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether a key expires in that time."""
         now = self._clock()
         return any(
             key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds)

@@ -123,9 +123,7 @@ class ApprovedModules(Protocol):
         """The module of that name as it was approved, while it may run."""
         ...
 
-    def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
-        """The agents that its class declares."""
-        ...
+    def agents_of(self, name: str) -> Mapping[str, AgentConfig]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +174,6 @@ class AgentListing:
         self._watches, self._index, self._origins = watches, index, origins
 
     def all_names(self) -> list[str]:
-        """The names of all agents, the daemon's own first."""
         found = [CURATOR, MAINTENANCE]
         for module in sorted(self._names()):
             approved = self._modules.approved(module)

@@ -197,7 +197,6 @@ def interface(name: str) -> Callable[[_F], _F]:
 
 
 def path_fields(path: str) -> tuple[str, ...]:
-    """The names between braces in a route's path."""
     return tuple(_FIELD.findall(path))
 
 

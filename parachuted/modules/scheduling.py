@@ -35,7 +35,6 @@ class Timing:
     timezone: str | None = None
 
     def words(self) -> str:
-        """For people."""
         if self.every_s is not None:
             return f"every {self.every_s:,} s"
         when = f"each day at {self.at}" if self.at is not None else f"cron {self.cron}"

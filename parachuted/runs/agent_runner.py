@@ -131,7 +131,6 @@ class AgentRunner:
 
     @property
     def limits(self) -> RunLimits:
-        """What one run may take at most."""
         return self._admission.limits
 
     @property

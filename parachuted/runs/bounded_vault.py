@@ -205,7 +205,6 @@ class BoundedVaults:
         origins: Origins | None = None,
         own: Origin = "agent",
     ) -> BoundedVault:
-        """The vault for a module's own code."""
 
         def author() -> Author:
             now = authority()
@@ -240,7 +239,6 @@ class BoundedVaults:
         authority: Callable[[], Authority],
         wrote: Callable[[WriteResult], None],
     ) -> BoundedVault:
-        """The vault for one run of an agent."""
         return BoundedVault(
             self.store,
             self._index,

@@ -403,7 +403,6 @@ class CuratorBriefing:
 def _grant(
     watcher: VaultPath, present: Iterable[PendingChange], watched: Sequence[VaultPath]
 ) -> ContextGrant:
-    """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
     paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
     granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])

@@ -79,14 +79,12 @@ class RemoteBody:
         self.size = told["size"] if isinstance(told["size"], int) else None
 
     async def read(self) -> bytes:
-        """The next piece."""
         piece = await self._ask(READ, {"body": self._number})
         if not isinstance(piece, bytes):
             raise ModuleFailedError("the daemon answers a body with something else")
         return piece
 
     async def next_part(self) -> PartHead | None:
-        """The next part of a form."""
         told = await self._ask(NEXT_PART, {"body": self._number})
         return None if told is None else _PART.validate_python(told)
 
@@ -154,7 +152,6 @@ def result_of(answer: object, data: bytes = b"") -> object:
 
 
 def item_answer(item: object) -> dict[str, object]:
-    """An item of a stream, for the pipe."""
     if isinstance(item, ServerEvent):
         return {"event": {"data": item.data, "event": item.event, "id": item.id}}
     return {"opened": True} if isinstance(item, StreamOpened) else {"item": item}

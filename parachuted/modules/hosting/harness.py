@@ -422,13 +422,11 @@ class _Upload:
         self._parts = [] if isinstance(content, bytes) else list(content.items())
 
     async def read(self) -> bytes:
-        """The next piece."""
         size = max(len(self._left) // 3, 1)
         piece, self._left = self._left[:size], self._left[size:]
         return piece
 
     async def next_part(self) -> PartHead | None:
-        """The next part."""
         if not self._parts:
             return None
         name, said = self._parts.pop(0)

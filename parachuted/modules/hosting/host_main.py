@@ -127,15 +127,10 @@ class _Pipe:
             self.send(pack(EndedFrame(id=self._ended.popleft())))
 
     def frames(self) -> Iterator[Frame]:
-        """What comes, until the daemon is gone."""
         while data := os.read(self._incoming, _CHUNK):
             yield from self._unpacker.feed(data)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Pass all incoming frames to the connection.
-
-        The process ends with the pipe.
-        """
         try:
             for frame in self.frames():
                 waiting = (

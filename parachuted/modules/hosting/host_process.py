@@ -128,7 +128,6 @@ class ModuleHostProcess:
 
     @property
     def limits(self) -> str:
-        """What keeps it from using up the machine's processes and memory."""
         if self._launch.kind == "docker":
             return "its container"
         if self.is_grouped and self._launch.group is not None:
@@ -140,7 +139,6 @@ class ModuleHostProcess:
 
     @property
     def reason(self) -> str:
-        """Why it ended, with its last output."""
         if self._why is not None:
             return self._why
         code = self._process.returncode
@@ -163,7 +161,6 @@ class ModuleHostProcess:
             self.kill("it does not read what it is sent")
 
     async def read(self, connection: RpcConnection) -> None:
-        """Pass its frames to the connection until it ends."""
         loop = asyncio.get_running_loop()
         unpacker, budget, turn = Unpacker(), FrameBudget(loop.time()), loop.time() + _TURN_S
         pipe = self._process.stdout
@@ -200,7 +197,6 @@ class ModuleHostProcess:
             await next_beat(max(_WATCH_S, (time.monotonic() - began) / _WATCH_PART))
 
     async def listen(self, log: Callable[[str], None]) -> None:
-        """Log what it prints, line by line."""
         pipe, rest = self._process.stderr, b""
         while pipe is not None and (data := await pipe.read(_CHUNK)):
             *lines, rest = (rest + data).split(b"\n")
@@ -211,14 +207,12 @@ class ModuleHostProcess:
         self._said(rest, log)
 
     def kill(self, why: str) -> None:
-        """End it at once. The first reason counts."""
         self._why = self._why or why
         if self._launch.group is not None:
             self._launch.group.kill()
         kill_group(self._process.pid)
 
     async def close(self) -> None:
-        """End it and all that it ever started, in the container too."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         kill_group(self._process.pid)
@@ -267,7 +261,6 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
         self._on.call_later(_LAST_WORDS_S, self.close)
 
     def close(self) -> None:
-        """Close our ends."""
         for number in (_STDOUT, _STDERR):
             pipe = self._child.get_pipe_transport(number) if self._child else None
             if pipe is not None:

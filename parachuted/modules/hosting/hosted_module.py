@@ -44,25 +44,20 @@ class RecordedModule:
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares."""
         return self.inner.declared
 
     @property
     def problem(self) -> str | None:
-        """What failed last."""
         return self.inner.problem
 
     @property
     def limits(self) -> str | None:
-        """The resource limits of its process."""
         return self.inner.limits
 
     async def start(self) -> None:
-        """Load and enable it."""
         await self.inner.start()
 
     async def stop(self) -> None:
-        """Disable and end it."""
         await self.inner.stop()
 
     async def call(
@@ -74,7 +69,6 @@ class RecordedModule:
         authority: Authority = NOBODY,
         **given: Any,  # noqa: ANN401  what a route takes besides
     ) -> object:
-        """Call a route's or a tool's handler."""
         async with self._recorded(handler, authority) as recorded:
             return await self.inner.call(
                 handler, arguments, timeout_s=timeout_s, authority=recorded, **given
@@ -88,7 +82,6 @@ class RecordedModule:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call the handler of an event or schedule."""
         async with self._recorded(handler, authority) as recorded:
             await self.inner.tell(handler, data, timeout_s=timeout_s, authority=recorded)
 
@@ -100,7 +93,6 @@ class RecordedModule:
         authority: Authority = NOBODY,
         **given: Any,  # noqa: ANN401  the same
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields."""
         async with self._recorded(handler, authority) as recorded:
             streamed = self.inner.stream(handler, arguments, authority=recorded, **given)
             async with aclosing(streamed) as items:  # type: ignore[type-var]
@@ -108,7 +100,6 @@ class RecordedModule:
                     yield item
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides under that name."""
         return self.inner.interface(name, authority)
 
     @asynccontextmanager
@@ -129,11 +120,9 @@ _BEFORE = "module.load.before"
 class LoadGuard(Protocol):
     """Who may object to a module's code being loaded: the hooks."""
 
-    def wants(self, event: str) -> bool:
-        """Whether anybody would be asked."""
+    def wants(self, event: str) -> bool: ...
 
-    async def ask(self, occurrence: HookEvent) -> HookDecision:
-        """Ask all."""
+    async def ask(self, occurrence: HookEvent) -> HookDecision: ...
 
 
 async def ask_to_load(
@@ -186,7 +175,6 @@ class HostedModule:
 
     @property
     def failure(self) -> str | None:
-        """What is wrong with it just now."""
         found = self.problem if self.running is None else self.running.problem
         return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
 

@@ -73,7 +73,6 @@ class InProcessHost:
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self._name} is not loaded; `parachute modules status` says why"
@@ -82,12 +81,10 @@ class InProcessHost:
 
     @property
     def problem(self) -> str | None:
-        """What failed last and has not gone well since."""
         return next(reversed(self._problems.values()), None)
 
     @property
     def limits(self) -> None:
-        """It has no process of its own."""
         return
 
     def blame(self, subject: str, problem: str) -> None:
@@ -97,7 +94,6 @@ class InProcessHost:
         self._on_problem()
 
     async def start(self) -> None:
-        """Load, describe, construct, enable."""
         claim_tasks(asyncio.get_running_loop())
         own, limit_s = Authority(), self._begin_limit_s
         try:
@@ -123,7 +119,6 @@ class InProcessHost:
             raise
 
     async def stop(self) -> None:
-        """Disable, then end all that it began, and forget its code."""
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
             with contextlib.suppress(ModuleFailedError):  # it stands in `problem`
@@ -154,7 +149,6 @@ class InProcessHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
-        """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
         return await self._contained(
@@ -169,7 +163,6 @@ class InProcessHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call an event's or a schedule's handler."""
         found = self._handler(handler)
         await self._contained(
             handler,
@@ -208,7 +201,6 @@ class InProcessHost:
         )
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides, with failures of its methods contained."""
         found = self._interfaces.get(name)
         return (
             None
@@ -355,7 +347,6 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
 async def _streamed(
     function: Callable[..., object], bound: Mapping[str, object], after: str | None
 ) -> AsyncGenerator[object, None]:
-    """What the handler yields, or the events of the Stream that it returns."""
     made = function(**bound)
     if inspect.isawaitable(made):
         made = await made
@@ -392,7 +383,6 @@ class _ItemChannel:
                 await self._consumed.wait()
 
     async def items(self, task: asyncio.Task[None]) -> AsyncIterator[object]:
-        """The other side, until the task has ended."""
         task.add_done_callback(lambda _task: self._ready.set())
         while self._item or not task.done():
             if not self._item:

@@ -136,7 +136,6 @@ class Interfaces:
             )
 
     def withdraw(self, provider: str) -> None:
-        """Take back all that the module served."""
         for name in tuple(self._offers):
             self._offers[name] = [one for one in self._offers[name] if one.provider != provider]
             if not self._offers[name]:
@@ -167,7 +166,6 @@ class Interfaces:
         return None
 
     def choices(self) -> list[InterfaceChoice]:
-        """Who serves what."""
         return [self._choice(name, offers) for name, offers in sorted(self._offers.items())]
 
     def _choice(self, name: str, offers: list[_Offer]) -> InterfaceChoice:

@@ -63,7 +63,6 @@ class Docker:
         self._has_image = False
 
     async def is_there(self) -> bool:
-        """Whether an engine answers."""
         if self._program is None:
             return False
         try:

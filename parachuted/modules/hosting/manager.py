@@ -145,7 +145,6 @@ class ModuleManager:
                 self._entries = entries
 
     async def stop(self) -> None:
-        """End all."""
         self._unlisten()
         async with self._lock:
             await self._end(list(self._kept.values()))
@@ -205,7 +204,6 @@ class ModuleManager:
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
-        """Every module's status, by name."""
         choices = self._interfaces.choices()
         found = []
         for entry in sorted(self._entries, key=lambda one: one.name):
@@ -226,25 +224,20 @@ class ModuleManager:
         return found
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
-        """The route that answers, of a path such as `/api/daily/entries`."""
         return self._routes.find(method, path)
 
     def allowed(self, path: str) -> tuple[str, ...]:
-        """The methods that some module answers there."""
         return self._routes.allowed(path)
 
     def declared(self) -> list[ModuleDeclaration]:
-        """All that the modules that run offer, by name."""
         return [running.declared for running in self.running()]
 
     def running(self) -> list[RunningModule]:
-        """The modules that run, by name."""
         return [
             kept.running for _name, kept in sorted(self._kept.items()) if kept.running is not None
         ]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
-        """Every tool, with the name of its module."""
         return [
             (name, spec)
             for name, kept in sorted(self._kept.items())
@@ -252,11 +245,9 @@ class ModuleManager:
         ]
 
     def schedules(self) -> list[ModuleSchedule]:
-        """The schedules of all modules."""
         return self.scheduler.schedules()
 
     def offered(self) -> OfferedTools:
-        """What hooks may be about."""
         running = {name for name, kept in self._kept.items() if kept.running is not None}
         return OfferedTools(
             modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools())
@@ -316,7 +307,6 @@ class ModuleManager:
         )
 
     def approved(self, name: str) -> ApprovedModule | None:
-        """The module of that name as it was approved, while it may run."""
         kept = self._kept.get(name)
         return kept.approved if kept is not None else None
 
@@ -330,7 +320,6 @@ class ModuleManager:
         )
 
     def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
-        """The agents that a module declares, while it runs."""
         kept = self._kept.get(name)
         return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
@@ -470,7 +459,6 @@ class ModuleManager:
         self._bus.publish("module.disabled", name=name, version=version)
 
     def _index(self) -> None:
-        """Collect the modules that listen to each event."""
         found: dict[str, list[HostedModule]] = {}
         for kept in self._kept.values():
             for event in kept.inbox.events if kept.inbox is not None else ():
@@ -506,7 +494,6 @@ class ModuleManager:
         self._reports.publish_failures(self._entries, self._kept)
 
     def _blocked(self, name: str, said: str) -> None:
-        """The watchdog found that module blocking the loop."""
         kept = self._kept.get(name)
         host = kept.host if kept is not None else None
         if isinstance(host, InProcessHost):

@@ -63,7 +63,6 @@ class ModuleActivity:
         agent_type: str | None = None,
         exchange_number: int = 0,
     ) -> None:
-        """Add one line, marked where strangers' texts led to it."""
         authority, now = self._acting(), self._clock()
         origin = authority.taint.origin if authority.taint else None
         activity = Activity(
@@ -209,7 +208,6 @@ class ModuleContext:
 
     @property
     def current_call(self) -> CurrentCall:
-        """On whose behalf its code works now."""
         return current_call(self._acting(), "imported" if self._is_strange else "agent")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
@@ -229,7 +227,6 @@ class ModuleContext:
         self._sources.publish(self.name, event, told, authority)
 
     def get_interface(self, name: str) -> object | None:
-        """That interface, or None while no module provides it."""
         self._acting()
         if name not in self._requires:
             raise ActRefusedError(
@@ -241,7 +238,6 @@ class ModuleContext:
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        """Let one of its agents answer."""
         return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Authority:

@@ -101,7 +101,6 @@ class ModuleHost:
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self._name} is not loaded; `parachute modules status` says why"
@@ -110,21 +109,17 @@ class ModuleHost:
 
     @property
     def problem(self) -> str | None:
-        """Why its process is down, or what failed last in it."""
         return self._down or self._problem
 
     @property
     def limits(self) -> str | None:
-        """What limits its process, while it has one."""
         return self._process.limits if self._process else None
 
     @property
     def pid(self) -> int | None:
-        """Of its process, while it has one."""
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Start the isolated process, and let it load and enable the module."""
         loop = asyncio.get_running_loop()
         self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
@@ -140,7 +135,6 @@ class ModuleHost:
             raise
 
     async def stop(self) -> None:
-        """Let it disable itself, then end its process."""
         self._stopping.set()
         connection, runner = self._connection, self._runner
         try:
@@ -172,7 +166,6 @@ class ModuleHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
-        """Call a route's or a tool's handler."""
         number = next(self._streams)
         with self._bodies.opened(source) as opened:
             body = {
@@ -200,7 +193,6 @@ class ModuleHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call an event's or a schedule's handler."""
         await self._ask(
             "tell",
             {"handler": handler, "data": to_json(data), "timeout_s": timeout_s},
@@ -260,7 +252,6 @@ class ModuleHost:
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides: its methods are calls over the pipe."""
         is_there = (
             self._connection is not None
             and self._declared is not None
@@ -314,7 +305,6 @@ class ModuleHost:
         return lambda asked: self._calls.open(asked, authority)
 
     async def _serve(self, calls: OpenCalls, ask: AskFrame) -> object:
-        """Do what the process asks, on the authority of the call that it names."""
         authority = calls.find(ask.of)
         try:
             with acting(authority):
@@ -324,7 +314,6 @@ class ModuleHost:
             calls.read(authority)
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
-        """See to it that there is a process, until the module is stopped."""
         wait_s = self._pace.first_wait_s
         while True:
             started_at = time.monotonic()
@@ -416,7 +405,6 @@ class ModuleHost:
         body: Mapping[str, object],
         started: asyncio.Future[None],
     ) -> None:
-        """Let it load, then look now and then whether it still answers."""
         try:
             answer = await connection.ask(
                 "start",

@@ -168,7 +168,6 @@ class ModuleState:
         self._read: dict[str, Mapping[str, Origin]] = {}
 
     async def get(self, key: str, default: object = None) -> object:
-        """What was put there, or the default."""
         authority = self._acting()
         async with self._turn:
             kept = await run_uninterrupted(self._load, self._folder / _name(key))
@@ -188,13 +187,11 @@ class ModuleState:
             await run_uninterrupted(self._put, key, data, read)
 
     async def delete(self, key: str) -> None:
-        """Forget it, if it is there."""
         self._acting()
         async with self._turn:
             await run_uninterrupted(self._delete, key)
 
     async def keys(self) -> list[str]:
-        """All keys, sorted."""
         authority = self._acting()
         async with self._turn:
             found = sorted(await run_uninterrupted(self._known))
@@ -208,7 +205,6 @@ class ModuleState:
         return authority
 
     def _known(self) -> dict[str, int]:
-        """The size of each key's file, read once."""
         if self._sizes is None:
             files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
             kept = [(self._load(file), file) for file in files]
@@ -280,7 +276,6 @@ class ModuleState:
 
 
 def _name(key: str) -> str:
-    """The file of a key: any text may be one."""
     return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 

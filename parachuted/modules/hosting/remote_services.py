@@ -215,7 +215,6 @@ class LogOverPipe(logging.Handler):
 
 
 async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """What fits into a frame, and nothing at the end."""
     async for chunk in chunks:
         for at in range(0, len(chunk), _PIECE):
             yield bytes(chunk[at : at + _PIECE])

@@ -69,12 +69,10 @@ class OpenCalls:
             )
 
     def open(self, asked: int, authority: Authority) -> None:
-        """It is about to be asked that, by number."""
         self._open[asked] = authority
         self.read(authority)
 
     def close(self, asked: int) -> None:
-        """Nothing is done on behalf of that call any more."""
         self._open.pop(asked, None)
 
     def find(self, of: int | None) -> Authority:
@@ -298,7 +296,6 @@ class _OpenUpload:
         return not self._is_ended
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """What comes, up to the last."""
         while True:
             await self._ready.wait()
             self._ready.clear()
@@ -309,7 +306,6 @@ class _OpenUpload:
             yield piece
 
     def end(self) -> None:
-        """Nothing is taken any more."""
         self._is_ended = True
         self._taken.set()
 

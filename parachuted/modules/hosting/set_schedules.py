@@ -53,7 +53,6 @@ class SetSchedules:
         self._known: dict[str, dict[str, SetSchedule]] = {}
 
     def of(self, module: str) -> Mapping[str, SetSchedule]:
-        """Those of one module, by name."""
         if module not in self._known:
             self._known[module] = {one.name: one for one in self._load(module)}
         return self._known[module]
@@ -133,17 +132,13 @@ _MOST_READ = 50
 class SetScheduler(Protocol):
     """The scheduler, as far as modules change it."""
 
-    async def set(self, module: str, schedule: SetSchedule) -> None:
-        """Run that from now on."""
-        ...
+    async def set(self, module: str, schedule: SetSchedule) -> None: ...
 
     async def unset(self, module: str, name: str) -> bool:
         """Run it no more; whether there was one."""
         ...
 
-    def set_by(self, module: str) -> list[ScheduleStatus]:
-        """Those that the module has set, by name."""
-        ...
+    def set_by(self, module: str) -> list[ScheduleStatus]: ...
 
 
 class ModuleSchedules:
@@ -173,7 +168,6 @@ class ModuleSchedules:
         return await self._scheduler.unset(self._module, name)
 
     async def list(self) -> list[ScheduleStatus]:
-        """Those that are set."""
         self._acting()
         return self._scheduler.set_by(self._module)
 

@@ -102,7 +102,6 @@ class ModuleApprovals:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing may run at all: modules.yaml cannot be trusted."""
         try:
             self._registry.load()
         except ModuleRegistryError as error:
@@ -166,7 +165,6 @@ class ModuleApprovals:
         return consent, tree_difference(old, tree, before.kept, after.kept)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
-        """The consent alone."""
         return self.review(name, trust)[0]
 
     def approve(

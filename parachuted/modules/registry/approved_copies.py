@@ -48,11 +48,9 @@ class ApprovedCopies:
         self.root = home / _FOLDER
 
     def folder(self, name: str) -> Path:
-        """Where all that is kept of that module is."""
         return self.root / name
 
     def place(self, name: str, digest: str) -> Path:
-        """Where the copy with that digest is, or would be."""
         return self.folder(name) / digest.removeprefix("sha256:")[:_SHORT]
 
     def read(self, name: str, digest: str, sink: FileSink | None = None) -> ModuleTree:
@@ -167,7 +165,6 @@ class WritingSink:
 
     @contextlib.contextmanager
     def file(self, path: str, mode: int) -> Iterator[Callable[[bytes], object]]:
-        """Write one file."""
         *folders, name = path.split("/")
         with _entered(self._folder, folders) as folder:
             descriptor = os.open(

@@ -148,7 +148,6 @@ def found_in_copy(copy: Path) -> CodeInspection:
 
 
 def is_source(path: str) -> bool:
-    """Whether a file of that path is looked through."""
     return path.endswith(_SUFFIX)
 
 
@@ -268,7 +267,6 @@ def _attributes(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _texts(value: ast.expr) -> Iterator[str]:
-    """The texts of a list, the keys of a mapping, as far as they are literals."""
     items: list[ast.expr | None] = (
         list(value.elts) if isinstance(value, ast.List | ast.Tuple | ast.Set) else []
     )

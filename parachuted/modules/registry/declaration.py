@@ -56,7 +56,6 @@ KEPT_PATHS: Mapping[str, str] = MappingProxyType(
 
 
 def kept_path(path: str) -> str | None:
-    """Which of them that path is, or is below."""
     return next(
         (kept for kept in KEPT_PATHS if path == kept or path.startswith(f"{kept}/")),
         None,
@@ -180,7 +179,6 @@ class ModuleDeclaration:
                 )
 
     def prefix_of(self, route: RouteSpec) -> str:
-        """Where that route's path begins."""
         return route.prefix or self.prefix
 
     def document(self) -> dict[str, object]:

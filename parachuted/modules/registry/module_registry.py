@@ -66,11 +66,9 @@ class ModuleRecord:
 
     @property
     def is_approved(self) -> bool:
-        """Whether some version was approved."""
         return self.hash is not None and self.tree is not None
 
     def folder(self, vault: Path) -> Path:
-        """Where its files are."""
         return Path(self.path) if self.is_dev else vault / self.path
 
 
