@@ -25,6 +25,7 @@ from parachuted.api import (
     HostGuard,
     LoopHealth,
     LoopRoutes,
+    McpServerRoutes,
     Mode,
     ModelRoutes,
     ModuleDispatcher,
@@ -57,6 +58,7 @@ from parachuted.mcp_server import (
     ServedModuleTools,
     ServedNoteTools,
     VaultChanges,
+    tools_of,
 )
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
@@ -106,8 +108,8 @@ class HttpRoutes:
         )
         own = ServedModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
         changes = VaultChanges(parts.bus, parts.search, parts.origins, self._started)
-        groups = (ServedNoteTools().tools, changes.tools, past.tools, own.tools)
-        tools = McpTools(groups, audit=parts.audit, clock=parts.clock)
+        fixed = tools_of(ServedNoteTools(), changes, past)
+        tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
         parts.authenticator.listen(mcp.recheck)
@@ -238,6 +240,7 @@ class HttpRoutes:
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),
+            McpServerRoutes(parts.mcp_servers, modules),
         )
 
     def make_supervisor_app(self) -> Application:

@@ -21,7 +21,7 @@ from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
 from .turn_attachments import save_attachments
-from .turn_documents import prompt_event, session_event
+from .turn_documents import prompt_event, session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
@@ -268,18 +268,19 @@ class TurnWork:
         turn.resumption = plan.resumption
         turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
         before = f"{turn.request.before}\n\n" if turn.request.before else ""
-        turn.run = await self._module.agent(order.mode.agent).start(
-            before + turn.request.message,
-            conversation=True,
-            session_id=plan.transcript,
-            history=plan.history,
-            model=session.model,
-            system_prompt=prompt.text,
-            attachments=attached,
-            working_directory=order.folder if order.mode.name == "workspace" else "",
-            narrowing=order.narrowing,
-        )
-        self._runs.add(turn.run.id, session.id)
+        with self._runs.starting():
+            turn.run = await self._module.agent(order.mode.agent).start(
+                before + turn.request.message,
+                conversation=True,
+                session_id=plan.transcript,
+                history=plan.history,
+                model=session.model,
+                system_prompt=prompt.text,
+                attachments=attached,
+                working_directory=order.folder if order.mode.name == "workspace" else "",
+                narrowing=order.narrowing,
+            )
+            self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:
@@ -296,6 +297,8 @@ class TurnWork:
             turn.transcript = step.session_id
             is_lost = turn.resumption.transcript is not None and not step.is_resumed
             turn.resumption = replace(turn.resumption, is_lost=is_lost)
+            for event in started_events(step):
+                turn.stream.send(event)
             return
         known = set(turn.steps.questions)
         for one in turn.steps.read(step):

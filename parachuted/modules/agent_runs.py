@@ -79,11 +79,14 @@ class AgentToolUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSession:
     """The session in which the run works. `is_resumed`: it is the one that was asked for, and the
-    model knows what was said there.
+    model knows what was said there. `tools` are what the agent can call, `model` is which one
+    answers, as far as they are known.
     """
 
     session_id: str
     is_resumed: bool
+    tools: Sequence[str] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,16 @@ from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
-from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
+from parachuted.runs.agent_tools import (
+    DeclaredTool,
+    ModuleTools,
+    NoteTools,
+    ServerTool,
+    ServerToolCalls,
+    ServerTools,
+    module_tools,
+    server_tools,
+)
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.conversations import Attachments, load_attachments, question_tool
@@ -32,7 +42,7 @@ from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, new_id, printable
 
@@ -77,12 +87,14 @@ class PreparedAgentRun:
         contexts: ContextAssembly | None,
         modules: ModuleTools,
         boxes: SandboxProvider | None,
+        servers: ServerTools | None = None,
     ) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._modules, self._boxes = skills, modules, boxes
-        self._contexts = contexts
+        self._contexts, self._servers = contexts, servers
+        self._calls: ServerToolCalls | None = None
         self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
         self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
@@ -202,7 +214,9 @@ class PreparedAgentRun:
             watcher=self.task.watcher,
             system_prompt=system,
             prompt=f"{attached.words}{prompt}",
-            tools=self._hooks.tools(self.audit.tools(self._tools(skills))),
+            tools=self._hooks.tools(
+                self.audit.tools(self._tools(skills, await self._offered_by_servers()))
+            ),
             limits=order.limits,
             changes=(),
             at=now,
@@ -215,7 +229,12 @@ class PreparedAgentRun:
             files=attached.files,
             history=order.history,
             pool=order.pool,
+            hold=None if order.conversation is None else self._hold,
+            grant=self.grant,
         )
+
+    def _hold(self, end: Callable[[], None]) -> Callable[[], None]:
+        return self._lifecycle.hold(self.active, end)
 
     async def work(self) -> RunOutcome:
         """Do the job. What the agent did in its container is taken over before this ends."""
@@ -235,6 +254,8 @@ class PreparedAgentRun:
         del error
         self._has_ended = True
         asked = self.order
+        if self._calls is not None:
+            await self._calls.close()
         if asked.conversation is not None:
             asked.conversation.close()
             if self._talks_in:
@@ -314,7 +335,13 @@ class PreparedAgentRun:
             ask_command=self._guard.command,
         )
 
-    def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
+    async def _offered_by_servers(self) -> Sequence[ServerTool]:
+        """The tools of other people's MCP servers, where it may call any."""
+        if self._servers is None or not any("__" in name for name in self.grant.tools):
+            return ()
+        return await asyncio.to_thread(self._servers.tools)
+
+    def _tools(self, skills: Sequence[Skill], offered: Sequence[ServerTool]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
         if not one.has_tools:
             return ()
@@ -338,6 +365,10 @@ class PreparedAgentRun:
         made += module_tools(
             self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
         )
+        if offered and self._servers is not None:
+            self._calls = self._servers.open()
+            taken = [tool.name for tool in made]
+            made += server_tools(offered, self.grant.tools, taken, self._calls, self.taint)
         return made
 
     def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:

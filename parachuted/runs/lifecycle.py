@@ -17,7 +17,7 @@ from typing import Protocol
 from parachuted.access.private_text import is_shortened
 from parachuted.agents import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
@@ -228,6 +228,12 @@ class RunLifecycle:
             backend=self.backend.name,
             module=module,
         )
+
+    def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
+        """Have `end` called where that run would be ended, also after it; returns what takes that
+        back.
+        """
+        return self._active_runs.hold(working, end)
 
     async def open(self, account: RunAccount) -> None:
         """From here on the run counts in budgets, and the next start ends it if need be."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from parachuted.api.http.answers import answer_to
 from parachuted.api.http.decorators import routes_of
-from parachuted.api.http.errors import answer_to
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.hooks import HookApprovals, HookRunner, HookRunRecorder, Hooks

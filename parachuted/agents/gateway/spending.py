@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.agents.gateway.estimate import RequestEstimate
 from parachuted.agents.gateway.limits import (
     BudgetPool,
     ExceededBudget,
     MoneyLimits,
+    RequestEstimate,
     RunToken,
     affordable,
     narrowest,
     narrowest_of_conversation,
 )
-from parachuted.agents.gateway.meter import MeterReading
-from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.prices import MeterReading, Tokens, cost_of
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 from parachuted.errors import StorageFailedError
 

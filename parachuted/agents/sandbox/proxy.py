@@ -19,9 +19,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parachuted.access.grant import Network
-from parachuted.agents.own_socket import listen_in
+from parachuted.agents.gateway.listeners import listen_in
+from parachuted.agents.sandbox.options import PROXY_SOCKET
 from parachuted.agents.sandbox.proxy_rules import ProxyTarget, is_public, objection, parse_target
-from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,15 @@ from typing import TYPE_CHECKING, Literal
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import check_cli, find_cli, make_frame
-from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
+from parachuted.agents.sandbox.options import (
+    ContainerShape,
+    Image,
+    SandboxSlot,
+    SandboxSpec,
+    check_cli,
+    find_cli,
+    make_frame,
+)
 from parachuted.agents.sandbox.slots import (
     DiskWatch,
     container_user,
@@ -37,7 +44,7 @@ if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
 
 
-from parachuted.agents.sandbox.sandbox_spec import BUILT_IMAGE, HOST_IMAGE
+from parachuted.agents.sandbox.options import BUILT_IMAGE, HOST_IMAGE
 
 _USUAL = "/var/run/docker.sock"
 _ANSWER_S = 1.0

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
+from parachuted.agents.sandbox.options import SandboxSlot
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 200_000

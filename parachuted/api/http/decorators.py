@@ -16,6 +16,8 @@ from parachuted.api.http.route import ApiCall, MediaBody, Reach, Ready, Route, R
 from parachuted.keys import Capability
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[object]])
+
+
 _DECLARED = "__routes__"
 
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from parachuted import __version__
-from parachuted.api.http.fields import NoParameters
-from parachuted.api.http.route import MediaBody, Route
+from parachuted.api.http.route import MediaBody, NoParameters, Route
 
 JsonObject: TypeAlias = dict[str, object]
 _Mode: TypeAlias = Literal["validation", "serialization"]

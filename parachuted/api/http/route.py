@@ -8,21 +8,157 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
 
 from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunFilter
 from parachuted.api.http.answers import json_value
-from parachuted.api.http.fields import NoParameters, sentence_of
-from parachuted.api.http.watching import readable
-from parachuted.audit.events import EventType
+from parachuted.audit.chain import EventType
+from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.history import RefuseText
 from parachuted.keys import AccessGrant, Capability, Identity
-from parachuted.vault import Caller, VaultPath
+from parachuted.vault import Caller, Store, VaultPath, printable
+
+_MOST_DIGITS = 15
+
+
+def _path(value: object) -> VaultPath:
+    if not isinstance(value, str):
+        raise ValueError("should be a text")  # noqa: TRY004  pydantic takes a ValueError for its caller's mistake
+    return VaultPath.parse(value)  # whose PathRefusedError passes through pydantic as it is
+
+
+def _folder(value: object) -> VaultPath:
+    return (
+        VaultPath("")
+        if isinstance(value, str) and value in {"", "."}
+        else _path(value.rstrip("/") if isinstance(value, str) else value)
+    )
+
+
+def _digits(value: object) -> object:
+    if isinstance(value, str) and not (
+        value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
+    ):
+        raise ValueError("should be a whole number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_digits)]
+
+
+Path = Annotated[
+    VaultPath,
+    PlainValidator(_path),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "a file of the vault, relative to it",
+            "examples": ["Projects/garden/AGENTS.md"],
+        }
+    ),
+]
+
+
+FolderParameter = Annotated[
+    VaultPath,
+    PlainValidator(_folder),
+    WithJsonSchema({"type": "string", "description": "a folder of the vault; empty: the vault"}),
+]
+
+
+class RequestModel(BaseModel):
+    """A body or a query.
+
+    Names may come in either case; unknown names are refused, lest a misspelled one be
+    taken for absent.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # most calls are not made between two starts of the daemon
+    )
+
+
+class AppRequestModel(RequestModel):
+    """What the app sends: unknown names are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class NoParameters(RequestModel):
+    """No query, or no body."""
+
+
+def sentence_of(error: ValidationError) -> str:
+    """All that is wrong, in one sentence."""
+    found = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(str(part)[:80] for part in one["loc"])
+        says = one["msg"].removeprefix("Value error, ")
+        found.append(f"{where}: {says}" if where else says)
+    return "; ".join(found[:8])
+
+
+_NOTHING = AccessGrant(alternatives=())
+
+
+def readable(identity: Identity) -> AccessGrant:
+    """What of the vault the caller may read, and so may have notes watch."""
+    return identity.grant("vault", "read") or _NOTHING
+
+
+def refuse_watching_beyond(
+    grant: AccessGrant,
+    store: Store,
+    path: VaultPath,
+    edited: Callable[[bytes], bytes],
+    *,
+    was: VaultPath | None = None,
+) -> None:
+    """Raises EditRefusedError when the note, once edited, watches what `grant` does not see and it
+    did not watch already.
+
+    A list that reached further before, where the note `was`, may stay, as long as it leaves out no
+    less than it did. Blocks on the disk.
+    """
+    if grant.alternatives is None:
+        return
+    try:
+        before = store.read(was or path).data
+    except NotFoundError:
+        before = b""
+    new = watched_beyond(grant, path, before, edited(before), was=was)
+    if new is not None:
+        raise EditRefusedError(
+            f"{printable(path)} may not watch {printable(new)} by this key, which may not read "
+            "all of that"
+        )
+
+
+def refusing_to_watch_beyond(grant: AccessGrant, store: Store) -> RefuseText:
+    """The same of a text that is to come back, by an undo or a restore."""
+    return lambda path, text, was: refuse_watching_beyond(
+        grant, store, path, lambda _now: text, was=was
+    )
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20

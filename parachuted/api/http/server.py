@@ -23,8 +23,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
-from parachuted.api.http.answers import json_answer
-from parachuted.api.http.errors import error_body
+from parachuted.api.http.answers import error_body, json_answer
 from parachuted.api.http.middleware import FRONT
 from parachuted.listening import BACKLOG, listening_sockets
 

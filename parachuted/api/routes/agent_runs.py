@@ -19,8 +19,7 @@ from parachuted.agents.active_runs import ActiveRuns
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.decorators import post
-from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
 from parachuted.errors import AgentUnavailableError
 from parachuted.modules.agent_service import AgentService
 from parachuted.runs.agent_runner import NAME

@@ -14,8 +14,7 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
 from parachuted.hooks.responses import (

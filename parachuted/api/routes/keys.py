@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.fields import AppRequestModel, RequestModel
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel
 from parachuted.errors import ConfigError, NotFoundError
 from parachuted.keys import (
     EVERYTHING,

@@ -1,4 +1,4 @@
-"""Note changes: one section or key, the whole of a note, its end, and its move.
+"""Note changes: one section or key, the whole of a note, and its end.
 
 Each is a person's change, recorded, and none is lost.
 """
@@ -18,18 +18,21 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.decorators import delete, patch, put
-from parachuted.api.http.fields import RequestModel
-from parachuted.api.http.preconditions import CREATING, WRITING, expected, only_new
-from parachuted.api.http.route import ApiCall, MediaBody
-from parachuted.api.http.watching import readable, refuse_watching_beyond
-from parachuted.api.routes.note_documents import NoteDeleteResponse, NoteWriteResponse
+from parachuted.api.http.file_answers import CREATING, WRITING, expected, only_new
+from parachuted.api.http.route import (
+    ApiCall,
+    MediaBody,
+    RequestModel,
+    readable,
+    refuse_watching_beyond,
+)
 from parachuted.api.routes.note_reading import NoteReading
 from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.api.routes.writable import refuse_programs_but_to_admins
-from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
@@ -46,6 +49,29 @@ from parachuted.vault import (
     apply_edit,
     printable,
 )
+
+
+class NoteWriteResponse(TypedDict):
+    """What a write did.
+
+    `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it
+    too.
+    """
+
+    path: str
+    hash: str
+    before: str | None
+    changed: bool
+    merged: bool
+
+
+class NoteDeleteResponse(TypedDict):
+    """A note that is gone from the vault, and how to have it back."""
+
+    path: str
+    hash: str
+    restore: str
+
 
 _LARGEST = 64 << 20
 _NO_TYPE = (

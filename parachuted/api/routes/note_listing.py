@@ -10,22 +10,63 @@ from typing import Annotated, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.routes.note_documents import (
-    BacklinkResponse,
-    BacklinksResponse,
-    NotesResponse,
-    NoteSummaryResponse,
-    UnresolvedLinksResponse,
-)
-from parachuted.api.routes.note_shapes import clean_map, shown
+from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
+from parachuted.api.routes.note_reading import clean_map, shown
 from parachuted.api.routes.notes import FOLDER, note_path
 from parachuted.search import CatalogueLink, CatalogueNote, KeyFilter, NoteQuery, Search
-from parachuted.times import moment
+from parachuted.times import Time, moment
 from parachuted.vault import VaultPath, VaultRoot, printable
+
+
+class NoteSummaryResponse(TypedDict):
+    """A note as it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
+
+    path: str
+    title: str
+    modified: Time
+    size: int
+    hash: str
+    tags: list[str]
+    frontmatter: dict[str, object]
+
+
+class NotesResponse(TypedDict):
+    """Some notes; `next` is the cursor of those that follow, null: there are none.
+
+    `indexing`: the list is being made and lacks some.
+    """
+
+    notes: list[NoteSummaryResponse]
+    next: str | None
+    indexing: bool
+
+
+class BacklinkResponse(TypedDict):
+    """A link that leads here."""
+
+    source: str
+    text: str
+    kind: str
+    line: int
+
+
+class BacklinksResponse(TypedDict):
+    """All links that lead to a note, as far as the caller sees the notes that they stand in."""
+
+    path: str
+    backlinks: list[BacklinkResponse]
+    count: int
+
+
+class UnresolvedLinksResponse(TypedDict):
+    """Links that lead to nothing; `next` is the cursor of those that follow."""
+
+    links: list[BacklinkResponse]
+    next: str | None
+
 
 _Result = TypeVar("_Result")
 _WORDS = {"true": True, "false": False}

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import post
-from parachuted.api.http.fields import Path, RequestModel
-from parachuted.api.http.preconditions import WRITING, expected
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import readable, refuse_watching_beyond
+from parachuted.api.http.file_answers import WRITING, expected
+from parachuted.api.http.route import ApiCall, Path, RequestModel, readable, refuse_watching_beyond
 from parachuted.api.routes.note_changes import writable
-from parachuted.api.routes.note_documents import NoteMoveResponse
 from parachuted.api.routes.note_reading import is_note, no_note
 from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.api.routes.writable import is_program
-from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.api.routes.write_batcher import WriteBatcher, is_program
 from parachuted.errors import ConflictError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import Search
 from parachuted.tools import Mover, MoveResult
 from parachuted.vault import Store, VaultIndex, VaultPath, printable
+
+
+class RewrittenNoteResponse(TypedDict):
+    """A note whose links were rewritten."""
+
+    path: str
+    hash: str
+
+
+class NoteMoveResponse(TypedDict):
+    """A note that has another path.
+
+    `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
+    them, or no spelling of the new path fits.
+    """
+
+    path: str
+    source: str
+    hash: str
+    rewritten: list[RewrittenNoteResponse]
+    left: int
+
 
 _ENDING = "/move"
 _PATIENCE_S = 5.0

@@ -13,29 +13,45 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import unknown
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.preconditions import KNOWN, etags
-from parachuted.api.http.route import ApiCall, MediaBody
-from parachuted.api.routes.note_documents import (
-    NoteMapResponse,
-    NoteResponse,
-    NoteVersionResponse,
-    NoteVersionsResponse,
-)
+from parachuted.api.http.file_answers import KNOWN, etags
+from parachuted.api.http.route import ApiCall, MediaBody, RequestModel, Whole
 from parachuted.api.routes.note_reading import (
     CachedAnswer,
+    NoteMapResponse,
     NoteReading,
+    NoteResponse,
     Shape,
     is_note,
     no_note,
     served_as,
 )
 from parachuted.errors import NotFoundError
-from parachuted.times import moment
+from parachuted.times import Time, moment
 from parachuted.vault import Store, VaultPath, Write, printable
+
+
+class NoteVersionResponse(TypedDict):
+    """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
+    where no one saw that.
+    """
+
+    hash: str
+    at: Time | None
+    by: str | None
+    operation: str | None
+    run: str | None
+
+
+class NoteVersionsResponse(TypedDict):
+    """The earlier texts that are kept, the newest first."""
+
+    path: str
+    versions: list[NoteVersionResponse]
+
 
 FOLDER = "/api/notes/"
 _KNOWN = 1_000  # what requests asked for; each is at most some kilobytes

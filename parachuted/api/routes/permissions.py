@@ -9,8 +9,7 @@ from typing_extensions import TypedDict
 
 from parachuted.agents.permission import Answer, PendingPermission, PermissionRequests
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import RequestModel
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.times import Time, time_of
 from parachuted.vault import printable
 

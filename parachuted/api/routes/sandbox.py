@@ -14,8 +14,7 @@ from typing_extensions import TypedDict
 
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.route import ApiCall, MediaBody
+from parachuted.api.http.route import ApiCall, AppRequestModel, MediaBody
 from parachuted.errors import AgentUnavailableError
 
 _MODULE = "system"

@@ -10,8 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.keys import AccessGrant
 from parachuted.search import PARTS, QueryError, Search, SearchHit, SearchResults, parse_query
 from parachuted.times import Time, moment

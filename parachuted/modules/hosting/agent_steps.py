@@ -50,7 +50,12 @@ def step_of(step: Step) -> AgentStep | None:  # noqa: PLR0911  one for each kind
                 is_error=step.result.is_error,
             )
         case SessionStep():
-            return AgentSession(session_id=step.session_id, is_resumed=step.is_resumed)
+            return AgentSession(
+                session_id=step.session_id,
+                is_resumed=step.is_resumed,
+                tools=step.tools,
+                model=step.model,
+            )
         case UsageStep():
             return AgentUsage(
                 input_tokens=step.input_tokens,

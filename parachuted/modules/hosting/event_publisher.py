@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from parachuted.access.authority import Authority
-from parachuted.access.fields import HOLDS, FieldKind, fits
-from parachuted.access.patterns import NOTHING, any_of, exactly
+from parachuted.access.events import HOLDS, FieldKind, fits
+from parachuted.access.grant import NOTHING, any_of, exactly
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind

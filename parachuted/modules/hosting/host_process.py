@@ -7,7 +7,7 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import cast
 from uuid import uuid4
@@ -182,9 +182,20 @@ class ModuleHostProcess:
                 await asyncio.sleep(0)
         except WireError as error:
             self.kill(f"it broke the rules of the pipe: {error}")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDING_S):
-                await self._exited.wait()
+        await self._has_exited()
+
+    async def lines(self, longest: int) -> AsyncIterator[bytes]:
+        """What it prints, line by line, until it ends; one that is too long ends it."""
+        pipe, rest = self._process.stdout, b""
+        while pipe is not None and (data := await pipe.read(_CHUNK)):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line
+            if len(rest) > longest:
+                self.kill(f"it printed a line of more than {longest:,} bytes")
+                break
+            await asyncio.sleep(0)
+        await self._has_exited()
 
     async def watch(self) -> None:
         """End it when it has more threads than a module needs: they use up the numbers that the
@@ -234,6 +245,12 @@ class ModuleHostProcess:
         if self._launch.kind != "process" or self.is_grouped:
             return thread_count(pid)
         return await asyncio.to_thread(family_threads, pid, f"{MARK}={self._mark}")
+
+    async def _has_exited(self) -> None:
+        """Its pipe is closed, and its end follows, if it is not a child that holds on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING_S):
+                await self._exited.wait()
 
     def _said(self, line: bytes, log: Callable[[str], None]) -> None:
         text = line[:_MOST_LINE].decode(errors="replace").rstrip()

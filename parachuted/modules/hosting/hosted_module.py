@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.access.authority import NOBODY, Authority
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import Bus
-from parachuted.history.call_run import CallRun
+from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox

@@ -18,11 +18,13 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 from uuid import uuid4
+
+from pydantic import TypeAdapter
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.cgroup import Cgroup, Cgroups, is_group
@@ -204,6 +206,22 @@ _BOOT = (
     "import sys; sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
     "parachuted.modules.hosting.host_main import main; main()"
 )
+_PROGRAM_BOOT = (
+    "import sys; at = sys.argv.index('--'); sys.path += [one for one in sys.argv[1:at] if one not "
+    "in sys.path]; from parachuted.modules.hosting.program_main import main; "
+    "main(sys.argv[at + 1:])"
+)
+_MOST_OPEN_OF_A_PROGRAM = 1_024
+_PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
+_PROGRAMS_READ = (
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/ssl",
+    "/etc/passwd",
+    "/dev/null",
+    "/dev/urandom",
+    "/dev/zero",
+)
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SYSTEM = (
     "/usr/lib",
@@ -348,10 +366,73 @@ class IsolationFactory:
             )
         return self._in_folder(kind, python, rules, mark)
 
-    def _in_folder(
-        self, kind: IsolationKind, command: tuple[str, ...], rules: IsolationRules, mark: str
+    async def hold_program(
+        self,
+        program: Sequence[str],
+        mark: str,
+        *,
+        env: Mapping[str, str],
+        runnable: Iterable[Path] = (),
+        readable: Iterable[Path] = (),
     ) -> IsolatedLaunch:
+        """Prepare the isolation of a program that is not ours: no network, of files the system's
+        programs and these to read, and a folder of its own, which ends with it.
+
+        `program` is its file and its arguments. Raises ModuleFailedError where nothing here can
+        hold it.
+        """
+        if not (is_open := self._sandbox == "process") and not (
+            landlock_version() and can_filter()
+        ):
+            raise ModuleFailedError(
+                "a program that is not ours does not run: this kernel has no Landlock. Run the "
+                "daemon on Linux 5.13 or later"
+            )
+        kind: IsolationKind = "process" if is_open else "landlock"
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
+        rules = IsolationRules(
+            landlock=not is_open,
+            seccomp=not is_open,
+            readable=(*map(Path, _PROGRAMS_READ), *readable),
+            writable=(folder, Path("/dev/null")),
+            runnable=(*map(Path, _PROGRAMS), *self._interpreter(), *runnable),
+            memory=0,
+            most_open=_MOST_OPEN_OF_A_PROGRAM,
+            parent=os.getpid(),
+        )
+        boot = (sys.executable, "-I", "-B", "-X", "utf8", "-c", _PROGRAM_BOOT)
+        command = (
+            *boot,
+            str(_PACKAGE.parent),
+            *map(str, _packages()),
+            "--",
+            TypeAdapter(IsolationRules).dump_json(rules).decode(),
+            *program,
+        )
+        launch = self._in_folder(kind, command, rules, mark, folder)
+        return replace(launch, env={**env, **launch.env, "PATH": env.get("PATH", os.defpath)})
+
+    def _interpreter(self) -> tuple[Path, ...]:
+        """Where our Python is, which a program may be written for, unless a secret lies there."""
+        places = {Path(one) for one in (sys.base_prefix, sys.prefix)} | set(_packages())
+        return tuple(
+            one
+            for one in sorted(places)
+            if not any(
+                secret == one.resolve() or one.resolve() in secret.parents
+                for secret in self._secret
+            )
+        )
+
+    def _in_folder(
+        self,
+        kind: IsolationKind,
+        command: tuple[str, ...],
+        rules: IsolationRules,
+        mark: str,
+        folder: Path | None = None,
+    ) -> IsolatedLaunch:
+        folder = folder or Path(tempfile.mkdtemp(prefix=_FOLDER, dir=self._make_run()))
         env = {
             "PATH": "/usr/bin:/bin",
             "LANG": "C.UTF-8",

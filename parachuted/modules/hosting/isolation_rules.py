@@ -1,4 +1,5 @@
-"""The restrictions that a module host puts on itself before it reads any of the module.
+"""The restrictions that a module host puts on itself before it reads any of the module, and that a
+program has which is not ours.
 
 A process applies it to itself and cannot undo it. Python has no library for it; three system calls
 are enough.
@@ -30,13 +31,13 @@ _ASK_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _NO_NEW_PRIVS = 38
 
-_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 1 << 1, 1 << 2, 1 << 3
 _REMOVE_DIR, _REMOVE_FILE, _MAKE_DIR, _MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _READ = _READ_FILE | _READ_DIR
 # Files and folders, but no links, sockets, pipes or devices, and nothing to execute.
 _CHANGE = _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _REFER | _TRUNCATE
-_FILE_ALONE = _READ_FILE | _WRITE_FILE | _TRUNCATE
+_FILE_ALONE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE
 # How many kinds of access to files each version of Landlock knows; what a version does not know it
 # cannot deny.
 _FILE_KINDS = {1: 13, 2: 14, 3: 15, 4: 15}
@@ -63,13 +64,17 @@ def landlock_version() -> int:
 
 
 def restrict_files(
-    readable: Iterable[Path], listable: Iterable[Path] = (), writable: Iterable[Path] = ()
+    readable: Iterable[Path],
+    listable: Iterable[Path] = (),
+    writable: Iterable[Path] = (),
+    runnable: Iterable[Path] = (),
 ) -> None:
     """Let this thread, and everything that it starts, only read files, and only below these paths.
     Raises OSError.
 
     Below `listable` it sees only names; below `writable` it may also make, change and remove files
-    and folders. Missing paths are ignored. Existing threads are not restricted.
+    and folders, and below `runnable` start programs. Missing paths are ignored. Existing threads
+    are not restricted.
     """
     version = landlock_version()
     if not version:
@@ -79,6 +84,7 @@ def restrict_files(
         for path, allowed in (
             *((path, _READ) for path in readable),
             *((path, _READ_DIR) for path in listable),
+            *((path, _READ | _EXECUTE) for path in runnable),
             *((path, (_READ | _CHANGE) & _known_kinds(version)) for path in writable),
         ):
             with suppress(FileNotFoundError):
@@ -154,7 +160,8 @@ class IsolationRules:
     """Which restrictions to apply. `readable`, `listable` and `writable` matter only with
     `landlock`; without any `writable` no file can be written at all.
 
-    `parent`: the process whose end ends this one; 0 where it is not visible.
+    `parent`: the process whose end ends this one; 0 where it is not visible. `runnable`: it becomes
+    a program from there, which may start others. `memory` 0: without a limit of its own.
     """
 
     landlock: bool
@@ -162,6 +169,7 @@ class IsolationRules:
     readable: tuple[Path, ...]
     listable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    runnable: tuple[Path, ...] = ()
     memory: int
     most_open: int
     parent: int = 0
@@ -182,9 +190,9 @@ def apply_isolation(rules: IsolationRules) -> None:
         _drop_capabilities()
         no_new_privileges()
     if rules.landlock:
-        restrict_files(rules.readable, rules.listable, rules.writable)
+        restrict_files(rules.readable, rules.listable, rules.writable, rules.runnable)
     if rules.seccomp:
-        filter_calls()
+        filter_calls(runs_programs=bool(rules.runnable))
 
 
 def _end_with(parent: int) -> None:
@@ -196,7 +204,7 @@ def _end_with(parent: int) -> None:
 
 def _limit(rules: IsolationRules) -> None:
     wanted = {
-        resource.RLIMIT_AS: rules.memory,
+        resource.RLIMIT_AS: rules.memory or resource.RLIM_INFINITY,
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: resource.RLIM_INFINITY
         if not rules.seccomp

@@ -30,8 +30,8 @@ from parachuted.modules.services import CurrentCall, VaultAccess
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.suggestions.tool import ProposalSink
 from parachuted.times import time_of
 from parachuted.vault import VaultPath, WriteResult, printable
 

@@ -42,7 +42,6 @@ KEPT_PATHS: Mapping[str, str] = MappingProxyType(
                 "/api/bots",
                 "/api/claude-code",
                 "/api/import",
-                "/api/mcps",
                 "/api/migration",
                 "/api/plugins",
                 "/api/skills",

@@ -136,7 +136,9 @@ async def test_a_session_goes_on_with_a_new_prompt_and_what_was_said(claude, job
     outcome = await run(claude.backend, again)
 
     [session] = [step for step in outcome.steps if isinstance(step, SessionStep)]
-    assert session == SessionStep(session_id=first.account.session_id, is_resumed=True)
+    assert (session.session_id, session.is_resumed) == (first.account.session_id, True)
+    assert session.model
+    assert "mcp__" not in " ".join(session.tools)
     assert "Blue." in said_in(claude.api.asked[1])
     assert "(all that was said)" not in said_in(claude.api.asked[1])
     assert "You are somebody else." in str(claude.api.asked[1].body["system"])

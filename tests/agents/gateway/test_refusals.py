@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.refusals import has_no_content, is_passing, problem_of, read_refusal
+from parachuted.agents.gateway.retry import has_no_content, is_passing, problem_of, read_refusal
 
 
 def error(kind: str, message: str = "no") -> bytes:

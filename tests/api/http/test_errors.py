@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.errors import answer_to, error_body
+from parachuted.api.http.answers import answer_to, error_body
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,

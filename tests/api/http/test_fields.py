@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from parachuted.api.http.fields import (
+from parachuted.api.http.route import (
     AppRequestModel,
     FolderParameter,
     Path,

@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.recorded import GONE, caller_of, event_of
+from parachuted.api.http.middleware import GONE, caller_of, event_of
 from parachuted.errors import NotFoundError
 from parachuted.keys import EVERYTHING, NOBODY, Identity
 from tests.audit.audit_rig import NOON

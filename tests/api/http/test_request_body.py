@@ -14,7 +14,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.api.http.request_body import MOST_PARTS
+from parachuted.api.http.module_content import MOST_PARTS
 from tests.api.calls import call, get, key_of, refused
 from tests.api.routes.test_modules import install
 from tests.stories.life import Life, Live, save

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.api.routes.context_listing import ContextListing
+from parachuted.api.routes.contexts import ContextListing
 from parachuted.vault import IndexEntry, VaultIndex
 
 PATHS = [

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.routes.folder_listing import list_folder, moment
+from parachuted.api.routes.files import list_folder, moment
 from parachuted.errors import NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import VaultPath, VaultRoot

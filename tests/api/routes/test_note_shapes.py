@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from parachuted.api.http.answers import json_bytes
-from parachuted.api.routes.note_documents import NoteMapResponse, NoteResponse
-from parachuted.api.routes.note_shapes import clean_map, map_of, moment, shown, told
+from parachuted.api.routes.note_reading import (
+    NoteMapResponse,
+    NoteResponse,
+    clean_map,
+    map_of,
+    moment,
+    shown,
+    told,
+)
 from parachuted.vault import digest_of, parse_note
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.access.authority import Authority
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.hosting.framing import AskFrame
