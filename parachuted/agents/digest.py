@@ -123,7 +123,6 @@ def compose(note: ParsedNote, digest: str, before: Sequence[str] | None) -> str:
 
 
 def is_same(note: ParsedNote, digest: str) -> bool:
-    """Whether the section already has this content and is unedited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)
 

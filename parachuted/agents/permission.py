@@ -73,8 +73,6 @@ class PendingPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AllowedPattern:
-    """Paths that a person has allowed an agent for a session."""
-
     agent: str
     kind: WishKind
     glob: PathGlob
@@ -160,7 +158,6 @@ class PermissionRequests:
         return waiting is not None and await self._answer_to(waiting, wait_s)
 
     def pending(self) -> list[PendingPermission]:
-        """What waits for an answer, the oldest first."""
         return [one.question for one in self._open.values()]
 
     def never(self) -> list[str]:

@@ -145,7 +145,6 @@ def _run(module: str, options: argparse.Namespace) -> int:
 
 
 def _official() -> frozenset[str]:
-    """The modules that parachuted brings."""
     return frozenset(file.parent.name for file in bundled_folder("modules").glob("*/manifest.yaml"))
 
 

@@ -33,7 +33,6 @@ _PATIENCE_S = 2.0
 
 
 def address_of(path: str) -> str:
-    """The address of a note as a resource."""
     return SCHEME + quote(path)
 
 
@@ -77,7 +76,6 @@ class VaultChanges:
     def subscribe(
         self, client: McpClient, tell: Callable[[ClientChanges], None]
     ) -> Callable[[], None]:
-        """Tell that client from now on; call the result to stop."""
         subscription = Subscription(client, tell)
         self._subscriptions.append(subscription)
         client.listeners += 1
@@ -203,8 +201,6 @@ class NoteResource:
 
 
 class NoteResources:
-    """The notes as resources. Reading one is as reading it with a tool."""
-
     def __init__(self, root: VaultRoot, search: Search, origins: Origins) -> None:
         self._root, self._search, self._origins = root, search, origins
 

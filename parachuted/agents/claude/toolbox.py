@@ -47,7 +47,6 @@ class Toolbox:
 
     @property
     def names(self) -> list[str]:
-        """The tools by the names that the CLI has for them."""
         return [PREFIX + tool.name for tool in self._tools]
 
     def serve(self, tools: Sequence[Tool], ended: Callable[[], str | None]) -> None:

@@ -67,7 +67,6 @@ class HostGuard:
         return self._refusal_of_page(request, hosts[0])
 
     def lists(self, origin: str) -> bool:
-        """Whether pages of that origin may ask, and read the answer."""
         return origin.lower() in self._origins
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:

@@ -59,7 +59,6 @@ class RequestBody:
         return self._request.content_length
 
     def close(self) -> None:
-        """The request is answered: nothing more can be read."""
         self._is_closed = True
 
     async def read(self) -> bytes:
@@ -175,7 +174,6 @@ class ModuleStream:
         self._refusal: ParachuteError | None = None
 
     def end(self) -> None:
-        """End it, whatever its reader has taken."""
         self._is_over.set()
 
     async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
@@ -284,8 +282,6 @@ is of no origin: it reaches nothing, this API neither, and is one file.
 
 
 class ModulePages:
-    """Finds the file that answers, among those of the modules that run."""
-
     def __init__(self, modules: ModuleManager) -> None:
         self._modules = modules
 

@@ -103,8 +103,7 @@ class AppRequestModel(RequestModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class NoParameters(RequestModel):
-    """No query, or no body."""
+class NoParameters(RequestModel): ...
 
 
 def sentence_of(error: ValidationError) -> str:
@@ -168,16 +167,13 @@ class Ready(Protocol):
     """An answer with status 200 that was made before."""
 
     @property
-    def body(self) -> bytes:
-        """All of it."""
+    def body(self) -> bytes: ...
 
     @property
-    def type(self) -> str:
-        """Its media type."""
+    def type(self) -> str: ...
 
     @property
-    def headers(self) -> Mapping[str, str]:
-        """What else is said of it."""
+    def headers(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +203,6 @@ class ApiCall:
 
     @property
     def id(self) -> str:
-        """Its request id."""
         return self.caller.request_id
 
     @property
@@ -222,7 +217,6 @@ class ApiCall:
 
     @property
     def runs(self) -> RunFilter:
-        """What the caller may see of runs here."""
         return RunFilter(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:

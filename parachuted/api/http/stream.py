@@ -141,7 +141,6 @@ class EventStreams:
         return sorted({**FACTS, **self._bus.declared}.values(), key=lambda kind: kind.name)
 
     async def close(self) -> None:
-        """End every stream."""
         self._end()
         self._is_closed = True
         for reader in tuple(self._readers):
@@ -277,7 +276,6 @@ class _Reader:
             self._transport.abort()
 
     def end(self) -> None:
-        """End `follow`, and the connection too unless the reader has taken all that was written."""
         self._is_over = True
         self._awake.set()
         if self._is_writing:

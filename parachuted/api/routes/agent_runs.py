@@ -92,8 +92,6 @@ class StopRunsResponse(TypedDict):
 
 
 class AgentRunRoutes:
-    """The three routes."""
-
     def __init__(
         self,
         agents: AgentService,
@@ -213,6 +211,5 @@ def _reason(answer: str) -> str | None:
 
 
 def _brief(value: object) -> str:
-    """On one line, and short."""
     text = " ".join(str(value).split())
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -172,8 +172,6 @@ _HELD = (
 
 
 class AgentRoutes:
-    """The routes."""
-
     def __init__(self, listing: AgentListing, store: Store, origins: Origins) -> None:
         self._listing, self._store, self._origins = listing, store, origins
 

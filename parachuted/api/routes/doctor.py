@@ -110,8 +110,6 @@ _MODULE = "curator"
 
 
 class DoctorRoutes:
-    """The routes by which a person has the vault checked."""
-
     def __init__(  # noqa: PLR0913  it looks at many parts
         self,
         *,
@@ -187,7 +185,6 @@ class DoctorRoutes:
         ]
 
     def _databases(self) -> DatabasesResponse:
-        """In a thread."""
         store = self._store
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:

@@ -121,8 +121,6 @@ class AuthModeRequest(RequestModel):
 
 
 class ApiKeyRoutes:
-    """The routes of keys."""
-
     def __init__(
         self,
         authenticator: KeyAuthenticator,

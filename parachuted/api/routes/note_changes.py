@@ -152,7 +152,6 @@ class PatchNoteRequest(RequestModel):
 
     @property
     def edit(self) -> Edit:
-        """What is to be done."""
         if self.section is not None:
             make = ReplaceSection if self.mode == "replace" else AppendToSection
             section = self.section if isinstance(self.section, str) else tuple(self.section)
@@ -182,8 +181,6 @@ class WriteNoteRequest(RequestModel):
 
 
 class NoteChangeRoutes:
-    """The routes that change a note."""
-
     def __init__(self, store: Store, reading: NoteReading, writer: WriteBatcher) -> None:
         self._store, self._reading, self._writer = store, reading, writer
 

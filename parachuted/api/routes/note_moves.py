@@ -53,8 +53,6 @@ class MoveNoteRequest(RequestModel):
 
 
 class NoteMoveRoutes:
-    """The route that moves notes."""
-
     def __init__(
         self, store: Store, index: VaultIndex, search: Search, writer: WriteBatcher
     ) -> None:

@@ -71,8 +71,6 @@ class VersionsQuery(RequestModel):
 
 
 class NoteRoutes:
-    """The routes that read one note."""
-
     def __init__(self, store: Store, reading: NoteReading) -> None:
         self._store, self._reading = store, reading
         self._known: dict[tuple[str, str | None], tuple[VaultPath, Shape]] = {}
@@ -227,7 +225,6 @@ def note_path(call: ApiCall, ending: str = "") -> VaultPath:
 
 
 def _accepted(header: str | None) -> Shape:
-    """JSON, unless the caller would rather have text."""
     if header is None or "text/" not in header:
         return "json"
     best = header.partition(",")[0].partition(";")[0].strip()

@@ -50,8 +50,6 @@ _FOUND = TypeAdapter(_Found)
 
 
 class ParaRoutes:
-    """The route that asks all modules."""
-
     def __init__(self, modules: ModuleManager, dispatcher: ModuleDispatcher) -> None:
         self._modules, self._dispatcher = modules, dispatcher
 

@@ -42,8 +42,6 @@ class BuildSandboxRequest(AppRequestModel):
 
 
 class SandboxRoutes:
-    """The two routes."""
-
     def __init__(self, sandboxes: Sandboxes | None) -> None:
         self._sandboxes = sandboxes
         self._building = asyncio.Lock()

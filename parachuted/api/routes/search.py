@@ -84,8 +84,6 @@ class SearchResponse(TypedDict):
 
 
 class SearchRoutes:
-    """The route of search."""
-
     def __init__(self, search: Search) -> None:
         self._search = search
 
