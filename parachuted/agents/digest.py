@@ -75,7 +75,7 @@ def is_foreign(note: ParsedNote) -> bool:
 
 
 def is_switched_off(note: ParsedNote) -> bool:
-    """Whether the note's frontmatter says that it wants no such section."""
+    """Whether the note's frontmatter says that it does not want such a section."""
     return str(note.values.get(SWITCH, "")).strip().casefold() in _OFF
 
 

@@ -55,7 +55,7 @@ class ConversationInput:
 
     @property
     def has_text(self) -> bool:
-        """Whether something was said that nobody has taken."""
+        """Whether something was said that was not taken yet."""
         return bool(self._texts)
 
     def expect(self, name: str, take: Callable[[object], bool]) -> None:

@@ -84,7 +84,7 @@ def _parted(key: str) -> tuple[str, str]:
 
 
 def _known(name: str, setting: str) -> Json:
-    """Raises ConfigError where the module has no such setting, or does not run."""
+    """Raises ConfigError where the module lacks that setting, or does not run."""
     if not is_running():
         raise ConfigError(
             [f"{setting} is not set; its default is known while the daemon runs"],
@@ -98,7 +98,7 @@ def _known(name: str, setting: str) -> Json:
 
 
 def _value(text: str, kind: str) -> SettingValue:
-    """The text as modules.yaml has it: what is no text is not in quotes."""
+    """The text as modules.yaml has it: only a text is in quotes."""
     if not text:
         return None
     if "text" in kind.split(" | "):

@@ -418,7 +418,7 @@ def _value(settings: Settings, key: str) -> str:
         value = getattr(value, name)
     return (
         "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
-    )  # a login in an address is shown to nobody
+    )  # a login in an address is never shown
 
 
 _ABOUT = """\

@@ -96,7 +96,7 @@ def say_diff(diff: str) -> None:
 
 
 def agrees(question: str) -> bool:
-    """Whether the person says yes; without a terminal nobody does."""
+    """Whether the person says yes; without a terminal, no."""
     if not sys.stdin.isatty():
         say(f"{question} Say --yes to agree without being asked.")
         return False

@@ -73,7 +73,7 @@ class ClientSources:
 
 @dataclass(slots=True)
 class _Act:
-    """One call that may write: begun in the history with its first write."""
+    """One call that may write: started in the history with its first write."""
 
     record: Operation
     is_begun: bool = False

@@ -108,7 +108,7 @@ class VaultChanges:
         )
 
     def _may_be_named(self, client: McpClient, event: Event) -> bool:
-        """A stranger's name is told to those alone who have read a stranger's text."""
+        """A stranger's name is shown only to those who have read a stranger's text."""
         names = [event.data[key] for key in ("path", "from") if key in event.data]
         return bool(client.taint) or not any(
             self._origins.of(str(name)) in UNTRUSTED for name in names
@@ -230,7 +230,7 @@ class NoteResources:
         """The text of the note at that address. Raises NotFoundError and what reading raises."""
         path = path_at(address)
         if not path:
-            raise NotFoundError(f"{address[:200]} is no note's address; those begin note:///")
+            raise NotFoundError(f"{address[:200]} is not a note's address; those begin note:///")
         data, digest = await client.vault.read_with_digest(path)
         client.saw(path, digest)
         return data.decode("utf-8", "replace")

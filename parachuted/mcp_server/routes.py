@@ -39,7 +39,7 @@ _NEW_TOOLS = "notifications/tools/list_changed"
 
 
 class ChangeStream:
-    """One client that listens. What changed twice before it was told is told once."""
+    """One client that listens. Several changes of one note before a message are one."""
 
     def __init__(self, client: McpClient, request: web.Request) -> None:
         self.client, self._request = client, request

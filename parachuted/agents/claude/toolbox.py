@@ -122,7 +122,7 @@ class Toolbox:
         if name in self.names:
             return find_excess(arguments)
         if native is None or not isinstance(name, str) or name not in native.tools:
-            return "this agent has no such tool"
+            return "this agent lacks that tool"
         if not isinstance(arguments, Mapping):
             return "the arguments are not a JSON object; nothing was done"
         try:

@@ -173,7 +173,7 @@ def _begins(model: str, name: str) -> bool:
 _LONGEST_LINE = 4 << 20
 _LONGEST_JSON = 32 << 20
 _MOST_TOKENS = 1_000_000_000
-_EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are no text
+_EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are not text
 _BYTES_A_TOKEN = 3  # a token of English is about four: what is cut off is rather counted too high
 _NAME_CHARS = 200
 

@@ -122,7 +122,7 @@ class ModuleDispatcher:
         return self._modules.declared()
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that some module answers at that path; none: there is no such path."""
+        """The methods that some module answers at that path; empty for an unknown path."""
         return next(filter(None, map(self._modules.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
@@ -305,7 +305,7 @@ def _answer(result: object, request_id: str) -> web.Response:
 
 def _error(status: int, body: object, request_id: str) -> dict[str, object]:
     """An error of a module: the fields that every error has, over which all that the module says
-    goes. What is no object is its `body`.
+    goes. Anything but an object becomes its `body`.
     """
     own = (
         body

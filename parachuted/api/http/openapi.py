@@ -34,7 +34,7 @@ _SAYS = {
     "has that name.",
     413: "The body is larger than the call takes.",
     415: "The body is compressed, or of a type that the call does not take.",
-    416: "The file has no such range; `Content-Range` says how many bytes it has.",
+    416: "The range lies outside the file; `Content-Range` says how many bytes it has.",
     422: "The change cannot be made as requested.",
     429: "Too many requests; `Retry-After` says when to come back.",
     500: "Something unexpected; the log has it under `request_id`.",

@@ -178,7 +178,7 @@ class Ready(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaBody:
-    """A body that is no JSON. `item`: the shape of each part of a stream."""
+    """A body other than JSON. `item`: the shape of each part of a stream."""
 
     type: str
     says: str
@@ -220,8 +220,8 @@ class ApiCall:
         return RunFilter(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error as they are told it: to write is not to read, so the texts are for who may read
-        all of these, links followed.
+        """The error as the caller may know it: to write is not to read, so the texts are for those
+        who may read all of these, links followed.
         """
         reading = AccessFilter(self.sight.root, self.reading)
         return (
@@ -231,13 +231,13 @@ class ApiCall:
         )
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error as they are told it: what an edit finds in the note, such as its headings, is
-        for who may read it.
+        """The error as the caller may know it: what an edit finds in the note, such as its
+        headings, is for those who may read it.
         """
         if not self._sees(self.sight, path) or self._sees(
             AccessFilter(self.sight.root, self.reading), path
         ):
-            return error  # it says no more than that there is no such note, or they may read it
+            return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
                 text="note or section not found; a key that may read the note gets the details"

@@ -186,7 +186,7 @@ class EventStreams:
                 reader.take(heard)
 
     def _shared(self, events: EventFilter) -> EventFilter:
-        """The one that another reader has already, when it is equal: who is told the same is known
+        """The one that another reader has already, when it is equal: who may hear the same is known
         by it.
         """
         return next((reader.filter for reader in self._readers if reader.filter == events), events)

@@ -209,7 +209,7 @@ class DoctorRoutes:
         }
 
     def _searchable(self) -> tuple[list[dict[str, object]], IndexResponse]:
-        """The notes that search does not know whole, and how many it knows: none while there is no
+        """The notes that search does not know whole, and how many it knows: none without an
         index. In a thread.
         """
         search = self._search

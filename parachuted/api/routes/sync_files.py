@@ -142,7 +142,7 @@ class SyncDeleteResponse(TypedDict):
 log = logging.getLogger(__name__)
 
 _LARGEST_PULL = 64 << 20
-_MISSING = "there is no such file below the root"
+_MISSING = "unknown file below the root"
 
 
 @dataclass(slots=True, kw_only=True)
