@@ -23,7 +23,7 @@ from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, ke
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.module_settings import (
+from parachuted.cli.module_commands import (
     get_module_setting,
     is_of_module,
     module_settings,

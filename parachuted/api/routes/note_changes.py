@@ -31,8 +31,8 @@ from parachuted.api.http.route import (
     refuse_watching_beyond,
 )
 from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
+from parachuted.api.routes.notes import FOLDER, note_path, writable
+from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
@@ -74,9 +74,13 @@ class NoteDeleteResponse(TypedDict):
 
 
 _LARGEST = 64 << 20
+
+
 _NO_TYPE = (
     "application/x-www-form-urlencoded"  # what curl says of every body whose type it does not know
 )
+
+
 _NAMES = {"path": "The note, relative to the vault."}
 
 
@@ -97,6 +101,8 @@ _SECTION = (
     'the titles, ["Tea", "Facts"]. '
     "A name that several sections have is refused (422)."
 )
+
+
 _OCCURRENCE = (
     "Which one, from 1 in the order of the note, where several sections have the same "
     "name and path."
@@ -356,14 +362,3 @@ def _told(path: VaultPath, written: WriteResult) -> web.Response:
         status=200 if written.before is not None else 201,
         headers={"ETag": f'"{written.after}"'},
     )
-
-
-def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the note is, links followed.
-
-    Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module.
-    """
-    real = call.sight.find(path)
-    for one in (path, real):
-        refuse_programs_but_to_admins(one, call.identity)
-    return real
