@@ -97,7 +97,6 @@ class VaultHealth:
     is_watching_by: Callable[[], str]
 
     def details(self, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it."""
         return {
             "path": str(self.path) if sees_all else None,
             "files": len(self.index) if sees_all else None,
@@ -108,8 +107,6 @@ class VaultHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopHealth:
-    """The work that waits and that is done."""
-
     queue: Queue
     reviews: PendingChanges
     budget: Budget
