@@ -16,8 +16,26 @@ import coverage
 import pytest
 
 ROOMS = frozenset(
-    ("access", "audit", "bubbling", "config", "context", "events", "history", "home_files")
-    + ("hooks", "keys", "runs", "search", "state", "suggestions", "sync", "tasks", "tools", "vault")
+    {
+        "access",
+        "audit",
+        "bubbling",
+        "config",
+        "context",
+        "events",
+        "history",
+        "home_files",
+        "hooks",
+        "keys",
+        "runs",
+        "search",
+        "state",
+        "suggestions",
+        "sync",
+        "tasks",
+        "tools",
+        "vault",
+    }
 )
 _ROOT = Path(__file__).resolve().parent.parent
 _COVERAGE = coverage.Coverage(
