@@ -20,6 +20,7 @@ from parachuted.api.routes.history import HistoryRoutes
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
+from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.modules import ModuleRoutes
 from parachuted.api.routes.para import ParaRoutes
@@ -52,6 +53,7 @@ __all__ = [
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
+    "McpServerRoutes",
     "Mode",
     "ModelRoutes",
     "ModuleDispatcher",

@@ -20,8 +20,8 @@ from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.grant import grant_of
 from parachuted.access.paths import is_code
-from parachuted.access.patterns import grant_of
 from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
@@ -31,8 +31,12 @@ from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
+    ModuleDeclaration,
+    RouteSpec,
+    kept_path,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.vault import VaultPath, new_id
 

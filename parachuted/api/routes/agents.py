@@ -12,14 +12,13 @@ from typing import Annotated, Literal, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import may_begin
+from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
 from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, FolderParameter, Path, RequestModel
 from parachuted.keys import EVERYWHERE, AccessGrant
-from parachuted.modules.agent_listing import AgentListing, AgentStatus
+from parachuted.modules.agent_service import AgentListing, AgentStatus
 from parachuted.runs.skills import FOLDER as SKILLS
 from parachuted.vault import Store, printable
 

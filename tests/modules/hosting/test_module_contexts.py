@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.errors import ModuleFailedError, PathRefusedError
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import RequestServer
