@@ -108,6 +108,7 @@ class Loader:
                 await self._keep([one for one in texts if one], part)
         gone = [path for path in held if view.index.at(path) is None and path not in view.notes]
         await self._keep([], gone)
+        await asyncio.to_thread(view.recall.optimize)
 
     async def look(self, path: str) -> None:
         """Read one file again."""
