@@ -31,7 +31,7 @@ _WEIGHTS, _TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _MOST_WORDS, _LONGEST = 8_192, 200  # words that are kept, and characters of one
 _LARGEST = 127  # of a byte with a sign
-_BLOCK, _GROWTH = 4_096, 1.25  # rows that are compared at once, and how those in memory grow
+_BLOCK, _GROWTH = 1_024, 1.25  # rows compared at once (BLAS starts threads for more), and growth
 
 
 class Passage(NamedTuple):
