@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report import Figure
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.events import Bus
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost

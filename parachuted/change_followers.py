@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from parachuted.access.origins import Origins
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import WriteAudit
 from parachuted.bubbling import Reconciler
 from parachuted.events import Bus, Change, ChangeListeners
 from parachuted.hooks import HookEventListener

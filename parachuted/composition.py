@@ -18,16 +18,14 @@ from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
-from parachuted.audit.log import AuditLog
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import AuditLog, WriteAudit
 from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
 from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
-from parachuted.history.call_run import CallRun
-from parachuted.history.run_account import RunAccounts
+from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
     HookError,

@@ -16,7 +16,7 @@ from parachuted.audit.log import AuditLog
 from parachuted.bubbling import PendingChanges
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import Problems
-from parachuted.events.folder_signal import FolderSignal
+from parachuted.events.watcher import FolderSignal
 from parachuted.hooks import Hooks
 from parachuted.hooks.loading import SCRIPTS
 from parachuted.processes.beat import next_beat

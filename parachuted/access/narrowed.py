@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from parachuted.access.agent_config import AgentConfig, is_outside
-from parachuted.access.grant import Grant
-from parachuted.access.granting import narrowing_of
+from parachuted.access.grant import Grant, all_of, grant_of, narrowing_of
 from parachuted.access.narrowing import AgentNarrowing
-from parachuted.access.patterns import all_of, grant_of
 
 
 def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:

@@ -15,20 +15,24 @@ from datetime import datetime
 from itertools import islice
 
 from parachuted.access.paths import is_control
-from parachuted.bubbling.baseline_texts import BaselineTexts
-from parachuted.bubbling.change_evaluator import ChangeEvaluator, Evaluation, WatchedChange
-from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
-from parachuted.bubbling.queries import WatchQuery
-from parachuted.bubbling.watches import DeclarationChange, WatchRegistry
+from parachuted.bubbling.patterns import WatchQuery
+from parachuted.bubbling.pending_changes import (
+    ChangeEvaluator,
+    Evaluation,
+    PendingChange,
+    PendingChanges,
+    WatchedChange,
+)
+from parachuted.bubbling.watches import BaselineTexts, DeclarationChange, WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change
 from parachuted.search import NoteQuery
-from parachuted.search.matching import matching
+from parachuted.search.listing import matching
 from parachuted.state import StateStore
 from parachuted.tasks import Cause, Causes, Queue, Task
 from parachuted.times import time_of
 from parachuted.vault import BRINGS_BACK, ObjectStore, VaultIndex, VaultPath, VaultRoot, new_id
-from parachuted.vault.conflicts import conflict_line
+from parachuted.vault.note import conflict_line
 
 log = logging.getLogger(__name__)
 

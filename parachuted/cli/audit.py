@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from parachuted.audit.events import EVENT_TYPES
+from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told

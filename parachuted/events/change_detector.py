@@ -18,11 +18,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from parachuted.errors import StorageFailedError
-from parachuted.events.change_committer import ChangeCommitter
-from parachuted.events.changes import Change, SortedChanges, sort_seen
+from parachuted.events.bus import Problems
+from parachuted.events.changes import Change, ChangeCommitter, SortedChanges, sort_seen
 from parachuted.events.debouncer import Debouncer, DebounceTimes
 from parachuted.events.disk_scan import DiskScan, FileIdentity, ScanRequest, ScanResult
-from parachuted.events.problems import Problems
 from parachuted.events.watcher import ChangeHints, FileWatcher
 from parachuted.vault import IGNORE_FILE, PathDifference, printable
 

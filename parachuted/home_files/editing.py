@@ -1,4 +1,6 @@
-"""Editing: a change of some values in a YAML text or a home file, with every other byte as it was."""
+"""Editing: a change of some values in a YAML text or a home file, with every other byte
+as it was.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.meaning import WHOLE
+from parachuted.vault.note import WHOLE
 
 _HEARS = (
     EventFilter.of_person()

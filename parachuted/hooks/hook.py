@@ -1,4 +1,6 @@
-"""Hooks: one program that runs on an event, the names of events, and what a person is shown of it."""
+"""Hooks: one program that runs on an event, the names of events, and what a person is
+shown of it.
+"""
 
 from __future__ import annotations
 

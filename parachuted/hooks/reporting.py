@@ -1,4 +1,6 @@
-"""What people hear of hooks: which fail and why, how often each ran, and where overlong output is."""
+"""What people hear of hooks: which fail and why, how often each ran, and where overlong
+output is.
+"""
 
 from __future__ import annotations
 

@@ -19,14 +19,12 @@ from datetime import datetime
 from typing import Literal
 
 from parachuted.access.authority import Authority
-from parachuted.access.grant import Grant
+from parachuted.access.grant import NOTHING, Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.access.patterns import NOTHING
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import EditRefusedError
-from parachuted.history.operation import Operation, new_act
-from parachuted.history.run_account import CLIENT
+from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import Identity
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounded_vault import BoundedVault
@@ -35,7 +33,7 @@ from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.run_request import CurrentRun
 from parachuted.search import Search
 from parachuted.suggestions import Proposal
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import (
     Author,
     Caller,

@@ -20,7 +20,7 @@ from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.mcp_server.tools import ToolCall, an_object, served
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.times import time_of
 from parachuted.vault import VaultPath, VaultRoot, parse_note
 

@@ -27,7 +27,7 @@ from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
 from parachuted.api.http.answers import http_sentence, json_bytes, json_value
 from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ConflictError, ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.mcp_server.clients import McpClient

@@ -8,11 +8,9 @@ from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
-from parachuted.access.grant import Exposure, Grant, exposure
-from parachuted.access.granting import CURATOR
+from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
-from parachuted.access.patterns import exactly
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules.agent_service import AgentService

@@ -6,8 +6,9 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
+from parachuted.access.by_kind import ByKind
 from parachuted.errors import AgentFailedError
 from parachuted.heavy import load_heavy
 
@@ -108,7 +109,7 @@ class AgentPermissionRequest:
     patterns: Sequence[str] = ()
 
 
-AgentStep: TypeAlias = (
+AgentStep: TypeAlias = Annotated[
     AgentText
     | AgentToolCall
     | AgentTextDelta
@@ -117,8 +118,9 @@ AgentStep: TypeAlias = (
     | AgentSession
     | AgentUsage
     | AgentQuestion
-    | AgentPermissionRequest
-)
+    | AgentPermissionRequest,
+    ByKind(),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, new_id, printable
 

@@ -10,8 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from dataclasses import replace
 from typing import cast
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import MAINTENANCE, build_grant, may_begin
+from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin
 from parachuted.access.narrowed import narrowed_grant
 from parachuted.access.origin import Taint
 from parachuted.agents import RunLimits, Tool

@@ -21,7 +21,7 @@ from parachuted.agents import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.job import NativeCallResult
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.lifecycle import RunAudit

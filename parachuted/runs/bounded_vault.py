@@ -12,14 +12,14 @@ from parachuted.access.notes import NoteChange, Upload
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.access.run_watch import ProposedChange, RunWatch
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
     EditRefusedError,
     ParachuteError,
 )
-from parachuted.history.call_run import CallRun
+from parachuted.history.run_account import CallRun
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.vault_writing import VaultWriting

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import Grant
+from parachuted.access.grant import NOTHING, Grant, all_of, any_of, exactly, grant_of, within
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.access.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, printable

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.access.granting import curator_grant
+from parachuted.access.grant import curator_grant
 from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job

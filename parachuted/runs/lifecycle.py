@@ -1,4 +1,6 @@
-"""Lifecycle: what each run goes through, from its account to its end, and its lines in the audit."""
+"""Lifecycle: what each run goes through, from its account to its end, and its lines in
+the audit.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Protocol
 from parachuted.access.private_text import is_shortened
 from parachuted.agents import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts

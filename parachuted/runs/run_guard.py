@@ -23,7 +23,7 @@ from parachuted.agents.permission import (
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.suggestions import Proposal
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import printable
 
 PutForward: TypeAlias = Callable[

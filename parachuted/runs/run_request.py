@@ -13,11 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import Grant, Network
-from parachuted.access.granting import in_both, narrower, narrowing_of
+from parachuted.access.grant import Grant, Network, all_of, in_both, narrower, narrowing_of
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.access.origin import Origin, Taint
-from parachuted.access.patterns import all_of
 from parachuted.agents import ConversationInput, RunLimits, RunResult, Step, Tool
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.runs.bounds import ModuleBounds

@@ -1,4 +1,6 @@
-"""Vault reading: what a module, or a run of an agent, may see of the vault, checked at every call."""
+"""Vault reading: what a module, or a run of an agent, may see of the vault, checked at
+every call.
+"""
 
 from __future__ import annotations
 

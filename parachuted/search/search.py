@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine, SearchResults
-from parachuted.search.index_tables import text_of
+from parachuted.search.index_tables import make_database, text_of
 from parachuted.search.indexer import Indexer, IndexReport, IndexUpdate
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import ParsedQuery

@@ -22,7 +22,7 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.conflicts import conflict_line, is_conflict_copy
+from parachuted.vault.note import conflict_line, is_conflict_copy
 from parachuted.vault.root import read_all
 from parachuted.vault_state import CONTROL_FOLDER
 

@@ -17,7 +17,7 @@ from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.audit.activity import ActivityLog
-from parachuted.audit.events import AuditEvent, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts

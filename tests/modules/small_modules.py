@@ -23,7 +23,7 @@ from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import FolderAccess, VaultAccess
+from parachuted.modules.services import ContextAccess, FolderAccess, VaultAccess
 
 HEAD = """
 import asyncio
@@ -105,6 +105,7 @@ class Given:
     schedules: ScheduleAccess | None = None
     activity: ActivityAccess | None = None
     runs: RunAccess | None = None
+    contexts: ContextAccess | None = None
     data: Path | None = None
     current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None, origin="agent"))
 

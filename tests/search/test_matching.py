@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from parachuted.search import KeyFilter, NoteQuery, Search
-from parachuted.search.matching import matching
+from parachuted.search.listing import matching
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of
 
 NOTES = {

@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.agents.gateway.usage_store import UsageStore
 from parachuted.errors import StorageFailedError
-from parachuted.search.database import make_database
+from parachuted.search.index_tables import make_database
 from parachuted.state import Database
 from parachuted.vault.history import History
 from parachuted.vault.texts import TextStore

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from parachuted.vault import rename
-from parachuted.vault.rename import exchange, move_to_free_name
+from parachuted.vault.swap import exchange, move_to_free_name
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.vault import rename
-from parachuted.vault.rename import copy_names, put_aside
+from parachuted.vault.swap import copy_names, put_aside
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 MARK = " (Conflicted copy parachute 20261121231502"

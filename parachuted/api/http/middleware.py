@@ -25,7 +25,7 @@ from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to, http_sentence
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
 from parachuted.vault import Caller, VaultRoot, printable

@@ -19,8 +19,8 @@ from aiohttp import web
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.grant import grant_of
 from parachuted.access.paths import is_code
-from parachuted.access.patterns import grant_of
 from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody

@@ -25,7 +25,7 @@ from pydantic.alias_generators import to_camel
 from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunFilter
 from parachuted.api.http.answers import json_value
-from parachuted.audit.events import EventType
+from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.history import RefuseText

@@ -12,8 +12,7 @@ from typing import Annotated, Literal, cast
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import may_begin
+from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
 from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.api.http.decorators import get, post

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from parachuted.access.authority import Authority
-from parachuted.access.patterns import NOTHING, any_of, exactly
+from parachuted.access.grant import NOTHING, any_of, exactly
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.history.run_account import NAME
 from parachuted.keys import AccessGrant, Identity

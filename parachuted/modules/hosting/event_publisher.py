@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from parachuted.access.authority import Authority
-from parachuted.access.fields import HOLDS, FieldKind, fits
+from parachuted.access.events import HOLDS, FieldKind, fits
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
 from parachuted.modules.hosting.author_reach import AuthorReach

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.access.events import EventFilter
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore

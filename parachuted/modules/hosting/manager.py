@@ -18,9 +18,9 @@ from pathlib import Path
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
 from parachuted.access.events import EventFilter
+from parachuted.access.grant import grant_of
 from parachuted.access.origins import Origins
-from parachuted.access.patterns import grant_of
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
 from parachuted.hooks.responses import OfferedTools

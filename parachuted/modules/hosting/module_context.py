@@ -30,8 +30,8 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.suggestions.tool import ProposalSink
 from parachuted.vault import VaultPath, WriteResult, printable
 
 _LOGGED_AS = "parachuted.modules"

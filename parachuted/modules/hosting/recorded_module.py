@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from parachuted.access.authority import NOBODY, Authority
-from parachuted.history.call_run import CallRun
+from parachuted.history.run_account import CallRun
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.processes.uninterrupted import run_uninterrupted

@@ -22,7 +22,7 @@ from parachuted.access.agent_config import (
     is_outside,
     normal_pattern,
 )
-from parachuted.access.fields import PATH_KINDS, FieldKind
+from parachuted.access.events import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG

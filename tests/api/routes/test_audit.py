@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.audit.events import EVENT_TYPES
+from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
 from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
 from tests.stories.life import Life, Live, note, save

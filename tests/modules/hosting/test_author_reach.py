@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parachuted.access.authority import Authority
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.keys import EVERYWHERE, Identity, parse_words
 from parachuted.modules.hosting.author_reach import AuthorReach

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from parachuted.access.authority import Authority
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.running_module import RunningModule
