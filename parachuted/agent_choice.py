@@ -71,6 +71,8 @@ def choose_agent(
             base_url=settings.agent.base_url,
             gateway=gateway,
             sandboxes=sandboxes,
+            keep_processes=settings.conversation.keep_processes,
+            keep_s=settings.conversation.keep_process_s,
         ),
     )
     model = settings.agent.model if name == "claude" else None

@@ -267,18 +267,19 @@ class TurnWork:
         turn.resumption = plan.resumption
         turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
         before = f"{turn.request.before}\n\n" if turn.request.before else ""
-        turn.run = await self._module.agent(order.mode.agent).start(
-            before + turn.request.message,
-            conversation=True,
-            session_id=plan.transcript,
-            history=plan.history,
-            model=session.model or (order.agent.model if order.agent else None),
-            system_prompt=prompt.text,
-            attachments=attached,
-            working_directory=order.folder if order.mode.name == "workspace" else "",
-            narrowing=order.narrowing,
-        )
-        self._runs.add(turn.run.id, session.id)
+        with self._runs.starting():
+            turn.run = await self._module.agent(order.mode.agent).start(
+                before + turn.request.message,
+                conversation=True,
+                session_id=plan.transcript,
+                history=plan.history,
+                model=session.model or (order.agent.model if order.agent else None),
+                system_prompt=prompt.text,
+                attachments=attached,
+                working_directory=order.folder if order.mode.name == "workspace" else "",
+                narrowing=order.narrowing,
+            )
+            self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.access.grant import Network
+from parachuted.access.grant import Grant, Network
 from parachuted.agents.extract import LinkStyle
 from parachuted.agents.part_changes import PartChanges
 from parachuted.errors import ActRefusedError, HookRefusedError, ParachuteError
@@ -225,6 +225,10 @@ class Job:
     `conversation` is what a person says while the run goes on; with it, the backend yields words as
     they come from the model. `files` go with the prompt. `history` is what was said before, for a
     backend that cannot go on with `session_id`. `pool` is the budget that pays.
+
+    `hold` registers what ends a process that outlasts the run, which is called where the run would
+    be ended, and returns what takes that back; None: nothing outlasts it. `grant` is what the run
+    was granted: such a process serves only runs that were granted the same.
     """
 
     id: str
@@ -248,6 +252,8 @@ class Job:
     files: tuple[PromptFile, ...] = ()
     history: str = ""
     pool: Literal["work", "conversation"] = "work"
+    hold: Callable[[Callable[[], None]], Callable[[], None]] | None = None
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,8 +131,8 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
     say(f"Agent: {daemon.chosen.reason}.")
     if not (settings.vault / "Modules").is_dir():
         say(
-            "Modules: none. `parachute modules install parachute://daily` adds a journal, "
-            "`parachute modules install parachute://brain` people and projects."
+            "Modules: none. `parachute modules install parachute://chat` adds conversations, "
+            "`parachute://daily` a journal, `parachute://brain` people and projects."
         )
     say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
     watched = next(

@@ -58,8 +58,8 @@ _UNCLEAR = argument("path", help="the vault that is unclear")
         "--with",
         dest="modules",
         metavar="NAMES",
-        help="install these of parachuted's own modules, such as daily,brain, after showing what "
-        "each may do",
+        help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
+        "what each may do",
     ),
     flag("--yes", help="with --from or --with: do it without asking"),
 )

@@ -231,7 +231,12 @@ class PreparedAgentRun:
             files=attached.files,
             history=order.history,
             pool=order.pool,
+            hold=None if order.conversation is None else self._hold,
+            grant=self.grant,
         )
+
+    def _hold(self, end: Callable[[], None]) -> Callable[[], None]:
+        return self._lifecycle.hold(self.active, end)
 
     async def work(self) -> RunOutcome:
         """Do the job. What the agent did in its container is taken over before this ends."""

@@ -234,6 +234,12 @@ class RunLifecycle:
             module=module,
         )
 
+    def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
+        """Have `end` called where that run would be ended, also after it; returns what takes that
+        back.
+        """
+        return self._active_runs.hold(working, end)
+
     async def open(self, account: RunAccount) -> None:
         """From here on the run counts in budgets, and the next start ends it if need be."""
         await run_uninterrupted(self.accounts.open, account)

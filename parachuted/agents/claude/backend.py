@@ -1,31 +1,31 @@
-"""The `claude` backend: the Claude Agent SDK with its bundled CLI, limited to the job's tools, and
-its conversations of several turns.
+"""The `claude` backend: the Claude Agent SDK with its bundled CLI, limited to the job's
+tools.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self, TypeVar
-from uuid import uuid4
 
 from claude_agent_sdk import (
     ClaudeAgentOptions,
-    ClaudeSDKClient,
     CLIConnectionError,
     HookMatcher,
-    Message,
+    ProcessError,
     ResultError,
-    ResultMessage,
 )
 
 from parachuted.agents.backends import ClaudeSettings
+from parachuted.agents.claude.cli_process import (
+    CliProcess,
+    Conversation,
+    IdleProcess,
+    IdleProcesses,
+)
 from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.claude.transcript import (
@@ -36,150 +36,10 @@ from parachuted.agents.claude.transcript import (
     is_session_id,
     load_spent,
 )
-from parachuted.agents.claude.transport import AgentTransport
-from parachuted.agents.job import (
-    ConversationInput,
-    Job,
-    PromptFile,
-    RunResult,
-    SessionStep,
-    Step,
-    UsageStep,
-)
+from parachuted.agents.job import Job, RunResult, SessionStep, Step, UsageStep
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
-
-_CLOSE_S = 5.0
-_Answer = TypeVar("_Answer")
-
-
-class Conversation:
-    """An async context manager: however it is left, nothing of the process is left behind.
-
-    `deadline` is the loop's time.
-    """
-
-    def __init__(
-        self, process: AgentTransport, options: ClaudeAgentOptions, deadline: float
-    ) -> None:
-        self._process = process
-        self._client = ClaudeSDKClient(options, process)
-        self._deadline = deadline
-        self._unread: set[str] = set()
-
-    async def __aenter__(self) -> Self:
-        # A timer, since the deadline also holds while the reader of our messages is busy with one.
-        self._timer = asyncio.get_running_loop().call_at(self._deadline, self._process.kill)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._timer.cancel()
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await self._client.disconnect()
-        except TimeoutError:
-            log.warning("the agent's process did not close in time")
-        finally:
-            await self._process.close()
-
-    async def begin(self, prompt: str, files: tuple[PromptFile, ...] = ()) -> None:
-        """Start the process and hand it the prompt; raises AgentUnavailableError."""
-        try:
-            await self._bound(self._client.connect())
-            await self._bound(self._say(prompt, files))
-        except AgentFailedError as error:
-            raise AgentUnavailableError(
-                f"the agent could not begin: {error.message}"
-            ) from error.__cause__
-
-    async def messages(self, said: ConversationInput | None = None) -> AsyncIterator[Message]:
-        """Yield what comes back, the result last; raises AgentFailedError.
-
-        What is `said` meanwhile is passed on, and the result is that of the last of it.
-        """
-        passing = None
-        if said is not None:
-            passing = asyncio.get_running_loop().create_task(
-                self._pass_on(said), name="what a person says to an agent"
-            )
-        stream = aiter(self._client.receive_messages())
-        try:
-            while (message := await self._bound(anext(stream, None))) is not None:
-                if not isinstance(message, ResultMessage):
-                    yield message
-                elif said is None or not self._goes_on(message, said):
-                    yield message
-                    return
-        finally:
-            if passing is not None:
-                passing.cancel()
-
-    def _goes_on(self, result: ResultMessage, said: ConversationInput) -> bool:
-        """Whether the CLI answers something more after this; if not, nothing more is taken."""
-        taken = result.user_message_uuids
-        self._unread = set() if taken is None else self._unread.difference(taken)
-        if not result.is_error and (self._unread or said.has_text):
-            return True
-        said.close()
-        return False
-
-    async def _pass_on(self, said: ConversationInput) -> None:
-        while True:
-            text = await said.next_text()
-            try:
-                await self._say(text)
-            except CLIConnectionError:  # it has ended, as the reader of its messages sees too
-                return
-
-    async def _say(self, text: str, files: tuple[PromptFile, ...] = ()) -> None:
-        """Hand the CLI a message of the person's, by a name that its result repeats."""
-        name = str(uuid4())
-        self._unread.add(name)
-        message = {
-            "type": "user",
-            "message": {"role": "user", "content": _content(text, files)},
-            "parent_tool_use_id": None,
-            "uuid": name,
-        }
-
-        async def messages() -> AsyncIterator[dict[str, Any]]:
-            yield message
-
-        await self._client.query(messages())
-
-    async def _bound(self, answer: Awaitable[_Answer]) -> _Answer:
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                return await answer
-        except Exception as error:  # the SDK also raises bare ones
-            if asyncio.get_running_loop().time() >= self._deadline:
-                raise AgentFailedError("the agent ran out of time and was ended") from error
-            raise AgentFailedError(f"the agent's process failed: {error}") from error
-
-
-def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, Any]]:
-    """The message as the Messages API has it."""
-    if not files:
-        return text
-    blocks: list[dict[str, Any]] = [
-        {
-            "type": "image" if file.media_type.startswith("image/") else "document",
-            "source": {
-                "type": "base64",
-                "media_type": file.media_type,
-                "data": base64.b64encode(file.data).decode(),
-            },
-        }
-        for file in files
-    ]
-    return [*blocks, {"type": "text", "text": text}]
-
 
 _GRACE_S = 2.0
 # which hosts it may reach, our proxy decides, and no server of Anthropic's
@@ -192,6 +52,10 @@ _FRESH_PROMPT = {"system-prompt-snapshot": "off"}
 
 class _SessionLostError(AgentFailedError):
     """The CLI does not know the session that was to be resumed."""
+
+
+class _ProcessLostError(AgentFailedError):
+    """The idle process ended before the model was asked."""
 
 
 class ClaudeBackend:
@@ -209,16 +73,28 @@ class ClaudeBackend:
         )
         self._home = settings.user_home if uses_keychain else settings.folder / "home"
         self._surroundings = RunEnvironments(settings, self._home)
-        self._running: set[AgentTransport] = set()
+        self._running: set[CliProcess] = set()
+        self._idle = IdleProcesses(settings.keep_processes, settings.keep_s)
         for left_by_a_crash in settings.folder.glob("prompt-*"):
             left_by_a_crash.unlink(missing_ok=True)
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
         deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
         session = job.session_id if job.session_id and is_session_id(job.session_id) else None
+        idle = None
         if session and job.native is None:
-            known = await asyncio.to_thread(has_transcript, self._home, session)
-            session = session if known else None
+            idle = await self._idle.pop(session, _started_with(job))
+            if idle is None and not await asyncio.to_thread(has_transcript, self._home, session):
+                session = None
+        if idle is not None:
+            try:
+                async with aclosing(self._attempt(job, session, deadline, idle)) as steps:
+                    async for step in steps:
+                        yield step
+            except _ProcessLostError:
+                log.info("the agent's process is gone; another one is started")
+            else:
+                return
         try:
             async with aclosing(self._attempt(job, session, deadline)) as steps:
                 async for step in steps:
@@ -233,22 +109,24 @@ class ClaudeBackend:
                     yield step
 
     async def close(self) -> None:
-        await asyncio.gather(*(transport.close() for transport in self._running))
+        await asyncio.gather(*(process.transport.close() for process in self._running))
+        await self._idle.close()
 
     async def _attempt(
-        self, job: Job, session: str | None, deadline: float
+        self, job: Job, session: str | None, deadline: float, idle: IdleProcess | None = None
     ) -> AsyncGenerator[Step, None]:
-        """One go.
+        """One go, in the `idle` process where there is one.
 
         The account comes last, when all that the run cost has been counted, and then what it failed
         of.
         """
-        toolbox = Toolbox(job.tools, job.native, job.ended)
+        toolbox = Toolbox(job.tools, job.native, job.ended) if idle is None else idle.toolbox
+        toolbox.serve(job.tools, job.ended)
         account, failure = None, None
         try:
             async with (
-                self._surround(job, self._make_options(job, toolbox, session), deadline) as around,
-                aclosing(self._converse(job, around, session, deadline)) as steps,
+                self._surround(job, toolbox, session, deadline, idle) as around,
+                aclosing(self._converse(job, around, toolbox, session, deadline)) as steps,
             ):
                 async for step in steps:
                     if isinstance(step, RunResult):
@@ -269,7 +147,12 @@ class ClaudeBackend:
             raise toolbox.bug
 
     async def _converse(
-        self, job: Job, around: RunEnvironment, session: str | None, deadline: float
+        self,
+        job: Job,
+        around: RunEnvironment,
+        toolbox: Toolbox,
+        session: str | None,
+        deadline: float,
     ) -> AsyncGenerator[Step, None]:
         resumed = session if around.session in {None, session} else None
         transcript = Transcript(
@@ -280,21 +163,25 @@ class ClaudeBackend:
             is_conversation=job.conversation is not None,
             resumed=resumed,
         )
-        transport = around.transport
-        self._running.add(transport)
+        process = around.process
+        self._running.add(process)
         try:
-            async with Conversation(transport, around.options, deadline) as conversation:
+            async with Conversation(process, deadline) as conversation:
                 before = "" if resumed or not job.history else f"{job.history}\n\n"
                 await conversation.begin(before + job.prompt, job.files)
                 transcript.asked = True
                 async for message in conversation.messages(job.conversation):
                     for step in transcript.read(message):
                         if transcript.ended:
-                            transport.allow_grace(_GRACE_S)
+                            process.transport.allow_grace(_GRACE_S)
                         yield step
+                self._keep(job, toolbox, transcript, around, conversation)
+        except _ProcessLostError:
+            raise
         except AgentFailedError as error:
-            if session and not transcript.answered and isinstance(error.__cause__, ResultError):
-                raise _SessionLostError from error
+            lost = _what_is_lost(error, transcript, process, session)
+            if lost is not None:
+                raise lost from error
             if not isinstance(error, AgentUnavailableError):
                 for step in transcript.account_unfinished():
                     yield step
@@ -302,13 +189,42 @@ class ClaudeBackend:
                 raise transcript.interruption from error
             raise
         finally:
-            self._running.discard(transport)
+            self._running.discard(process)
+
+    def _keep(
+        self,
+        job: Job,
+        toolbox: Toolbox,
+        transcript: Transcript,
+        around: RunEnvironment,
+        conversation: Conversation,
+    ) -> None:
+        """Keep the process for the next run of its session, where the run left it as it should be.
+
+        Raises _ProcessLostError.
+        """
+        process, session = around.process, transcript.session
+        if not transcript.ended:
+            if process.is_used_again and not transcript.answered:
+                raise _ProcessLostError("the process ended without a word")
+            return
+        is_well = toolbox.bug is None and job.ended() is None
+        if around.may_keep and session and is_well and self._idle.takes(job):
+            conversation.keep_process()
+            self._idle.put(process, toolbox, session, _started_with(job), job)
 
     def _surround(
-        self, job: Job, options: ClaudeAgentOptions, deadline: float
+        self,
+        job: Job,
+        toolbox: Toolbox,
+        session: str | None,
+        deadline: float,
+        idle: IdleProcess | None,
     ) -> AbstractAsyncContextManager[RunEnvironment]:
+        options = self._make_options(job, toolbox, session)
         if job.native is None:
-            return self._surroundings.on_host(job, options)
+            process = idle.process if idle is not None else None
+            return self._surroundings.on_host(job, options, process)
         return self._surroundings.in_container(job, job.native, options, deadline)
 
     def _completed(self, step: Step, job: Job, around: RunEnvironment) -> Step:
@@ -365,3 +281,33 @@ class ClaudeBackend:
             max_budget_usd=job.limits.max_cost_usd if self._settings.is_direct else None,
             resume=session,
         )
+
+
+def _started_with(job: Job) -> tuple[object, ...]:
+    """All that a process is started with, and what its run was granted: a run that differs in any
+    of it gets another one.
+    """
+    tools = [(one.name, one.description, one.schema) for one in job.tools]
+    return (
+        job.agent,
+        job.model,
+        job.system_prompt,
+        json.dumps(tools, sort_keys=True),
+        job.limits,
+        job.grant,
+        job.pool,
+    )
+
+
+def _what_is_lost(
+    error: AgentFailedError, transcript: Transcript, process: CliProcess, session: str | None
+) -> AgentFailedError | None:
+    """Whether a run failed because the idle process had ended, or the session is not known."""
+    if transcript.answered:
+        return None
+    cause = error.__cause__
+    if isinstance(cause, ResultError):
+        return _SessionLostError() if session else None
+    if process.is_used_again and isinstance(cause, CLIConnectionError | ProcessError):
+        return _ProcessLostError(error.message)
+    return None

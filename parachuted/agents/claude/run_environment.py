@@ -18,8 +18,9 @@ import claude_agent_sdk
 from claude_agent_sdk import ClaudeAgentOptions
 
 from parachuted.agents.backends import ClaudeSettings
+from parachuted.agents.claude.cli_process import CliProcess
 from parachuted.agents.claude.transcript import SandboxTranscripts
-from parachuted.agents.claude.transport import AgentContainer, AgentProcess, AgentTransport
+from parachuted.agents.claude.transport import AgentContainer, AgentProcess
 from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.agents.gateway import Endpoint, RunToken
 from parachuted.agents.gateway.upstream import is_on_this_machine
@@ -193,12 +194,13 @@ _NO_GATEWAY = (
 class RunEnvironment:
     """What is there for one run's CLI.
 
-    `session` is the session's name, where it is ours to give.
+    `session` is the session's name, where it is ours to give. `may_keep`: the process may serve
+    another run, with another opening of its way to the gateway.
     """
 
-    transport: AgentTransport
-    options: ClaudeAgentOptions
+    process: CliProcess
     session: str | None = None
+    may_keep: bool = False
 
 
 class RunEnvironments:
@@ -210,8 +212,11 @@ class RunEnvironments:
         self._sessions = SandboxTranscripts(settings.folder / "boxed", home)
 
     @asynccontextmanager
-    async def on_host(self, job: Job, options: ClaudeAgentOptions) -> AsyncIterator[RunEnvironment]:
-        """Run the CLI as a child process, for an agent that has only our tools.
+    async def on_host(
+        self, job: Job, options: ClaudeAgentOptions, idle: CliProcess | None = None
+    ) -> AsyncIterator[RunEnvironment]:
+        """Run the CLI as a child process, for an agent that has only our tools; in the `idle` one
+        where there is one.
 
         Raises AgentUnavailableError.
         """
@@ -225,15 +230,20 @@ class RunEnvironments:
         async with AsyncExitStack() as stack:
             way = None
             if settings.gateway is not None and not settings.is_direct:
-                way = await stack.enter_async_context(settings.gateway.open(self._run_token(job)))
+                token = idle.token if idle is not None else None
+                way = await stack.enter_async_context(
+                    settings.gateway.open(self._run_token(job), token=token)
+                )
+            if idle is not None:
+                yield RunEnvironment(process=idle, may_keep=True)
+                return
             prompt = stack.enter_context(_prompt_file(settings.folder, job.system_prompt))
             command = make_command(str(find_cli(settings.env)), options, prompt)
-            yield RunEnvironment(
-                transport=AgentProcess(
-                    command, env=make_environment(settings, self._home, way), cwd=cwd
-                ),
-                options=options,
+            transport = AgentProcess(
+                command, env=make_environment(settings, self._home, way), cwd=cwd
             )
+            process = CliProcess(transport, options, way.token if way is not None else "")
+            yield RunEnvironment(process=process, may_keep=way is not None)
 
     @asynccontextmanager
     async def in_container(
@@ -265,9 +275,8 @@ class RunEnvironments:
                 stack, sandboxes, self._spec(job, native, options, way), deadline
             )
             try:
-                yield RunEnvironment(
-                    transport=AgentContainer(container), options=options, session=session
-                )
+                process = CliProcess(AgentContainer(container), options)
+                yield RunEnvironment(process=process, session=session)
             except AgentFailedError:
                 await asyncio.to_thread(self._sessions.keep, session, native.sandbox.home)
                 raise

@@ -162,7 +162,7 @@ class Transcript:
         self._before = before
         self._usage = ConversationUsage() if is_conversation else None
         self._resumed = resumed
-        self._session: str | None = None
+        self.session: str | None = None
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
         self._waits: AgentStoppedError | None = None
@@ -230,8 +230,8 @@ class Transcript:
     def _read_start(self, data: Mapping[str, object]) -> Iterator[Step]:
         """Each turn of the CLI begins with its session's name."""
         session = data.get("session_id")
-        if self._usage is not None and isinstance(session, str) and session != self._session:
-            self._session = session
+        if self._usage is not None and isinstance(session, str) and session != self.session:
+            self.session = session
             tools, model = data.get("tools"), data.get("model")
             yield SessionStep(
                 session_id=session,

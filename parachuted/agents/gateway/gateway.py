@@ -141,15 +141,16 @@ class Gateway:
 
     @asynccontextmanager
     async def open(
-        self, run_token: RunToken, folder: Path | None = None
+        self, run_token: RunToken, folder: Path | None = None, *, token: str | None = None
     ) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
         `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Any process
-        that can enter the folder may use it. Raises AgentUnavailableError, also while an hour's or
-        a day's money is used up; AgentFailedError when its own is, or its cause's.
+        that can enter the folder may use it. `token` is that of an earlier run of the same process.
+        Raises AgentUnavailableError, also while an hour's or a day's money is used up;
+        AgentFailedError when its own is, or its cause's.
         """
-        run = OpenRun(run_token=run_token, token=secrets.token_urlsafe(32))
+        run = OpenRun(run_token=run_token, token=token or secrets.token_urlsafe(32))
         try:
             await asyncio.to_thread(self._follow, run_token)
             if (over := self._refused(run_token)) is not None:
@@ -170,7 +171,8 @@ class Gateway:
                 f"the gateway to the model could not be opened: {error}"
             ) from error
         finally:
-            self._runs.pop(run.token, None)
+            if self._runs.get(run.token) is run:
+                del self._runs[run.token]
             run.end()
 
     def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:

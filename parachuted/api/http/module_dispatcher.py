@@ -16,6 +16,7 @@ from typing import NoReturn, Protocol, TypedDict, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter, unknown
@@ -48,7 +49,8 @@ RESERVED = frozenset(_WORDS.split())
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
-_START_S = 5.0
+_START_S = 30.0
+_RETRY_AFTER_S = 2
 
 
 class _Given(TypedDict):
@@ -403,6 +405,8 @@ class ModuleResource(web.AbstractResource):
         if not self._has_started:
             self._has_started = await self._served.wait_started()
         found = self._served.find(request)
+        if found is None and not self._has_started:  # a 404 would say that no module has the route
+            return MatchInfoError(_still_starting()), set()
         if found is None:
             return None, set(self._served.methods(request))
         route, names = found
@@ -436,3 +440,10 @@ class ModuleResource(web.AbstractResource):
 
     def __iter__(self) -> Iterator[web.AbstractRoute]:
         return iter(())
+
+
+def _still_starting() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(
+        text="the modules are still starting; ask again in a few seconds",
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 BEGIN_LIMIT_S = 10.0
-DISABLE_LIMIT_S = 2.0
+DISABLE_LIMIT_S = 5.0  # as a module in a process of its own has
 _IMPORT = "the import"
 _BACKGROUND = "in the background"
 
