@@ -236,6 +236,7 @@ class ModuleAgents:
             attachments=talk.attachments,
             context_folders=talk.context_folders,
             history=talk.history,
+            context=talk.context,
         )
 
     def _config(self, agent: str) -> AgentConfig:
