@@ -414,7 +414,7 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(events_rig,
         events_rig.vault.rename(events_rig.vault.with_name("away"))
         if is_exchanged:
             events_rig.vault.mkdir()
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         started, before = detector._loop.time(), len(looks)
         await events_rig.until(lambda: len(looks) >= before + 6)
         assert detector._loop.time() - started > 0.15, "it looks without a pause"
@@ -456,7 +456,7 @@ async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
         for number in range(30):
             (events_rig.vault / f"{number}.md").rename(events_rig.vault.parent / f"{number}.md")
         events_rig.hear(missed=True)
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         save(events_rig, new__md="new")
         events_rig.hear(new__md="closed")
         await events_rig.until(events_rig.told)

@@ -55,7 +55,7 @@ def test_one_that_is_deleted_while_it_is_open_is_made_anew(search_rig: SearchRig
     for suffix in ("", "-wal", "-shm"):
         search_rig.database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
 
-    search_rig.search.look()
+    search_rig.search.indexer.look()
     search_rig.until(lambda: search_rig.said)
 
     assert search_rig.find("beans") == ["a.md"]

@@ -169,9 +169,9 @@ def test_runs_are_counted_by_time_and_by_cause(history):
         )
     hour = timedelta(hours=1)
     assert history.count_runs() == 4
-    assert len(history.runs_begun(NOW + hour, NOW + 9 * hour)) == 3
-    assert len(history.runs_begun(NOW - hour, NOW + hour)) == 2
-    assert len(history.runs_begun(NOW + hour, NOW + hour)) == 1
+    assert len(history.runs_started(NOW + hour, NOW + 9 * hour)) == 3
+    assert len(history.runs_started(NOW - hour, NOW + hour)) == 2
+    assert len(history.runs_started(NOW + hour, NOW + hour)) == 1
     assert (
         history.count_runs(cause="c-1"),
         history.count_runs(cause="c-2"),
