@@ -71,12 +71,14 @@ class VaultChanges:
         self._bus, self._search, self._origins = bus, search, origins
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._subscriptions: list[Subscription] = []
-        bus.listen_to_batches(self._hear)
+        self._stop_hearing: Callable[[], None] = lambda: None
 
     def subscribe(
         self, client: McpClient, tell: Callable[[ClientChanges], None]
     ) -> Callable[[], None]:
         subscription = Subscription(client, tell)
+        if not self._subscriptions:
+            self._stop_hearing = self._bus.listen_to_batches(self._hear)
         self._subscriptions.append(subscription)
         client.listeners += 1
 
@@ -84,6 +86,8 @@ class VaultChanges:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
                 client.listeners -= 1
+                if not self._subscriptions:
+                    self._stop_hearing()
 
         return end
 

@@ -27,8 +27,8 @@ from parachuted.errors import (
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
+from parachuted.modules.registry.approved_copies import EnvironmentFailedError
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.registry.environment import EnvironmentFailedError
 from parachuted.modules.registry.install import InstallRefusedError
 from parachuted.modules.registry.manifest import ManifestError
 from parachuted.modules.registry.module_registry import ModuleRegistryError

@@ -19,10 +19,9 @@ from parachuted.api.http.answers import json_bytes
 from parachuted.api.http.file_answers import etags
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
-from parachuted.modules.bodies import PartHead
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.streams import ServerEvent, StreamOpened
+from parachuted.modules.streams import PartHead, ServerEvent, StreamOpened
 from parachuted.visible import visible
 
 MOST_PARTS = 1_000

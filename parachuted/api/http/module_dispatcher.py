@@ -31,8 +31,12 @@ from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
+    ModuleDeclaration,
+    RouteSpec,
+    kept_path,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.vault import VaultPath, new_id
 

@@ -30,7 +30,7 @@ from parachuted.api.http.route import (
 )
 from parachuted.errors import AgentUnavailableError
 from parachuted.keys import EVERYWHERE, AccessGrant
-from parachuted.modules.agent_listing import AgentListing, AgentStatus
+from parachuted.modules.agent_service import AgentListing, AgentStatus
 from parachuted.runs.skills import FOLDER as SKILLS
 from parachuted.vault import Store, printable
 

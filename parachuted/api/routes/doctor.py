@@ -158,7 +158,7 @@ class DoctorRoutes:
                 "databases": None,
             }
         history = await self._history_size()
-        problems = self._problems.all() | await asyncio.to_thread(
+        problems = self._problems.open | await asyncio.to_thread(
             check_control_folder, self._store.root, self._audit.folder, self._audit.head
         )
         return {
@@ -222,6 +222,6 @@ class DoctorRoutes:
                 }
                 for one in search.unindexed()
             ]
-            return found, {"indexed": search.count(), "waiting": search.waiting}
+            return found, {"indexed": search.count(), "waiting": search.indexer.waiting}
         except StorageFailedError:  # which is a problem by itself
-            return [], {"indexed": 0, "waiting": search.waiting}
+            return [], {"indexed": 0, "waiting": search.indexer.waiting}

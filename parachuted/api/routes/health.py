@@ -203,7 +203,7 @@ class HealthRoutes:
         ]
 
     def _status(self) -> str:
-        return "degraded" if self._problems.all() else "ok"
+        return "degraded" if self._problems.open else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
         """What concerns notes concerns those that the caller may read; problems may be about any,
@@ -220,7 +220,7 @@ class HealthRoutes:
                 "paused": self._loop.worker.paused,
             },
             **self._loop.details(AccessFilter(self._vault.root, grant), sees_all=sees_all),
-            "problems": self._problems.all() if sees_all else {},
+            "problems": self._problems.open if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
             if sees_all and size is not None
             else None,
@@ -273,7 +273,7 @@ class SupervisorRoutes:
         return {
             "supervisor_uptime_seconds": uptime,
             "supervisor_version": __version__,
-            "main_server_healthy": not self._problems.all(),
+            "main_server_healthy": not self._problems.open,
             "main_server_status": "running",
             "config_loaded": True,
             "main_server_uptime_seconds": uptime,

@@ -311,7 +311,7 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
     async with live() as life:
-        await life.until(lambda: "audit" in life.daemon.problems.all())
+        await life.until(lambda: "audit" in life.daemon.problems.open)
         told = (await get(life, "/api/doctor"))["problems"]["audit"]
 
     assert "the files end with seq 1, but seq 3 was written last" in told
@@ -347,15 +347,15 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     async with live() as life:
         await get(life, "/api/health")
-        await life.until(lambda: "audit" in life.daemon.problems.all())
+        await life.until(lambda: "audit" in life.daemon.problems.open)
         assert await post(life, "/api/pause")
         status, message = await refused(life, "GET", "/api/audit")
 
-        assert life.daemon.problems.all()["audit"].startswith("the audit cannot be written")
+        assert life.daemon.problems.open["audit"].startswith("the audit cannot be written")
         assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
         assert (await get(life, "/api/health"))["status"] == "degraded"
         (vault / ".parachute").unlink()
-        await life.until(lambda: "audit" not in life.daemon.problems.all())
+        await life.until(lambda: "audit" not in life.daemon.problems.open)
         assert len(await audited(life)) >= 3
 
     assert list((tmp_path / "elsewhere").iterdir()) == []

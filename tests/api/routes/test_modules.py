@@ -143,8 +143,7 @@ async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(
         assert (told["status"], told["serving"]) == ("failed", False)
         assert "nothing_of_that_name" in told["problem"]
         assert any(
-            "nothing_of_that_name" in str(problem)
-            for problem in life.daemon.problems.all().values()
+            "nothing_of_that_name" in str(problem) for problem in life.daemon.problems.open.values()
         )
         assert (await call(life, "GET", "/api/notes"))[0] == 200
 
