@@ -74,10 +74,11 @@ from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
+from parachuted.times import utc_now
 from parachuted.tools import Migration
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, KeptTexts
 from parachuted.vault import Store
-from parachuted.watched_vault import WatchedVault, utc_now
+from parachuted.watched_vault import WatchedVault
 
 _SEARCH_WAIT_S = 1.0
 
@@ -123,12 +124,11 @@ class Composition:
             origins=self.origins,
             reconciler=self.reconciler,
             writes=self.writes,
-            search=self.search,
+            indexer=self.search.indexer,
             hooks=self.hook_events,
             bus=self.bus,
             is_first_contact=vault.is_first_contact,
         )
-        vault.serve(self.followers.listeners())
 
     @property
     def port(self) -> int:

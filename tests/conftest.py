@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agents import Backend
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 from tests.cli import forked
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live, running_daemon

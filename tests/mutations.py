@@ -154,7 +154,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="causes: one wakes a watcher again",
-        file="parachuted/tasks/causes.py",
+        file="parachuted/tasks/queue.py",
         old="cause for cause in causes if watcher not in self._woken.get(cause, ())",
         new="cause for cause in causes",
         tests="tests/tasks/test_causes.py",

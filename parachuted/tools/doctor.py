@@ -22,7 +22,8 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.note import conflict_line, is_conflict_copy
+from parachuted.vault.note import conflict_line
+from parachuted.vault.paths import is_conflict_copy
 from parachuted.vault.root import read_all
 from parachuted.vault_state import CONTROL_FOLDER
 

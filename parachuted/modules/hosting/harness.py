@@ -43,7 +43,7 @@ from parachuted.modules.services import CurrentCall, StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.search import Search
+from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
 _SETTLED_S = 60.0
@@ -290,7 +290,7 @@ class _HarnessServices:
         self._search = Search(
             private / "search.db", root, self._index, lambda _subject, _problem: None
         )
-        self._search.start()
+        self._search.indexer.start()
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         vaults = BoundedVaults(store, self._index, self._search)
@@ -362,7 +362,7 @@ class _HarnessServices:
                 self._index.add_folder(folder)
             for seen in scan.seen:
                 self._index.set(seen.path, seen.new)
-                self._search.follow(seen.path, seen.new)
+                self._search.indexer.follow([(seen.path, IndexUpdate(seen.new))])
             if scan.seen:
                 await asyncio.to_thread(self._search.settle, _SETTLED_S)
 
