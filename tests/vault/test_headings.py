@@ -190,7 +190,7 @@ def test_what_a_fence_a_comment_or_an_indent_hides_is_no_heading(hidden):
         ("<!X\n# no", "unclosed-html"),
     ],
 )
-def test_what_is_left_open_hides_the_rest_and_is_told(text, code):
+def test_what_is_left_open_hides_the_rest_and_is_reported(text, code):
     assert headings(f"# A\n{text}") == [(1, "A")]
     assert codes(f"# A\n{text}") == [code]
 
