@@ -23,6 +23,7 @@ from parachuted.api import (
     HistoryRoutes,
     HookRoutes,
     HostGuard,
+    InstructionRoutes,
     LoopHealth,
     LoopRoutes,
     McpServerRoutes,
@@ -137,7 +138,7 @@ class HttpRoutes:
             self._history,
             self._suggested,
             AuditRoutes(parts.audit, parts.clock),
-            *self._agent_routes(),
+            *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
@@ -216,7 +217,7 @@ class HttpRoutes:
             SessionMigrationRoutes(index, vault),
         )
 
-    def _agent_routes(self) -> tuple[object, ...]:
+    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         parts, modules = self._parts, self._parts.modules
         listing = AgentListing(
@@ -237,6 +238,7 @@ class HttpRoutes:
         )
         return (
             AgentRoutes(listing, parts.store, parts.origins),
+            InstructionRoutes(parts.store, writer, listing.all_names),
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),

@@ -13,7 +13,7 @@ from parachuted.modules import AgentResult, AgentSession, AgentUsage, Module
 
 from .messages import Message, ToolUse, new_message_id
 from .modes import Mode, mode_for, mode_of, trust_level_of
-from .permissions import narrowing_of
+from .permissions import narrowing_of, within_agent
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
 from .run_sessions import RunSessions
@@ -218,18 +218,17 @@ class TurnWork:
         self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
     ) -> tuple[PromptOrder, ComposedPrompt]:
         folder = (session.working_directory or "").strip("/")
+        agent = await self._agent(turn, session)
+        narrowing = narrowing_of(
+            session.permissions, mode, folder=folder, context_folders=session.context_folders
+        )
         order = PromptOrder(
             session=session,
             mode=mode,
-            narrowing=narrowing_of(
-                session.permissions,
-                mode,
-                folder=folder,
-                context_folders=session.context_folders,
-            ),
+            narrowing=within_agent(narrowing, agent.tools if agent else None),
             message=turn.request.message,
             system_prompt=turn.request.system_prompt,
-            agent=await self._agent(turn, session),
+            agent=agent,
             folder=folder,
             is_preview=is_preview,
         )
@@ -274,7 +273,7 @@ class TurnWork:
                 conversation=True,
                 session_id=plan.transcript,
                 history=plan.history,
-                model=session.model,
+                model=session.model or (order.agent.model if order.agent else None),
                 system_prompt=prompt.text,
                 attachments=attached,
                 working_directory=order.folder if order.mode.name == "workspace" else "",

@@ -18,6 +18,7 @@ from parachuted.api.routes.doctor import DoctorRoutes
 from parachuted.api.routes.health import HealthRoutes, LoopHealth, SupervisorRoutes, VaultHealth
 from parachuted.api.routes.history import HistoryRoutes
 from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.instructions import InstructionRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
 from parachuted.api.routes.mcps import McpServerRoutes
@@ -48,6 +49,7 @@ __all__ = [
     "HookRoutes",
     "HostGuard",
     "HttpServer",
+    "InstructionRoutes",
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",

@@ -100,6 +100,18 @@ async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
         assert runs.started[0].options["system_prompt"].startswith("You dig.")
 
 
+async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
+    (vault / ".agents").mkdir(parents=True)
+    (vault / ".agents/gardener.md").write_text(
+        "---\nmodel: model-a\ntools: Read, brain-search\n---\nYou dig.\n"
+    )
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        await ask(module, "@gardener Dig.")
+        await ask(module, "Dig.", model="model-b", agentType="gardener")
+        assert [one.options["model"] for one in runs.started] == ["model-a", "model-b"]
+        assert runs.started[0].options["narrowing"].tools == ("brain-search",)
+
+
 async def test_an_agent_that_is_not_there_ends_the_turn_with_its_reason(vault):
     async with scripted_chat(vault, words("Hm.")) as (module, runs):
         events = await ask(module, "Now?", agentType="nobody")

@@ -138,7 +138,7 @@ async def endless() -> AsyncIterator[bytes]:
         yield b"x" * 50_000
 
 
-async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_one(life: Life):
+async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_module(life: Life):
     before = (await get(life, f"/api/modules/{NAME}"))["problem"]
     reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
     head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
@@ -159,7 +159,7 @@ async def until_state(life: Life, state: dict[str, object], *other: str) -> None
             await asyncio.sleep(0.02)
 
 
-async def test_slow_senders_keep_no_one_else_from_the_module(life: Life):
+async def test_slow_senders_keep_no_other_client_from_the_module(life: Life):
     slow = []
     for _ in range(70):
         _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
