@@ -40,14 +40,14 @@ from parachuted.mcp_client import McpServers, ServerRegistry
 from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
 from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.cgroup import Cgroups
-from parachuted.modules.hosting.data_folder import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
+from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -74,10 +74,11 @@ from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
+from parachuted.times import utc_now
 from parachuted.tools import Migration
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, KeptTexts
 from parachuted.vault import Store
-from parachuted.watched_vault import WatchedVault, utc_now
+from parachuted.watched_vault import WatchedVault
 
 _SEARCH_WAIT_S = 1.0
 
@@ -123,12 +124,11 @@ class Composition:
             origins=self.origins,
             reconciler=self.reconciler,
             writes=self.writes,
-            search=self.search,
+            indexer=self.search.indexer,
             hooks=self.hook_events,
             bus=self.bus,
             is_first_contact=vault.is_first_contact,
         )
-        vault.serve(self.followers.listeners())
 
     @property
     def port(self) -> int:

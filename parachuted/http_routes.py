@@ -61,7 +61,7 @@ from parachuted.mcp_server import (
     VaultChanges,
     tools_of,
 )
-from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 
 

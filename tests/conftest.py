@@ -22,7 +22,7 @@ from parachuted.agents import Backend, OfflineBackend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 from tests.cli import forked
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live

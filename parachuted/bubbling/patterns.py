@@ -7,13 +7,13 @@ a value, or a sentence that says why not; the trie matches many patterns at once
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from parachuted.search import KeyFilter, NoteQuery
 from parachuted.state import StateStore
+from parachuted.vault.paths import nfc
 
 _MOST_TERMS = 10
 _FIRST = re.compile(r"[^\W\d][\w-]*:[^\s/*]")
@@ -220,11 +220,6 @@ class WatchDeclaration:
     problems: tuple[str, ...] = ()
 
 
-def normal(name: str) -> str:
-    """A path or name in the form in which patterns compare it (NFC)."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
-
-
 def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
     """Parse the value of `watch` in a note's frontmatter: a list of strings or one string; anything
     else is reported.
@@ -263,7 +258,7 @@ def parse_pattern(text: str, watcher: str) -> WatchPattern:
         raise ValueError(f"The pattern is longer than {MAX_LENGTH:,} characters.")
     if _CONTROL.search(text):
         raise ValueError("The pattern holds a control character.")
-    rest = normal(text.strip())
+    rest = nfc(text.strip())
     excludes = rest.startswith("!")
     if is_query(rest.removeprefix("!").lstrip()):
         return _parse_query(text, rest.removeprefix("!").lstrip(), watcher, excludes=excludes)
@@ -333,7 +328,7 @@ def _segments(where: str, watcher: str) -> tuple[Segment, ...]:
     if names.count("**") > MAX_DEEP:
         raise ValueError(f"The pattern has more than {MAX_DEEP} segments that are `**`.")
     relative = names[0] in {".", ".."}
-    resolved: list[Segment] = list(normal(watcher).split("/")[:-1]) if relative else []
+    resolved: list[Segment] = list(nfc(watcher).split("/")[:-1]) if relative else []
     for segment in _read_names(names):
         _append(resolved, segment)
     if resolved and resolved[-1] == SegmentGlob("**"):

@@ -236,13 +236,13 @@ class Reconciler:
     ) -> None:
         with self.state.batch():
             for change in changes:
+                declares = bool(change.watch or change.problems or self.watches.of(change.path))
+                was_watching = change.source is not None and self.watches.of(change.source)
+                if not declares and not was_watching:
+                    continue
                 if change.data is not None and conflict_line(change.data) is not None:
                     continue  # what it declared before holds until a person has resolved them
-                moves = (
-                    change.source is not None
-                    and self.watches.of(change.source) is not None
-                    and bool(change.watch)
-                )
+                moves = bool(was_watching and change.watch)
                 declarations = {
                     change.source: ((), ()),
                     change.path: (change.watch, change.problems),

@@ -30,7 +30,7 @@ from parachuted.errors import ParachuteError
 from parachuted.events import Change
 from parachuted.state import StateStore
 from parachuted.vault import CONTEXT_NAMES, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
-from parachuted.vault.note import is_conflict_copy
+from parachuted.vault.paths import is_conflict_copy
 
 _CONTEXT = " or ".join(CONTEXT_NAMES)
 

@@ -82,7 +82,6 @@ class DemoEvents:
         threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 
     def wait(self, event: str) -> Json:
-        """The data of the next such event."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

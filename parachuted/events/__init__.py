@@ -4,9 +4,8 @@ from parachuted.events.bus import Bus, Event, Problems
 from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind
 from parachuted.events.change_detector import ChangeDetector
 from parachuted.events.changes import PERSON, Change, ChangeCommitter, ChangeListeners
-from parachuted.events.debouncer import DebounceTimes
 from parachuted.events.disk_scan import DiskScan, load_ignore
-from parachuted.events.watcher import ChangeHints, FileWatcher, make_watcher
+from parachuted.events.watcher import ChangeHints, DebounceTimes, FileWatcher, make_watcher
 
 __all__ = [
     "CATALOG",

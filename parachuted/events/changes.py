@@ -163,18 +163,20 @@ class ChangeCommitter:
         index: VaultIndex,
         snapshot: IndexSnapshot,
         history: History,
-        listeners: ChangeListeners,
+        load_listeners: Callable[[], Awaitable[ChangeListeners]],
         clock: Callable[[], datetime],
     ) -> None:
+        """`load_listeners` is awaited once, when the first change is committed."""
         self.index = index
-        self._snapshot, self._history, self._listeners, self._clock = (
-            snapshot,
-            history,
-            listeners,
-            clock,
-        )
+        self._snapshot, self._history, self._clock = snapshot, history, clock
+        self._load_listeners = load_listeners
+        self._listeners: ChangeListeners | None = None
         self._emptied: set[str] = set()
         self._unsaved: list[Write] = []
+
+    def knows(self, path: str) -> bool:
+        """Whether the index has a file of that path."""
+        return self.index.get(path) is not None
 
     async def commit(
         self, found: SortedChanges, thread: Executor, *, remember: bool
@@ -235,6 +237,8 @@ class ChangeCommitter:
         self._snapshot.close()
 
     async def _commit(self, changes: Sequence[Change]) -> None:
+        if self._listeners is None:
+            self._listeners = await self._load_listeners()
         publish_results = await self._listeners.record(changes)
         for change in changes:
             if change.source is not None:

@@ -125,7 +125,6 @@ class ServedTool:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a call changes nothing."""
         return self.capability == "read"
 
 
@@ -193,8 +192,6 @@ class _Answered:
 
 
 class McpTools:
-    """All tools, of the core and of the modules that run."""
-
     def __init__(
         self,
         tools: Sequence[ServedTool],

@@ -51,7 +51,7 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
     table.write_text(f"40 22 0:35 / {vault} rw shared:20 - nfs4 server:/notes rw\n")
     monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", table)
     async with live() as life:
-        assert "network file system (nfs4)" in life.daemon.problems.all()["watching"]
+        assert "network file system (nfs4)" in life.daemon.problems.open["watching"]
         assert life.daemon.noticer.polling
         life.daemon.noticer._watcher.poll = life.daemon.noticer._watcher._read = lambda: (
             False

@@ -35,6 +35,7 @@ from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
+from parachuted.search import IndexUpdate
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
@@ -260,7 +261,7 @@ class ModuleRig:
             with contextlib.suppress(OSError):
                 entry = IndexEntry.of(file.stat(), digest_of(file.read_bytes()))
             self.library.index.set(path, entry)
-            self.library.search.follow(path, entry)
+            self.library.search.indexer.follow([(path, IndexUpdate(entry))])
 
     def author(self) -> Author:
         return Author(by="module:daily", causes=acted_on().causes_at(NOON))

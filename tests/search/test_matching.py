@@ -60,7 +60,7 @@ def search(tmp_path_factory: pytest.TempPathFactory):
         index,
         lambda *_said: None,
     )
-    search.start()
+    search.indexer.start()
     assert search.settle(20)
     yield search
     search.close()

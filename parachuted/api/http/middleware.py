@@ -148,8 +148,6 @@ _FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}",
 
 
 class Authenticator(Protocol):
-    """Knows who asks."""
-
     def identify(self, request: web.Request) -> Identity:
         """The identity, NOBODY where no key is given.
 
@@ -161,8 +159,6 @@ class Authenticator(Protocol):
 
 
 class ApiMiddleware:
-    """The one middleware."""
-
     def __init__(
         self,
         guard: HostGuard,

@@ -85,7 +85,7 @@ def trust(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def begun(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
+async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
     """A daemon with the module."""
     manifest = (
         f"name: {NAME}\nversion: 0.1.0\nmodule: module.py\npermissions: {{read: [Assets/]}}\n"
@@ -116,7 +116,7 @@ async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(
     }
     sent = {"headers": {"Content-Type": "audio/wav"}}
     url = f"/api/{NAME}/upload/a/b.wav?note=x"
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         assert await call(life, "POST", url, data=BytesIO(data), **sent) == (
             200,
             {**expected, "said": len(data)},
@@ -146,7 +146,7 @@ async def endless() -> AsyncIterator[bytes]:
 async def test_a_body_that_is_cut_short_is_an_error_that_blames_nobody(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
         head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
         writer.write(f"{head}\r\nsome of it".encode())
@@ -169,7 +169,7 @@ async def until_state(life: Life, state: dict[str, object], *other: str) -> None
 async def test_slow_senders_keep_nobody_else_from_the_module(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         slow = []
         for _ in range(70):
             _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
@@ -190,7 +190,7 @@ async def test_slow_senders_keep_nobody_else_from_the_module(
 async def test_what_was_not_read_of_a_body_is_gone_with_its_request(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         assert await call(life, "POST", f"/api/{NAME}/ignore", data=b"x" * 100_000) == (200, {})
         status, message = await refused(life, "GET", f"/api/{NAME}/ignored")
         assert status in {400, 502}
@@ -202,7 +202,7 @@ async def test_a_form_comes_as_fields_and_files(live: Live, tmp_path: Path, trus
     form.add_field("title", "Müsli")
     form.add_field("skipped", b"y" * 300_000, filename="skip.bin")
     form.add_field("audio", b"x" * 500_000, filename="../../a/b/c.wav", content_type="audio/wav")
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         status, told = await call(life, "POST", f"/api/{NAME}/form", data=form)
 
         assert (status, told) == (
@@ -228,7 +228,7 @@ async def test_hostile_forms_are_refused(live: Live, tmp_path: Path, trust: str)
     nested = b"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n"
     headers = b"--b\r\n" + b"X-A: b\r\n" * 1_000 + b"\r\nx\r\n--b--\r\n"
     long_line = b"--b\r\nX-A: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--b--\r\n"
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         url = f"/api/{NAME}/form"
         assert (await call(life, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n")))[
             0
@@ -262,7 +262,7 @@ async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_rea
     save(vault / "Private/diary.md", "secret\n")
     save(vault / "Assets/.hidden/a.md", "hidden\n")
     (vault / "Assets/link.md").symlink_to("../Private/diary.md")
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         url = f"{life.url}/api/{NAME}/file/"
         async with aiohttp.ClientSession() as session:
             async with session.get(url + "Assets/a.wav") as answer:
@@ -293,7 +293,7 @@ async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_rea
 
 
 async def test_bytes_are_answered_with_their_type(live: Live, tmp_path: Path, trust: str):
-    async with begun(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
+    async with started(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
         url = f"{life.url}/api/{NAME}/bytes"
         for size in (3, 0, 9_000_000):
             async with session.get(url, params={"size": size}) as answer:

@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
+from parachuted.vault import edit_request as writer
 from parachuted.vault import rescue, swap
-from parachuted.vault import write_intent as writer
 from tests.vault.rig import people
 from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
 from tests.vault.rig.work import (
