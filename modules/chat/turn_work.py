@@ -231,7 +231,7 @@ class TurnWork:
         mode = mode_of(session.mode)
         turn = Turn(TurnRequest(message=message), TurnStream(), session)
         order, prompt = await self._prompt(turn, session, mode, is_preview=True)
-        return {"prompt": prompt.text, **await self._told(order, prompt)}
+        return {"prompt": prompt.text + prompt.with_message, **await self._told(order, prompt)}
 
     async def _prompt(
         self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
@@ -295,6 +295,7 @@ class TurnWork:
                 history=plan.history,
                 model=session.model or (order.agent.model if order.agent else None),
                 system_prompt=prompt.text,
+                context=prompt.with_message,
                 attachments=attached,
                 working_directory=order.folder if order.mode.name == "workspace" else "",
                 narrowing=order.narrowing,

@@ -54,7 +54,9 @@ async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_told(va
         assert parts["Inbox/AGENTS.md"]["strangers"] is True
         assert parts["Projects/garden/AGENTS.md"]["strangers"] is False
         assert parts["Projects/garden/AGENTS.md"]["modified"]
-        prompt = runs.started[0].options["system_prompt"]
+        options = runs.started[0].options
+        prompt = options["system_prompt"] + options["context"]
+        assert "likes beans" not in options["system_prompt"], "it changes with each message"
         for words_of_it in ("Two beds.", "likes beans", "It rained.", "(written by a stranger)"):
             assert words_of_it in prompt
         assert runs.started[0].options["narrowing"].read == (

@@ -245,6 +245,7 @@ class ModuleAgents:
             attachments=talk.attachments,
             context_folders=talk.context_folders,
             history=talk.history,
+            context=talk.context,
         )
 
     @staticmethod
