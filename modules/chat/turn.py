@@ -25,7 +25,8 @@ class TurnRequest:
     """What a person asks for.
 
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
-    stands in the session already, and is to be asked again.
+    stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
+    it may be a command.
     """
 
     message: str
@@ -43,6 +44,7 @@ class TurnRequest:
     workspace: str | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
     is_again: bool = False
+    is_typed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
