@@ -25,6 +25,7 @@ from parachuted.api import (
     HostGuard,
     LoopHealth,
     LoopRoutes,
+    McpServerRoutes,
     Mode,
     ModelRoutes,
     ModuleDispatcher,
@@ -59,7 +60,7 @@ from parachuted.mcp_server import (
     VaultChanges,
     tools_of,
 )
-from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 
 
@@ -239,6 +240,7 @@ class HttpRoutes:
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),
+            McpServerRoutes(parts.mcp_servers, modules),
         )
 
     def make_supervisor_app(self) -> Application:

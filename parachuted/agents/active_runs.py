@@ -80,7 +80,6 @@ class ActiveRuns:
         return self._moment
 
     def all(self) -> list[ActiveRun]:
-        """Those that go on, in the order in which they began."""
         return [tracked.working for tracked in self._tracked.values()]
 
     def granted(self, run: str) -> Reach | None:

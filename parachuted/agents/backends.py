@@ -92,8 +92,6 @@ def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:
 
 
 class _Claude:
-    """Stands for the `claude` backend until it is needed."""
-
     name = "claude"
 
     def __init__(self, settings: ClaudeSettings) -> None:

@@ -55,7 +55,7 @@ class ConversationInput:
 
     @property
     def has_text(self) -> bool:
-        """Whether something was said that nobody has taken."""
+        """Whether something was said that was not taken yet."""
         return bool(self._texts)
 
     def expect(self, name: str, take: Callable[[object], bool]) -> None:
@@ -65,7 +65,6 @@ class ConversationInput:
         self._open[name] = take
 
     def forget(self, name: str) -> None:
-        """It is expected no longer."""
         self._open.pop(name, None)
 
     def answer(self, name: str, value: object) -> bool:
@@ -81,11 +80,9 @@ class ConversationInput:
         return taken
 
     def reopen(self) -> None:
-        """The run goes on after all."""
         self._is_closed = False
 
     def close(self) -> None:
-        """The run listens no longer."""
         self._is_closed = True
         self._open.clear()
 
@@ -106,7 +103,6 @@ class ToolResult:
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
-        """The answer of a tool that failed of it."""
         return cls(
             text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError)
         )
@@ -403,6 +399,4 @@ class Backend(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """End whatever still runs."""
-        ...
+    async def close(self) -> None: ...

@@ -10,8 +10,8 @@ from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import RESERVED, ModuleDispatcher
 from parachuted.api.http.server import HttpServer, ServerLimits
 from parachuted.api.http.stream import EventStreams
-from parachuted.api.routes.agent_runs import AgentRunRoutes
-from parachuted.api.routes.agents import AgentRoutes
+from parachuted.api.routes.agent_runs import AgentRunRoutes, PermissionRoutes
+from parachuted.api.routes.agents import AgentRoutes, SandboxRoutes
 from parachuted.api.routes.audit import AuditRoutes
 from parachuted.api.routes.contexts import ContextMigrationRoutes, ContextRoutes
 from parachuted.api.routes.doctor import DoctorRoutes
@@ -20,14 +20,13 @@ from parachuted.api.routes.history import HistoryRoutes
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
+from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.modules import ModuleRoutes
-from parachuted.api.routes.para import ParaRoutes
-from parachuted.api.routes.permissions import PermissionRoutes
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes
-from parachuted.api.routes.sandbox import SandboxRoutes
+from parachuted.api.routes.search import ParaRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
 
@@ -52,6 +51,7 @@ __all__ = [
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
+    "McpServerRoutes",
     "Mode",
     "ModelRoutes",
     "ModuleDispatcher",

@@ -239,13 +239,11 @@ def _tell(ran: Json, options: Namespace) -> int:
 
 
 def shell_of(agent: Json) -> str:
-    """Which commands it may run."""
     bash = agent["permissions"]["bash"]
     return "any command" if bash is True else ", ".join(bash) if bash else "no"
 
 
 def network_of(agent: Json) -> str:
-    """Which hosts it may reach."""
     network = agent["permissions"]["network"]
     return (
         {"none": "no", "bridge": "any public host"}[network]

@@ -68,7 +68,7 @@ Answers = dict[str, "str | list[str]"]
 
 
 class ChatScreen:
-    """One turn. `read_line` asks the person a line; None: nobody is there to answer."""
+    """One turn. `read_line` asks the person a line; None: no person is there to answer."""
 
     def __init__(self, read_line: Callable[[str], str | None]) -> None:
         self.session = ""
@@ -104,7 +104,7 @@ class ChatScreen:
         return kind in _LAST
 
     def answers_to(self, questions: Sequence[Mapping[str, Any]]) -> Answers | None:
-        """What the person answers to each question; None: nobody is there."""
+        """What the person answers to each question; None: no person is there."""
         self._end_line()
         found: Answers = {}
         for asked in questions:
@@ -160,7 +160,7 @@ _NOT_INSTALLED = (
 _WRONG_USE = 2
 _LEAVE = frozenset({"exit", "quit", "/exit", "/quit"})
 _HELP = "Type a message and press Enter. `exit` or Ctrl-D leaves; Ctrl-C stops an answer."
-_DENIED = "nobody is there to answer"
+_DENIED = "no person is there to answer"
 
 
 @command(

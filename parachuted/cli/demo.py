@@ -82,7 +82,6 @@ class DemoEvents:
         threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 
     def wait(self, event: str) -> Json:
-        """The data of the next such event."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -152,7 +151,7 @@ def run_journal(vault: Path, home: Path) -> None:
         say(f"6. recall     {_QUESTION} {found[0]['title']}, {found[0]['path']}")
         undone = ask("POST", f"/api/runs/{runs[0]['run']}/undo", {})
         say(f"7. undo       {len(undone['runs'])} runs taken back; your entry stays.")
-    say("\nFor a journal of your own: `parachute init --with daily,brain`.")
+    say("\nFor a journal of your own: `parachute init --with daily,brain,chat`.")
 
 
 def _wait_for_modules() -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from parachuted.cli.client import home_of, is_running
-from parachuted.cli.commands import argument, command, flag
-from parachuted.cli.show import say, say_text
+from parachuted.cli.client import ask, home_of, is_running, quoted
+from parachuted.cli.commands import JSON, argument, command, flag
+from parachuted.cli.show import count, say, say_json, say_table, say_text
 from parachuted.errors import ParachuteError
 from parachuted.presence import is_locked
 
@@ -120,6 +120,7 @@ def add_server(file: Path, entry: Mapping[str, object]) -> bool:
 
 
 _KEY = "PARACHUTE_KEY"
+_APPROVE_S = 120.0  # a program may take its time to begin
 _CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "codex", "other")
 
 
@@ -141,7 +142,7 @@ def mcp(options: argparse.Namespace) -> int:
     from parachuted.cli.mcp_stdio import McpForwarder
 
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no message
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # anything else printed is not a message
     key = options.key or os.environ.get(_KEY)
     forwarder = McpForwarder(sys.stdin.buffer, out, key=key)
     threading.Thread(target=forwarder.run, name="mcp", daemon=True).start()
@@ -154,9 +155,50 @@ def mcp(options: argparse.Namespace) -> int:
         try:
             _serve_until(forwarder.is_over)
         except ParachuteError as error:
-            if not is_locked(home_of(os.environ)):  # else another one has just begun
+            if not is_locked(home_of(os.environ)):  # else another one has just started
                 failed, forwarder.refusal = True, error.message
     return 1 if failed else 0
+
+
+@command("mcp servers", "other programs' MCP servers, which agents may use", JSON)
+def mcp_servers(options: argparse.Namespace) -> int:
+    """List the MCP servers of the vault's .mcp.json and those that were added, and what keeps one
+    from running.
+    """
+    answer = ask("GET", "/api/mcps")
+    if options.json:
+        return say_json(answer)
+    rows = [
+        (one["name"], "yes" if one["approved"] else "no", one["source"], one["displayCommand"])
+        for one in answer["servers"]
+        if not one["builtin"]
+    ]
+    say_table(rows, ("SERVER", "APPROVED", "FROM", "WHAT RUNS"), nothing="No MCP servers.")
+    for one in answer["servers"]:
+        for problem in one["validationErrors"]:
+            say(f"note     {one['name']}: {problem}")
+    return 0
+
+
+@command(
+    "mcp approve",
+    "let an MCP server run as it is now",
+    argument("name", help="as `parachute mcp servers` names it"),
+    JSON,
+)
+def mcp_approve(options: argparse.Namespace) -> int:
+    """Let an MCP server run as it is now, behind walls, for the agents that may use such tools.
+
+    It is pinned: its command, the files that this names, and its tools. What changes does not run
+    until it is approved again.
+    """
+    answer = ask("POST", f"/api/mcps/{quoted(options.name)}/approve", {}, timeout_s=_APPROVE_S)
+    if options.json:
+        return say_json(answer)
+    say(f"{options.name} is approved, with {count(len(answer['tools']), 'tool')}.")
+    for tool in answer["tools"]:
+        say(f"  {tool['name']}")
+    return 0
 
 
 @command(

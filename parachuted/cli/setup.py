@@ -23,7 +23,7 @@ from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, ke
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.module_settings import (
+from parachuted.cli.module_commands import (
     get_module_setting,
     is_of_module,
     module_settings,
@@ -58,8 +58,8 @@ _UNCLEAR = argument("path", help="the vault that is unclear")
         "--with",
         dest="modules",
         metavar="NAMES",
-        help="install these of parachuted's own modules, such as daily,brain, after showing what "
-        "each may do",
+        help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
+        "what each may do",
     ),
     flag("--yes", help="with --from or --with: do it without asking"),
 )
@@ -418,7 +418,7 @@ def _value(settings: Settings, key: str) -> str:
         value = getattr(value, name)
     return (
         "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
-    )  # a login in an address is shown to nobody
+    )  # a login in an address is never shown
 
 
 _ABOUT = """\

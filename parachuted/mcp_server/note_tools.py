@@ -20,7 +20,7 @@ from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.mcp_server.tools import ToolCall, an_object, served
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.times import time_of
 from parachuted.vault import VaultPath, VaultRoot, parse_note
 
@@ -227,8 +227,6 @@ _CONTEXT = ("path", "level", "tokens", "included", "reason")
 
 
 class PastTools:
-    """The tools over what was and what is proposed."""
-
     def __init__(
         self,
         *,

@@ -152,7 +152,6 @@ class McpProtocol:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Inside, `answer` answers."""
         async with self._manager.run():
             yield
 
@@ -282,8 +281,6 @@ class _ChangesOfOne:
         """Not used: changes come from the vault."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Pass on what the client may hear; call the result to stop."""
-
         def tell(changes: ClientChanges) -> None:
             for address in sorted(changes.updated):
                 listener(ResourceUpdated(uri=address))
@@ -312,7 +309,6 @@ class _Server(Server[Any]):
 
 
 def definition(tool: ServedTool) -> types.Tool:
-    """The tool as a client is given it."""
     hints = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,
         destructive_hint=None if tool.is_read_only else tool.is_destructive,

@@ -33,7 +33,6 @@ _PATIENCE_S = 2.0
 
 
 def address_of(path: str) -> str:
-    """The address of a note as a resource."""
     return SCHEME + quote(path)
 
 
@@ -72,13 +71,14 @@ class VaultChanges:
         self._bus, self._search, self._origins = bus, search, origins
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._subscriptions: list[Subscription] = []
-        bus.listen_to_batches(self._hear)
+        self._stop_hearing: Callable[[], None] = lambda: None
 
     def subscribe(
         self, client: McpClient, tell: Callable[[ClientChanges], None]
     ) -> Callable[[], None]:
-        """Tell that client from now on; call the result to stop."""
         subscription = Subscription(client, tell)
+        if not self._subscriptions:
+            self._stop_hearing = self._bus.listen_to_batches(self._hear)
         self._subscriptions.append(subscription)
         client.listeners += 1
 
@@ -86,6 +86,8 @@ class VaultChanges:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
                 client.listeners -= 1
+                if not self._subscriptions:
+                    self._stop_hearing()
 
         return end
 
@@ -110,7 +112,7 @@ class VaultChanges:
         )
 
     def _may_be_named(self, client: McpClient, event: Event) -> bool:
-        """A stranger's name is told to those alone who have read a stranger's text."""
+        """A stranger's name is shown only to those who have read a stranger's text."""
         names = [event.data[key] for key in ("path", "from") if key in event.data]
         return bool(client.taint) or not any(
             self._origins.of(str(name)) in UNTRUSTED for name in names
@@ -203,8 +205,6 @@ class NoteResource:
 
 
 class NoteResources:
-    """The notes as resources. Reading one is as reading it with a tool."""
-
     def __init__(self, root: VaultRoot, search: Search, origins: Origins) -> None:
         self._root, self._search, self._origins = root, search, origins
 
@@ -234,7 +234,7 @@ class NoteResources:
         """The text of the note at that address. Raises NotFoundError and what reading raises."""
         path = path_at(address)
         if not path:
-            raise NotFoundError(f"{address[:200]} is no note's address; those begin note:///")
+            raise NotFoundError(f"{address[:200]} is not a note's address; those begin note:///")
         data, digest = await client.vault.read_with_digest(path)
         client.saw(path, digest)
         return data.decode("utf-8", "replace")

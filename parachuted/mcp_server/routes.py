@@ -39,7 +39,7 @@ _NEW_TOOLS = "notifications/tools/list_changed"
 
 
 class ChangeStream:
-    """One client that listens. What changed twice before it was told is told once."""
+    """One client that listens. Several changes of one note before a message are one."""
 
     def __init__(self, client: McpClient, request: web.Request) -> None:
         self.client, self._request = client, request
@@ -49,7 +49,6 @@ class ChangeStream:
 
     @property
     def identity(self) -> Identity:
-        """Who listens."""
         return self.client.identity
 
     def tell(self, changes: ClientChanges) -> None:
@@ -61,7 +60,6 @@ class ChangeStream:
             self._awake.set()
 
     def end(self) -> None:
-        """End the stream."""
         self._is_over = True
         self._awake.set()
 
@@ -126,7 +124,6 @@ class AsgiBridge:
         self._is_over.set()
 
     async def receive(self) -> dict[str, Any]:
-        """The body; after it, that the reader has gone."""
         body, self._body = self._body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -134,7 +131,6 @@ class AsgiBridge:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:  # noqa: ANN401  as ASGI has it
-        """Take a part of the answer."""
         if message["type"] == "http.response.start":
             headers = dict(message["headers"])
             self._status = message["status"]
@@ -155,7 +151,6 @@ class AsgiBridge:
                 self.end()
 
     def response(self) -> web.StreamResponse:
-        """The answer, once the application is done."""
         return self._stream or web.Response(
             status=self._status, headers=self._headers, body=b"".join(self._parts)
         )
@@ -214,8 +209,6 @@ class McpResponse(TypedDict, total=False):
 
 
 class McpRoutes:
-    """The routes, and the life of what answers them."""
-
     def __init__(
         self,
         clients: ClientTable,
@@ -273,7 +266,6 @@ class McpRoutes:
                 stream.end()
 
     async def close(self) -> None:
-        """End every stream, and answer no more."""
         self._ready.set()
         for stream in tuple(self._streams):
             stream.end()

@@ -27,7 +27,7 @@ from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
 from parachuted.api.http.answers import http_sentence, json_bytes, json_value
 from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ConflictError, ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.mcp_server.clients import McpClient
@@ -125,7 +125,6 @@ class ServedTool:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a call changes nothing."""
         return self.capability == "read"
 
 
@@ -193,8 +192,6 @@ class _Answered:
 
 
 class McpTools:
-    """All tools, of the core and of the modules that run."""
-
     def __init__(
         self,
         tools: Sequence[ServedTool],

@@ -1,4 +1,8 @@
-"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`."""
+"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`.
+
+The policy reads notes as the vault does, which a module's process has no need of until a text names
+something private.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,26 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
+from parachuted.access.by_kind import ByKind
 from parachuted.errors import AgentFailedError
-from parachuted.heavy import load_heavy
+from parachuted.heavy import load_heavy, load_heavy_here
+
+_NAMED = "private"
+
+
+def visible_to_agents(text: str) -> str:
+    """The text of a note without what is private, which is for no prompt and no index."""
+    if _NAMED not in text.lower():
+        return text
+    return str(load_heavy_here("private").visible_to_agents(text))
+
+
+def is_shortened(text: str) -> bool:
+    """Whether a private part was left out of the text that was read."""
+    return _NAMED in text and bool(load_heavy_here("private").is_shortened(text))
+
 
 _FENCED = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _MOST_SHOWN = 200
@@ -108,7 +128,7 @@ class AgentPermissionRequest:
     patterns: Sequence[str] = ()
 
 
-AgentStep: TypeAlias = (
+AgentStep: TypeAlias = Annotated[
     AgentText
     | AgentToolCall
     | AgentTextDelta
@@ -117,8 +137,9 @@ AgentStep: TypeAlias = (
     | AgentSession
     | AgentUsage
     | AgentQuestion
-    | AgentPermissionRequest
-)
+    | AgentPermissionRequest,
+    ByKind(),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,7 +212,6 @@ def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s:
 
 
 def _question(asked: object) -> dict[str, object]:
-    """With all that apps read of one, in the types that they expect."""
     found = asked if isinstance(asked, Mapping) else {}
     options = found.get("options")
     return {

@@ -138,7 +138,6 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
 
 
 def _shown(skills: Sequence[Skill], taint: Taint) -> list[Skill]:
-    """The skills whose names the run may see."""
     return [skill for skill in skills if taint or skill.origin not in UNTRUSTED]
 
 
@@ -153,14 +152,12 @@ class AgentSkills:
     async def find(
         self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
     ) -> tuple[Skill, ...]:
-        """Those of an agent that works in that folder, if it may enter that."""
         places = self._places(config, folder, bounds)
         return await asyncio.to_thread(find_skills, places) if places else ()
 
     def _places(
         self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
     ) -> list[SkillFolder]:
-        """Where its skills are, the nearest first."""
         places = []
         if config.allow_workspace_skills:
             if folder and bounds.may_enter(folder):

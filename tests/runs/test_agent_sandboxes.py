@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import ToolResult

@@ -114,8 +114,6 @@ class ConversationUsage:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Tokens of one answer, or of several."""
-
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -188,7 +186,6 @@ class Transcript:
 
     @property
     def answered(self) -> bool:
-        """Whether the model has answered at least once."""
         return bool(self._answers)
 
     @property

@@ -204,11 +204,9 @@ class Breaker:
         return True
 
     def seconds_left(self, now: float) -> float:
-        """Seconds until a request may pass."""
         return 0.0 if self._until is None else max(0.0, self._until - now)
 
     def succeeded(self) -> None:
-        """The server answered."""
         self._failures, self._wait_s, self._until, self._is_probed = 0, _FIRST_S, None, False
 
     def failed(self, now: float) -> None:

@@ -232,7 +232,6 @@ class Engine:
         yield f"made {HOST_IMAGE}"
 
     def close(self) -> None:
-        """Give its connections back."""
         self._client.close()
 
 

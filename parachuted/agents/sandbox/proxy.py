@@ -138,7 +138,6 @@ class Proxy:
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of the sandbox."""
         if len(self._open) >= self._limits.connections:
             await _answer(
                 near, writer, 503, f"{self._limits.connections} connections are open already"

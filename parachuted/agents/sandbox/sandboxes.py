@@ -52,14 +52,11 @@ _ANSWER_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProbe:
-    """What was seen. An engine that is not behind a socket of this machine is taken for none."""
-
     is_there: bool
     has_image: bool
 
 
 async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
-    """Look."""
     host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
     if not host.startswith("unix:"):
         return EngineProbe(is_there=False, has_image=False)
@@ -416,7 +413,6 @@ class Sandboxes:
 
 
 def dockerfile_text() -> str:
-    """What the image is built of."""
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
 
 

@@ -120,8 +120,6 @@ class _Open:
 
 
 class FileAnswers:
-    """Answers requests with files."""
-
     def __init__(self, root: VaultRoot, digests: FileDigests) -> None:
         self._root, self._digests = root, digests
 

@@ -110,8 +110,6 @@ class UnresolvedQuery(RequestModel):
 
 
 class NoteListingRoutes:
-    """The routes that find notes and links."""
-
     def __init__(self, root: VaultRoot, search: Search) -> None:
         self._root, self._search, self._catalogue = root, search, search.catalogue
 

@@ -219,7 +219,7 @@ class ModuleAgents:
             system_prompt=plan.system_prompt,
             watcher=f"Modules/{approved.name}",
             module=approved.name,
-            calls=approved.manifest.permissions.mcp,
+            calls=self._runs.callable_tools(approved.manifest.permissions.mcp),
         )
         whose: Origin = "imported" if approved.trust == "untrusted" else "agent"
         return RunRequest(

@@ -420,7 +420,7 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
-    api.add(refusal, [say("begun")], refusal, ApiRefusal(status=400))
+    api.add(refusal, [say("started")], refusal, ApiRefusal(status=400))
     async with gateway_rig.run() as way:
         answers = [await gateway_rig.ask(way) for _ in range(4)]
     assert [answer.headers.get("x-should-retry") for answer in answers] == [
