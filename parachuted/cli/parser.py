@@ -52,6 +52,7 @@ _FILES = {
     "mcp": ("mcp",),
     "sandbox": ("sandbox",),
     "backup": ("backup",),
+    "page": ("open",),
     "completion": ("completion",),
     "demo": ("demo",),
 }
