@@ -53,6 +53,7 @@ def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -
                 _put(note, names, Engines(mentions, graph, recall))
     while recall.embed(_BATCH):
         pass
+    recall.optimize()
     return Engines(mentions, graph, recall)
 
 
@@ -74,14 +75,14 @@ def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
 
 
 if __name__ == "__main__":
-    made = [note for note in make_notes() if note.type != "day"]
+    made = make_notes(days=0)
     for imported in ("vectors", "recall_index", "mentions", "graph"):
         engine(imported)
     gc.collect()
     process = psutil.Process()
-    before, begun = process.memory_info().rss, time.perf_counter()
+    before, began = process.memory_info().rss, time.perf_counter()
     used = time.process_time()
     filled = fill(made, Path(sys.argv[1]), with_vectors=sys.argv[2:] == ["--vectors"])
     filled.recall.search("warm")
-    spans = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
+    spans = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
     print(json.dumps({**spans, "mb": (process.memory_info().rss - before) / 1e6}))

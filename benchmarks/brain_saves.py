@@ -22,7 +22,7 @@ from benchmarks.report import Figure
 from benchmarks.serving import percentile
 
 _ENTITIES, _DAYS, _SAVES = 1_000, 365, 30
-_STARTS = 2
+_STARTS = 1
 
 
 def brain_saves(folder: Path) -> Iterator[Figure]:
@@ -30,7 +30,7 @@ def brain_saves(folder: Path) -> Iterator[Figure]:
     notes = make_notes(_ENTITIES, _DAYS)
     vault = write_notes(notes, folder / "vault")
     yield from _saving(vault, [note for note in notes if note.type == "person"])
-    large = write_notes((one for one in make_notes() if one.type != "day"), folder / "large")
+    large = write_notes(make_notes(days=0), folder / "large")
     yield from _starting(large)
 
 
@@ -76,12 +76,12 @@ def _save(process: Process, person: MadeNote, number: int) -> tuple[float, float
     path = process.vault / f"Daily/journals/{day}.md"
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(f"# Noon\n\nMet {person.name}, who spoke of {word}.\n")
-    begun = time.perf_counter()
+    began = time.perf_counter()
     temporary.replace(path)
     wait(lambda: "mentions:" in path.read_text())
     linked = time.perf_counter()
     wait(lambda: _recalled(process, word))
-    return begun, linked, time.perf_counter()
+    return began, linked, time.perf_counter()
 
 
 def _starting(vault: Path) -> Iterator[Figure]:
@@ -112,11 +112,11 @@ def _started(vault: Path) -> dict[str, float]:
 
 
 def _bare(vault: Path) -> float:
-    begun = time.process_time()
+    began = time.process_time()
     for folder, _folders, names in os.walk(vault):
         for name in names:
             (Path(folder) / name).read_text("utf-8").lower().split()
-    return time.process_time() - begun
+    return time.process_time() - began
 
 
 def _install(process: Process, name: str) -> None:

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
+from benchmarks.model import ask
 from benchmarks.report import Figure
 from parachuted.agents import (
     Backend,
     ClaudeSettings,
     ConversationInput,
-    Job,
-    RunLimits,
     RunResult,
     TextDelta,
     make_backend,
@@ -89,18 +87,7 @@ async def _turn(
 ) -> tuple[float, str | None]:
     """Seconds until the first words, and the session to go on with."""
     api.add([say("Blue, as you said in May.", pieces=5)])
-    job = Job(
-        id=str(uuid4()),
-        watcher="Modules/chat",
-        system_prompt="You talk with a person about their notes.",
-        prompt="Which colour?",
-        tools=(),
-        limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
-        changes=(),
-        at=datetime.now(UTC),
-        session_id=session,
-        conversation=ConversationInput(),
-    )
+    job = ask("Modules/chat", "Which colour?", session_id=session, conversation=ConversationInput())
     began, seconds = time.perf_counter(), 0.0
     async with aclosing(backend.run(job)) as steps:  # type: ignore[type-var]
         async for step in steps:

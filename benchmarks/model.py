@@ -1,4 +1,6 @@
-"""Model: the scripted Messages API in a thread of its own, for daemons that run the real CLI."""
+"""Model: a job, and the scripted Messages API in a thread of its own for daemons that run the real
+CLI.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from queue import Queue
+from typing import Any
+from uuid import uuid4
 
+from parachuted.agents import Job, RunLimits
 from parachuted.testing import ScriptedMessages, Turn
 
 
@@ -30,3 +36,18 @@ def scripted_model(turns: Sequence[Turn]) -> Iterator[str]:
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(10)
+
+
+def ask(watcher: str, prompt: str, **more: Any) -> Job:  # noqa: ANN401  as `Job` has them
+    """A job without tools; `more`: the other fields of `Job` that it has."""
+    return Job(
+        id=str(uuid4()),
+        watcher=watcher,
+        system_prompt="You tend notes.",
+        prompt=prompt,
+        tools=(),
+        limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
+        changes=(),
+        at=datetime.now(UTC),
+        **more,
+    )

@@ -14,18 +14,16 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
+from benchmarks.model import ask
 from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import (
     Backend,
     ClaudeSettings,
-    Job,
     NativeTools,
-    RunLimits,
     RunSandbox,
     make_backend,
 )
@@ -50,25 +48,15 @@ class _Rig:
     api: ScriptedMessages
     asked: list[float]
 
-    async def first_byte(self, native: NativeTools | None, begun_at: float) -> float:
-        """Run once; seconds from `begun_at` until the model was asked."""
+    async def first_byte(self, native: NativeTools | None, start_at: float) -> float:
+        """Run once; seconds from `start_at` until the model was asked."""
         del self.asked[:]
         self.api.add(self.answer)
-        job = Job(
-            id=str(uuid4()),
-            watcher="AGENTS.md",
-            system_prompt="You tend notes.",
-            prompt="Something changed.",
-            tools=(),
-            limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
-            changes=(),
-            at=datetime.now(UTC),
-            native=native,
-        )
+        job = ask("AGENTS.md", "Something changed.", native=native)
         async with aclosing(self.backend.run(job)) as steps:
             async for _step in steps:
                 pass
-        return self.asked[0] - begun_at
+        return self.asked[0] - start_at
 
     def answer(self, _request: RecordedRequest) -> list[Block]:
         """Note when it was asked."""
@@ -150,7 +138,7 @@ async def _bare(rig: _Rig, folder: Path) -> float:
         "",
         "--setting-sources=",
     ]
-    begun_at = time.perf_counter()
+    start_at = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *command,
         env={**env, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
@@ -159,11 +147,11 @@ async def _bare(rig: _Rig, folder: Path) -> float:
         stdout=asyncio.subprocess.DEVNULL,
     )
     await process.wait()
-    return rig.asked[0] - begun_at
+    return rig.asked[0] - start_at
 
 
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
-    begun_at = time.perf_counter()
+    start_at = time.perf_counter()
     async with boxes.prepare(_BOX, is_writable=True) as slot:
         box = RunSandbox(
             config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
@@ -177,7 +165,7 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
 
         return await rig.first_byte(
             NativeTools(tools=("Read", "Edit", "Bash"), sandbox=box, before=before, after=after),
-            begun_at,
+            start_at,
         )
 
 

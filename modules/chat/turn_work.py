@@ -13,7 +13,7 @@ from parachuted.modules import AgentResult, AgentSession, AgentUsage, Module
 
 from .messages import Message, ToolUse, new_message_id
 from .modes import Mode, mode_for, mode_of, trust_level_of
-from .permissions import narrowing_of
+from .permissions import narrowing_of, within_agent
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
 from .run_sessions import RunSessions
@@ -21,7 +21,7 @@ from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn, TurnRequest
 from .turn_attachments import save_attachments
-from .turn_documents import prompt_event, session_event
+from .turn_documents import prompt_event, session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
 from .turn_resuming import Resuming
@@ -212,24 +212,23 @@ class TurnWork:
         mode = mode_of(session.mode)
         turn = Turn(TurnRequest(message=message), TurnStream(), session)
         order, prompt = await self._prompt(turn, session, mode, is_preview=True)
-        return {"prompt": prompt.text, **await self._told(order, prompt)}
+        return {"prompt": prompt.text + prompt.with_message, **await self._told(order, prompt)}
 
     async def _prompt(
         self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
     ) -> tuple[PromptOrder, ComposedPrompt]:
         folder = (session.working_directory or "").strip("/")
+        agent = await self._agent(turn, session)
+        narrowing = narrowing_of(
+            session.permissions, mode, folder=folder, context_folders=session.context_folders
+        )
         order = PromptOrder(
             session=session,
             mode=mode,
-            narrowing=narrowing_of(
-                session.permissions,
-                mode,
-                folder=folder,
-                context_folders=session.context_folders,
-            ),
+            narrowing=within_agent(narrowing, agent.tools if agent else None),
             message=turn.request.message,
             system_prompt=turn.request.system_prompt,
-            agent=await self._agent(turn, session),
+            agent=agent,
             folder=folder,
             is_preview=is_preview,
         )
@@ -268,18 +267,20 @@ class TurnWork:
         turn.resumption = plan.resumption
         turn.stream.send(session_event(session, turn.resumption, order.mode.trust_level))
         before = f"{turn.request.before}\n\n" if turn.request.before else ""
-        turn.run = await self._module.agent(order.mode.agent).start(
-            before + turn.request.message,
-            conversation=True,
-            session_id=plan.transcript,
-            history=plan.history,
-            model=session.model,
-            system_prompt=prompt.text,
-            attachments=attached,
-            working_directory=order.folder if order.mode.name == "workspace" else "",
-            narrowing=order.narrowing,
-        )
-        self._runs.add(turn.run.id, session.id)
+        with self._runs.starting():
+            turn.run = await self._module.agent(order.mode.agent).start(
+                before + turn.request.message,
+                conversation=True,
+                session_id=plan.transcript,
+                history=plan.history,
+                model=session.model or (order.agent.model if order.agent else None),
+                system_prompt=prompt.text,
+                context=prompt.with_message,
+                attachments=attached,
+                working_directory=order.folder if order.mode.name == "workspace" else "",
+                narrowing=order.narrowing,
+            )
+            self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:
             await turn.run.stop()
         async for step in turn.run:
@@ -296,6 +297,8 @@ class TurnWork:
             turn.transcript = step.session_id
             is_lost = turn.resumption.transcript is not None and not step.is_resumed
             turn.resumption = replace(turn.resumption, is_lost=is_lost)
+            for event in started_events(step):
+                turn.stream.send(event)
             return
         known = set(turn.steps.questions)
         for one in turn.steps.read(step):

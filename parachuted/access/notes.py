@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from parachuted.access.by_kind import ByKind
 
 Writer: TypeAlias = Literal["person", "key", "agent", "module"]
 """Who wrote a text: a person, an API key that is limited to a part of the vault, an agent's run, or
@@ -241,7 +243,9 @@ class ReplaceSpan:
     text: str
 
 
-NoteEdit: TypeAlias = SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan
+NoteEdit: TypeAlias = Annotated[
+    SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan, ByKind()
+]
 NOTE_EDITS = (SetKey, RemoveKey, SetSection, AppendSection, ReplaceSpan)
 
 

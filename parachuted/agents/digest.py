@@ -75,7 +75,7 @@ def is_foreign(note: ParsedNote) -> bool:
 
 
 def is_switched_off(note: ParsedNote) -> bool:
-    """Whether the note's frontmatter says that it wants no such section."""
+    """Whether the note's frontmatter says that it does not want such a section."""
     return str(note.values.get(SWITCH, "")).strip().casefold() in _OFF
 
 
@@ -123,7 +123,6 @@ def compose(note: ParsedNote, digest: str, before: Sequence[str] | None) -> str:
 
 
 def is_same(note: ParsedNote, digest: str) -> bool:
-    """Whether the section already has this content and is unedited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)
 

@@ -78,7 +78,6 @@ def link(watcher: str, path: str, title: str, style: LinkStyle) -> str:
 
 
 def link_style(texts: Iterable[str]) -> LinkStyle:
-    """How most links in these texts are written."""
     wiki = markdown = 0
     for text in texts:
         wiki += text.count("[[")

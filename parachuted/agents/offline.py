@@ -49,13 +49,10 @@ class OfflineBackend:
             yield step
         yield RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=run.calls)
 
-    async def close(self) -> None:
-        """Nothing runs on."""
+    async def close(self) -> None: ...
 
 
 class _Run:
-    """One job's work."""
-
     def __init__(self, job: Job) -> None:
         self.calls = 0
         self._job = job

@@ -111,7 +111,6 @@ def _install(source: str, how: dict[str, Any], options: Namespace) -> int:
 
 
 def official_modules() -> tuple[str, ...]:
-    """The names of the modules that come with parachuted, sorted."""
     manifests = bundled_folder("modules").glob("*/manifest.yaml")
     return tuple(sorted(manifest.parent.name for manifest in manifests))
 

@@ -299,9 +299,7 @@ def _run(commands: Iterable[CommandLine]) -> str | None:
 
 
 def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
-    """Whether it still runs after so many seconds; a start is no more than a fork to a
-    supervisor.
-    """
+    """Whether it still runs after so many seconds; to a supervisor a start is only a fork."""
     until = time.monotonic() + seconds
     while _succeeds(supervisor.running):
         if time.monotonic() >= until:
@@ -320,7 +318,7 @@ def _called(command: CommandLine) -> tuple[int, str]:
             command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except FileNotFoundError:
-        return 127, "there is no such program"
+        return 127, "the program is missing"
     except subprocess.TimeoutExpired:
         return 124, f"it did not end within {_SECONDS} s"
     return done.returncode, done.stdout + done.stderr

@@ -59,9 +59,6 @@ def columns() -> int:
 
 
 def say_lines(lines: Iterable[str]) -> None:
-    """Print lines of `visible`, in pieces that the terminal does not break: a stranger's text
-    begins none of its lines.
-    """
     for line in lines:
         for piece in wrapped(line, columns()):
             say(piece)
@@ -99,7 +96,7 @@ def say_diff(diff: str) -> None:
 
 
 def agrees(question: str) -> bool:
-    """Whether the person says yes; without a terminal nobody does."""
+    """Whether the person says yes; without a terminal, no."""
     if not sys.stdin.isatty():
         say(f"{question} Say --yes to agree without being asked.")
         return False
@@ -123,7 +120,6 @@ def read_json(name: str) -> Any:  # noqa: ANN401  JSON of any shape
 
 
 def count(number: int, thing: str) -> str:
-    """`1 file`, `2 files`."""
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 

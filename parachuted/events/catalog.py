@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from parachuted.access.fields import PATH_KINDS, FieldKind, schema_of
+from parachuted.access.events import PATH_KINDS, FieldKind, schema_of
 
 _PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = FieldKind
 

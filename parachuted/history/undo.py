@@ -13,9 +13,15 @@ from itertools import zip_longest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus
-from parachuted.history.operation import Operation, in_force, new_act
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
-from parachuted.history.run_account import RUNNING, causes_of, has_ended
+from parachuted.history.run_account import (
+    RUNNING,
+    Operation,
+    causes_of,
+    has_ended,
+    in_force,
+    new_act,
+)
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     UNDO,

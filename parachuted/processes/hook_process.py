@@ -115,12 +115,10 @@ class HookProcess:
 
     @property
     def pid(self) -> int:
-        """Its own."""
         return self._process.pid
 
     @property
     def is_ready(self) -> bool:
-        """Whether another program may be given to it."""
         return self._is_whole and self._process.returncode is None and not self._reader.at_eof()
 
     async def run(self, order: ProcessOrder) -> ProcessOutcome:
@@ -161,7 +159,6 @@ class HookProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process.returncode is None
 
     def dismiss(self) -> None:

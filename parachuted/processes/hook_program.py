@@ -235,7 +235,6 @@ class _Work:
             self._stdin = -1
 
     def _read(self, fd: int) -> bool:
-        """Read once, and keep what there is room for; whether there may be more at once."""
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:

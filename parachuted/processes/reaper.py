@@ -66,8 +66,8 @@ def find_family(leader: int, mark: str) -> set[int]:
 
 
 def began_at(pid: int) -> str:
-    """When that process began, as the kernel counts, so that a later one of the same number is told
-    apart; empty: there is none.
+    """When that process began, as the kernel counts, which tells it from a later one of the same
+    number; empty without one.
     """
     try:
         return (

@@ -1,17 +1,20 @@
 """Agent runner: the one way by which any agent but a curator works, for a module, a schedule, a
 bot or a person.
+
+It asks budgets, builds the grant by the one function that does, refuses what cannot run here before
+anything is spent, and holds the run where it can be ended. What an agent asks another agent for
+lies within its own grant.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import cast
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import MAINTENANCE, build_grant, may_begin
+from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin
 from parachuted.access.narrowed import narrowed_grant
 from parachuted.access.origin import Taint
 from parachuted.agents import RunLimits, Tool
@@ -23,7 +26,12 @@ from parachuted.errors import (
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_run import PreparedAgentRun
 from parachuted.runs.agent_sandboxes import SandboxProvider
-from parachuted.runs.agent_tools import ModuleTools, NoModuleTools
+from parachuted.runs.agent_tools import (
+    MCP_SERVERS,
+    ModuleTools,
+    NoModuleTools,
+    ServerTools,
+)
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.lifecycle import RunLifecycle
@@ -115,6 +123,7 @@ class AgentRunner:
         skills: AgentSkills,
         contexts: ContextAssembly | None = None,
         modules: ModuleTools | None = None,
+        servers: ServerTools | None = None,
         boxes: SandboxProvider | None = None,
     ) -> None:
         """`contexts` loads the context files of folders; `boxes` gives a run its container, None:
@@ -123,17 +132,26 @@ class AgentRunner:
         self._lifecycle, self._admission, self._vaults = lifecycle, admission, vaults
         self._hooks, self._guards, self._skills = hooks, guards, skills
         self._modules, self._boxes = modules or NoModuleTools(), boxes
+        self._servers = servers
         self._contexts = contexts
 
     @property
     def limits(self) -> RunLimits:
-        """What one run may take at most."""
         return self._admission.limits
 
     @property
     def conversation_limits(self) -> RunLimits:
         """What one turn of a conversation may take at most."""
         return self._admission.conversation_limits
+
+    def callable_tools(self, asked: Sequence[str]) -> tuple[str, ...]:
+        """The tools that a manifest asks for by name, with those of the MCP servers that a person
+        approved where it asks for these. Blocks on the disk.
+        """
+        if MCP_SERVERS not in asked:
+            return tuple(asked)
+        of_servers = [one.name for one in self._servers.tools()] if self._servers else []
+        return (*(one for one in asked if one != MCP_SERVERS), *of_servers)
 
     async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.
@@ -261,6 +279,7 @@ class AgentRunner:
             skills=self._skills,
             contexts=self._contexts,
             modules=self._modules,
+            servers=self._servers,
             boxes=self._boxes,
         )
         await self._approve(run)

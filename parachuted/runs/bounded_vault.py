@@ -1,4 +1,8 @@
-"""The vault as a module or a run of its agent sees it, limited by its permissions at every call."""
+"""The vault as a module or a run of its agent sees it, limited by its permissions at every call.
+
+Over HTTP the caller's key decides whether a route is reached; what the handler then does is limited
+by the module's permissions and by the caller's authority, including the key's paths.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ from parachuted.access.notes import NoteChange, Upload
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.access.run_watch import ProposedChange, RunWatch
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
     EditRefusedError,
     ParachuteError,
 )
-from parachuted.history.call_run import CallRun
+from parachuted.history.run_account import CallRun
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.vault_writing import VaultWriting
@@ -201,7 +205,6 @@ class BoundedVaults:
         origins: Origins | None = None,
         own: Origin = "agent",
     ) -> BoundedVault:
-        """The vault for a module's own code."""
 
         def author() -> Author:
             now = authority()
@@ -236,7 +239,6 @@ class BoundedVaults:
         authority: Callable[[], Authority],
         wrote: Callable[[WriteResult], None],
     ) -> BoundedVault:
-        """The vault for one run of an agent."""
         return BoundedVault(
             self.store,
             self._index,

@@ -1,4 +1,7 @@
-"""Curator: asks an agent to bring a watching note up to date with what changed."""
+"""Curator: asks an agent to bring a watching note up to date with what changed.
+
+What stands in notes is quoted, and cannot end its quotation.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from parachuted.access.granting import curator_grant
+from parachuted.access.grant import curator_grant
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import without_private
 from parachuted.agents import ChangedNote, Job, RunLimits
@@ -17,7 +20,7 @@ from parachuted.agents.extract import describe, title_of
 from parachuted.agents.job import ChangeKind
 from parachuted.agents.part_changes import PartChanges, find_news
 from parachuted.bubbling import PendingChange, WatchRegistry, changed_units, meaning
-from parachuted.bubbling.meaning import matters
+from parachuted.bubbling.pending_changes import matters
 from parachuted.bubbling.trie import WatchMatch
 from parachuted.errors import (
     AgentStoppedError,
@@ -46,8 +49,8 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.conflicts import conflict_line
 from parachuted.vault.links import link_setting
+from parachuted.vault.note import conflict_line
 
 SYSTEM_PROMPT = """\
 You are a background curator. You tend one note of a person's vault, a context file that other notes flow into. You are woken because
@@ -400,7 +403,6 @@ class CuratorBriefing:
 def _grant(
     watcher: VaultPath, present: Iterable[PendingChange], watched: Sequence[VaultPath]
 ) -> ContextGrant:
-    """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
     paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
     granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])

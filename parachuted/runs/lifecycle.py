@@ -1,4 +1,6 @@
-"""Lifecycle: what each run goes through, from its account to its end, and its lines in the audit."""
+"""Lifecycle: what each run goes through, from its account to its end, and its lines in
+the audit.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from typing import Protocol
 from parachuted.access.private_text import is_shortened
 from parachuted.agents import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
@@ -58,11 +60,9 @@ class RunAudit:
         self._began = time.perf_counter()
 
     def began(self) -> None:
-        """The agent is about to be asked."""
         self._tell("agent_start", "agents", f"agents.{self._backend}", paths=[self._task.watcher])
 
     def ended(self, outcome: RunOutcome) -> None:
-        """The run is over."""
         took = (time.perf_counter() - self._began) * 1000
         error = outcome.reason if outcome.result == "failed" else None
         self._tell(
@@ -75,7 +75,6 @@ class RunAudit:
         )
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The same tools, each call of which is recorded."""
         return tuple(replace(tool, call=self._told_call(tool)) for tool in tools)
 
     def note(self, step: Step) -> None:
@@ -182,9 +181,7 @@ class Run(Protocol):
     cancelled: str
 
     @property
-    def active(self) -> ActiveRun:
-        """As it is listed while it works."""
-        ...
+    def active(self) -> ActiveRun: ...
 
     async def work(self) -> RunOutcome:
         """Let the agent work. Raises AgentFailedError."""
@@ -231,6 +228,12 @@ class RunLifecycle:
             backend=self.backend.name,
             module=module,
         )
+
+    def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
+        """Have `end` called where that run would be ended, also after it; returns what takes that
+        back.
+        """
+        return self._active_runs.hold(working, end)
 
     async def open(self, account: RunAccount) -> None:
         """From here on the run counts in budgets, and the next start ends it if need be."""

@@ -18,12 +18,16 @@ from weakref import WeakValueDictionary
 
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.audit.events import AuditEvent, AuditRecorder, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder, NullAuditRecorder
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.events import Bus
 from parachuted.state import StateStore
-from parachuted.suggestions.acceptance import Acceptance, acceptance_of, needs_no_asking
-from parachuted.suggestions.applying import SuggestionResolver
+from parachuted.suggestions.applying import (
+    Acceptance,
+    SuggestionResolver,
+    acceptance_of,
+    needs_no_asking,
+)
 from parachuted.suggestions.payload import batch_of, changes_watch, check_payload, suggestion_of
 from parachuted.suggestions.store import (
     Sealer,
@@ -40,9 +44,11 @@ from parachuted.suggestions.suggestion import (
     Proposal,
     Status,
     Suggestion,
+    SuggestionFile,
+    SuggestionPreview,
+    file_name,
     stands_for,
 )
-from parachuted.suggestions.suggestion_file import SuggestionFile, SuggestionPreview, file_name
 from parachuted.vault import Caller, Store, printable
 
 _Result = TypeVar("_Result")

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.events import EventFilter
-from parachuted.access.fields import PATH_KINDS, FieldKind
-from parachuted.access.patterns import grant_of
+from parachuted.access.events import PATH_KINDS, EventFilter, FieldKind
+from parachuted.access.grant import grant_of
 from parachuted.events import CATALOG, FACTS, Event, EventKind
 from parachuted.keys import EVERYTHING, NOBODY, parse_words
 

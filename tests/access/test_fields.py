@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from jsonschema import Draft202012Validator
 
-from parachuted.access.fields import (
+from parachuted.access.events import (
     HOLDS,
     PATH_KINDS,
     FieldKind,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import exposure
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant, exposure
 from parachuted.keys import EVERYWHERE
 
 

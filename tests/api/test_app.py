@@ -91,6 +91,10 @@ ROUTES = {
         "DELETE /api/notes/{path}",
     ),
     *("GET /api/audit", "GET /api/audit/verify", "GET /api/search"),
+    *("GET /api/mcps", "POST /api/mcps", "DELETE /api/mcps/{name}", "GET /api/mcps/{name}/tools"),
+    *("POST /api/agents", "DELETE /api/agents/{name}", "GET /api/skills", "POST /api/skills"),
+    *("GET /api/skills/{name}", "DELETE /api/skills/{name}"),
+    *("POST /api/mcps/{name}/approve", "POST /api/mcps/{name}/test"),
     *("GET /api/openapi.json", "GET /api/docs"),
     *(
         "POST /api/hooks/test",

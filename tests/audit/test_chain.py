@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.audit.chain import MOST_LINE_BYTES, START, ChainPosition, line_of, read_line
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import (
+    MOST_LINE_BYTES,
+    START,
+    AuditEvent,
+    ChainPosition,
+    line_of,
+    read_line,
+)
 from tests.audit.audit_rig import NOON, event
 
 HOSTILE = st.one_of(

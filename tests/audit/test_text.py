@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.audit.text import SECRET, clean, clean_all
+from parachuted.audit.chain import SECRET, clean, clean_all
 
 SECRETS = [
     "para_Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z",

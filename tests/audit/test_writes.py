@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from parachuted.audit.events import AuditEvent
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.chain import AuditEvent
+from parachuted.audit.log import WriteAudit
 from parachuted.events.changes import PERSON, Change
 from parachuted.vault import (
     Author,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.bubbling.patterns import parse_declaration
-from parachuted.bubbling.unmatched import unmatched
+from parachuted.bubbling.watches import unmatched
 from parachuted.vault import IndexEntry, VaultIndex
 
 FILES = (

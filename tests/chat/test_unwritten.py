@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.testing import ModuleHarness

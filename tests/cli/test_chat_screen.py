@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from parachuted.cli import chat as terminal_chat
-from parachuted.cli.chat_screen import ChatScreen
+from parachuted.cli.chat import ChatScreen
 
 PERMISSION = {
     "question": "May the agent use Read? path: Diary/a.md",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.fields import FieldKind
+from parachuted.access.events import FieldKind
 from parachuted.events import CATALOG, Bus, EventKind
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)

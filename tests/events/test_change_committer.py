@@ -122,7 +122,9 @@ async def test_what_was_told_before_the_disk_refused_is_kept(events_rig, thread)
         events_rig.tell(changes)
         events_rig.refusal = StorageFailedError("the disk is full")
 
-    listeners = ChangeListeners(record=events_rig.record, tell=tell_until_full)
+    async def listeners():
+        return ChangeListeners(record=events_rig.record, tell=tell_until_full)
+
     committer = ChangeCommitter(
         events_rig.index,
         events_rig.snapshot,

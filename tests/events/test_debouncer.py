@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from parachuted.events.debouncer import Debouncer, DebounceTimes
+from parachuted.events.watcher import Debouncer, DebounceTimes
 
 PACE = DebounceTimes(new=0.1, gone=0.2, touched=0.3, open=2.0, burst=1.0, patience=10.0)
 

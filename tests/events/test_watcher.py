@@ -378,4 +378,4 @@ async def test_each_engine_tells_of_the_canary(real_room):
         tell, canary = detector._canary.hears, detector._canary
         canary.hears = lambda path: tell(path) and (heard.append(path) or True)
         await real_room.until(lambda: len(heard) > 2)
-        assert (detector.polling, real_room.problems.all()) == (False, {})
+        assert (detector.polling, real_room.problems.open) == (False, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.history.operation import in_force, net_of, new_act
+from parachuted.history.run_account import in_force, net_of, new_act
 from parachuted.vault import UNDO, Author, VaultPath
 from tests.tools.conftest import ToolsRig
 

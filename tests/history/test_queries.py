@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError
-from parachuted.history.queries import HistoryQueries
 from parachuted.history.run_account import save
+from parachuted.history.why import HistoryQueries
 from parachuted.vault import Author, VaultPath
 from tests.tools.conftest import ToolsRig
 

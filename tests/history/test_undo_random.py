@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.history import Retention, RetentionLimits
-from parachuted.history.queries import HistoryQueries
 from parachuted.history.restore import Restore
 from parachuted.history.run_account import save
 from parachuted.history.undo import Undo, UndoResult
-from parachuted.history.why import Why
+from parachuted.history.why import HistoryQueries, Why
 from parachuted.vault import (
     Author,
     History,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.fields import FieldKind
+from parachuted.access.events import FieldKind
 from parachuted.events import Bus, Change, EventKind
 from parachuted.hooks import HookEvent
 from parachuted.hooks.event_listener import HookEventListener

@@ -10,8 +10,7 @@ from parachuted.access.origins import Origins
 from parachuted.agents.offline import OfflineBackend
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import AgentUnavailableError, NotFoundError
-from parachuted.modules.agent_listing import AgentListing
-from parachuted.modules.agent_service import AgentService
+from parachuted.modules.agent_service import AgentListing, AgentService
 from parachuted.runs.agent_runner import maintenance
 from tests.modules.module_rig import ModuleRig
 

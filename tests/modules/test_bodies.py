@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.errors import BodyTooLargeError, EditRefusedError
 from parachuted.modules import Body, Form
-from parachuted.modules.bodies import PartHead
+from parachuted.modules.streams import PartHead
 
 
 class Pieces:

@@ -15,7 +15,7 @@ from parachuted.modules.declare import (
     marks_of,
     path_fields,
 )
-from parachuted.modules.timing import Timing, parse_span
+from parachuted.modules.scheduling import Timing, parse_span
 
 
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import Grant, build_grant
 from parachuted.agents import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.modules import AgentConfig

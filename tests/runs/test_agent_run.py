@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.errors import HookRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_run import PreparedAgentRun

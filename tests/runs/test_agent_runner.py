@@ -14,8 +14,7 @@ import pytest
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, acting
-from parachuted.access.grant import Grant
-from parachuted.access.granting import ENTRIES
+from parachuted.access.grant import ENTRIES, Grant
 from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import Job, NativeTools, RunSandbox, ToolResult, call_tool

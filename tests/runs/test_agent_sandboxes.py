@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import ToolResult
-from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
+from parachuted.agents.sandbox.options import SandboxSlot
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs import AgentHooks, NoHooks

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.grant import Grant
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import Grant, build_grant
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.run_request import CurrentRun
 

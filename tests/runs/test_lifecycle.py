@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.agents import Backend, Job, RunLimits, Step
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts

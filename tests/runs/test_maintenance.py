@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.runs.agent_runner import maintenance
 
 

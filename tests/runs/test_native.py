@@ -14,7 +14,7 @@ from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.errors import StorageFailedError
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks

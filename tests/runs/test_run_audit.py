@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.agents import TextStep, Tool, ToolCallStep, ToolResult, call_tool
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.runs.lifecycle import RunAudit
 from parachuted.tasks import RunOutcome, Task
 

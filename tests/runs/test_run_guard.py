@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.access.run_watch import ProposedChange

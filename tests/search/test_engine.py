@@ -7,8 +7,8 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.search import parse_query
-from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine
+from parachuted.search.index_tables import make_database
 from tests.index_entries import changed
 from tests.search.search_rig import SearchRig
 

@@ -59,7 +59,7 @@ def test_a_start_reads_only_what_differs(search_rig: SearchRig, monkeypatch):
     search_rig.settled()
     read: list[str] = []
     monkeypatch.setattr(
-        "parachuted.search.reader.make_indexed_note", lambda path, *_rest: read.append(path)
+        "parachuted.search.indexer.make_indexed_note", lambda path, *_rest: read.append(path)
     )
 
     search_rig.restart()

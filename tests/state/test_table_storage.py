@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from tinydb import TinyDB, where
 
-from parachuted.state.journal import Journal
-from parachuted.state.table_storage import TableStorage
+from parachuted.state.journal import Journal, TableStorage
 
 
 @pytest.fixture

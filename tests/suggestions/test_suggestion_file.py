@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.suggestions.suggestion_file import (
+from parachuted.suggestions.suggestion import (
     SuggestionPreview,
     body_of,
     file_name,

@@ -10,7 +10,7 @@ import pytest
 from parachuted.errors import StorageFailedError
 from parachuted.state import JournalDisk, StateStore, open_state
 from parachuted.tasks import Cause, Causes
-from parachuted.tasks import causes as causes_module
+from parachuted.tasks import queue as causes_module
 from tests.tasks.conftest import at
 
 CAUSE = Cause(id="c1", kind="change", path="a.md", files=2, at=at(0))

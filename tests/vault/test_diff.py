@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.vault.diff import diff_of
+from parachuted.vault.merge import diff_of
 
 A = b"# A\n\n## Facts\n\n- one\n"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.vault import late_writes as module
-from parachuted.vault.late_writes import LateWrites, is_being_written
+from parachuted.vault import recovery as module
 from parachuted.vault.paths import VaultPath
+from parachuted.vault.recovery import LateWrites, is_being_written
 from parachuted.vault.root import digest_of
 
 NOTE = VaultPath("note.md")

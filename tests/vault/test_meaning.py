@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.vault.meaning import changed_units, meaning
+from parachuted.vault.note import changed_units, meaning
 
 NOTE = """\
 ---

@@ -11,11 +11,10 @@ import time
 
 import pytest
 
-from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
+from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
-from parachuted.vault.scan_findings import ScanFindings
-from parachuted.vault.scanner import VaultWalk
+from parachuted.vault.scanner import ScanFindings, VaultWalk
 
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 

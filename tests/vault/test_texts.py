@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.vault.texts import TextStore
+from parachuted.vault.objects import TextStore
 
 
 @pytest.fixture

@@ -21,13 +21,12 @@ from parachuted.errors import (
 from parachuted.history.revert import revert
 from parachuted.vault.author import Author
 from parachuted.vault.batch import EditBatch
-from parachuted.vault.edit_request import EditRequest
+from parachuted.vault.edit_request import EditRequest, WriteIntent
 from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import digest_of
 from parachuted.vault.store import Store
-from parachuted.vault.write_intent import WriteIntent
 from tests.vault.conftest import NOW, StoreRig
 
 NOTE, OTHER = VaultPath("a/note.md"), VaultPath("a/other.md")

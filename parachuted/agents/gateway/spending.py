@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.agents.gateway.estimate import RequestEstimate
 from parachuted.agents.gateway.limits import (
     BudgetPool,
     ExceededBudget,
     MoneyLimits,
+    RequestEstimate,
     RunToken,
     affordable,
     narrowest,
     narrowest_of_conversation,
 )
-from parachuted.agents.gateway.meter import MeterReading
-from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.prices import MeterReading, Tokens, cost_of
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 from parachuted.errors import StorageFailedError
 
@@ -48,11 +47,9 @@ class Reservations:
         self._ended = asyncio.Event()
 
     def usd(self, belongs: Callable[[Reservation], bool] = lambda _one: True) -> float:
-        """The US dollars of those for which `belongs` is true."""
         return sum(one.usd for one in self._open if belongs(one))
 
     def add(self, reservation: Reservation) -> None:
-        """Count it from now on."""
         self._open.add(reservation)
 
     def remove(self, reservation: Reservation) -> None:
@@ -181,18 +178,15 @@ class Spending:
         return reservation
 
     def release(self, reservation: Reservation) -> None:
-        """Give it back; what was really spent has been counted."""
         self._reservations.remove(reservation)
 
     def has_room_for(self, purchase: RequestAllowance) -> bool:
-        """Whether the same may be bought once more, now."""
         return (
             self._affordable(purchase.estimate, self.narrowest(purchase.run_token).left)
             >= purchase.output
         )
 
     def most(self, purchase: RequestAllowance) -> RequestUsage:
-        """The most that the request takes."""
         return self._usage(
             purchase,
             purchase.estimate.model,

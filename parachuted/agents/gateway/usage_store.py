@@ -109,16 +109,13 @@ class UsageTotals:
 
     @property
     def prompt(self) -> int:
-        """All tokens that went in."""
         return self.input + self.cached
 
     @property
     def cached(self) -> int:
-        """Those that were read from the cache or written to it."""
         return self.cache_read + self.cache_written
 
     def plus(self, usage: RequestUsage) -> UsageTotals:
-        """With one request more."""
         return UsageTotals(
             requests=self.requests + 1,
             usd=self.usd + usage.usd,
@@ -129,7 +126,6 @@ class UsageTotals:
         )
 
     def document(self) -> dict[str, object]:
-        """As JSON has it."""
         return {
             "requests": self.requests,
             "usd": round(self.usd, _DIGITS),
@@ -161,12 +157,10 @@ class RollingSum:
         self._entries: deque[tuple[float, float]] = deque()
 
     def add(self, at: float, usd: float) -> None:
-        """Count so many US dollars at that elapsed time, which is not before the last one's."""
         self._entries.append((at, usd))
         self._sum += usd
 
     def total(self, now: float) -> float:
-        """The sum at that elapsed time. What lies ahead of it stays counted."""
         while self._entries and self._entries[0][0] <= now - self._seconds:
             self._sum -= self._entries.popleft()[1]
         if not self._entries:

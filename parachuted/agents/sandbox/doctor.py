@@ -11,8 +11,7 @@ from typing import Any, cast
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.job import RunSandbox
-from parachuted.agents.sandbox.options import find_cli
-from parachuted.agents.sandbox.sandbox_spec import CLI_IN_BOX, SandboxSpec
+from parachuted.agents.sandbox.options import CLI_IN_BOX, SandboxSpec, find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentUnavailableError
 

@@ -21,17 +21,19 @@ import docker
 import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
-from parachuted.agents.sandbox.sandbox_spec import (
+from parachuted.agents.sandbox.options import (
     BUILT_IMAGE,
     HOME_IN_BOX,
     HOST_IMAGE,
+    LABEL,
     OUTSIDE_IN_BOX,
+    SLOT_LABEL,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
     ContainerShape,
     Image,
     SandboxSlot,
+    container_options,
 )
 from parachuted.errors import AgentUnavailableError
 
@@ -230,7 +232,6 @@ class Engine:
         yield f"made {HOST_IMAGE}"
 
     def close(self) -> None:
-        """Give its connections back."""
         self._client.close()
 
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parachuted.access.grant import Network
-from parachuted.agents.own_socket import listen_in
+from parachuted.agents.gateway.listeners import listen_in
+from parachuted.agents.sandbox.options import PROXY_SOCKET
 from parachuted.agents.sandbox.proxy_rules import ProxyTarget, is_public, objection, parse_target
-from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,6 @@ class Proxy:
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of the sandbox."""
         if len(self._open) >= self._limits.connections:
             await _answer(
                 near, writer, 503, f"{self._limits.connections} connections are open already"

@@ -1,5 +1,5 @@
-"""File answers: a file of the vault, whole or a range of it, with no more of it in memory than is
-on its way.
+"""File answers: a file of the vault, whole or a range of it, streamed; and the conditions that
+requests set by ETag.
 """
 
 from __future__ import annotations
@@ -120,8 +120,6 @@ class _Open:
 
 
 class FileAnswers:
-    """Answers requests with files."""
-
     def __init__(self, root: VaultRoot, digests: FileDigests) -> None:
         self._root, self._digests = root, digests
 

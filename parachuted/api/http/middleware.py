@@ -25,7 +25,7 @@ from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to, http_sentence
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
 from parachuted.vault import Caller, VaultRoot, printable
@@ -148,8 +148,6 @@ _FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}",
 
 
 class Authenticator(Protocol):
-    """Knows who asks."""
-
     def identify(self, request: web.Request) -> Identity:
         """The identity, NOBODY where no key is given.
 
@@ -161,8 +159,6 @@ class Authenticator(Protocol):
 
 
 class ApiMiddleware:
-    """The one middleware."""
-
     def __init__(
         self,
         guard: HostGuard,

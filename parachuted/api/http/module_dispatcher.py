@@ -16,11 +16,12 @@ from typing import NoReturn, Protocol, TypedDict, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.grant import grant_of
 from parachuted.access.paths import is_code
-from parachuted.access.patterns import grant_of
 from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
@@ -30,8 +31,12 @@ from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
+    ModuleDeclaration,
+    RouteSpec,
+    kept_path,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.vault import VaultPath, new_id
 
@@ -48,7 +53,8 @@ RESERVED = frozenset(_WORDS.split())
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
-_START_S = 5.0
+_START_S = 30.0
+_RETRY_AFTER_S = 2
 
 
 class _Given(TypedDict):
@@ -117,11 +123,10 @@ class ModuleDispatcher:
         return known[2]
 
     def declared(self) -> list[ModuleDeclaration]:
-        """What the running modules declare."""
         return self._modules.declared()
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that some module answers at that path; none: there is no such path."""
+        """The methods that some module answers at that path; empty for an unknown path."""
         return next(filter(None, map(self._modules.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
@@ -178,7 +183,6 @@ class ModuleDispatcher:
                 stream.end()
 
     async def close(self) -> None:
-        """End every stream."""
         for stream in tuple(self._streams):
             stream.end()
 
@@ -305,7 +309,7 @@ def _answer(result: object, request_id: str) -> web.Response:
 
 def _error(status: int, body: object, request_id: str) -> dict[str, object]:
     """An error of a module: the fields that every error has, over which all that the module says
-    goes. What is no object is its `body`.
+    goes. Anything but an object becomes its `body`.
     """
     own = (
         body
@@ -367,15 +371,12 @@ async def _body(call: ApiCall) -> Mapping[str, object]:
 
 
 class ModuleRouteLookup(Protocol):
-    """Knows the routes that there are just now."""
-
     async def wait_started(self) -> bool:
         """Return once the modules of a daemon that has just started have their routes, or after a
         while; whether they have.
         """
 
-    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
-        """The route that answers the request, and what its path says."""
+    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None: ...
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that are answered at its path."""
@@ -393,16 +394,16 @@ class ModuleResource(web.AbstractResource):
 
     @property
     def canonical(self) -> str:
-        """What the router files it under."""
         return "/api/{module}/{path}"
 
     async def resolve(
         self, request: web.Request
     ) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
-        """As aiohttp asks: who answers, else by which methods somebody would."""
         if not self._has_started:
             self._has_started = await self._served.wait_started()
         found = self._served.find(request)
+        if found is None and not self._has_started:  # a 404 would say that no module has the route
+            return MatchInfoError(_still_starting()), set()
         if found is None:
             return None, set(self._served.methods(request))
         route, names = found
@@ -415,19 +416,15 @@ class ModuleResource(web.AbstractResource):
         return web.UrlMappingMatchInfo(names, known[1]), set()
 
     def url_for(self, **names: str) -> NoReturn:
-        """Not used: a module says what it serves."""
         raise NotImplementedError(str(names))
 
     def add_prefix(self, prefix: str) -> None:
-        """Not used: the app is not part of another."""
         raise NotImplementedError(prefix)
 
     def get_info(self) -> dict[str, str]:  # type: ignore[override]  # aiohttp has a type of its own for it
-        """What introspection shows."""
         return {"path": self.canonical}
 
     def raw_match(self, path: str) -> bool:
-        """Whether that text is its own."""
         return path == self.canonical
 
     def __len__(self) -> int:
@@ -436,3 +433,10 @@ class ModuleResource(web.AbstractResource):
 
     def __iter__(self) -> Iterator[web.AbstractRoute]:
         return iter(())
+
+
+def _still_starting() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(
+        text="the modules are still starting; ask again in a few seconds",
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )

@@ -125,7 +125,6 @@ class HttpServer:
         return True
 
     def loses(self, connection: _Connection, peer: str) -> None:
-        """It has gone, or is about to."""
         if connection not in self._connections:
             return
         self._connections.discard(connection)
@@ -202,7 +201,6 @@ class _Connection(web.RequestHandler):
         return self._current_request is None and not self._messages
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it in, or say that there is no room."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a connection is a stream")
         self._wire = transport
@@ -215,7 +213,6 @@ class _Connection(web.RequestHandler):
             transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Forget it."""
         if self.peer is not None:
             self._server.loses(self, self.peer)
             super().connection_lost(exc)
@@ -305,7 +302,6 @@ class _Connection(web.RequestHandler):
         self._held_since = self._loop.time()
 
     def resume_writing(self) -> None:
-        """The reader has taken it."""
         super().resume_writing()
         self._held_since = None
 
@@ -348,7 +344,6 @@ class _Connection(web.RequestHandler):
             self.cut()
 
     def cut(self) -> None:
-        """End it now, whatever is still to be sent."""
         if self._wire is not None:
             self._wire.abort()
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
 from parachuted.api.http.route import Path, RequestModel, Whole
-from parachuted.audit.events import EventType
+from parachuted.audit.chain import EventType
 from parachuted.audit.log import AuditLog
 from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
 from parachuted.audit.verify import verify

@@ -1,5 +1,5 @@
-"""Contexts: the folders that have a context file, what a choice of them loads, and what is chosen
-for each session.
+"""Contexts: the folders that have a context file, what a choice of them loads, what is chosen for
+each session, and the migration of an older server's context files.
 """
 
 from __future__ import annotations
@@ -158,7 +158,6 @@ class ContextListing:
         self._body = b""
 
     def body(self) -> bytes:
-        """The whole listing as JSON."""
         self._follow()
         if not self._body:
             answer = json_answer(_listing([told for _sizes, _path, told in self._folders.values()]))
@@ -166,7 +165,6 @@ class ContextListing:
         return self._body
 
     def seen(self, sees: Callable[[str], bool]) -> _Document:
-        """The part of it that a caller may see."""
         self._follow()
         return _listing([told for _sizes, path, told in self._folders.values() if sees(path)])
 
@@ -294,8 +292,6 @@ class ContextFolderRequest(AppRequestModel):
 
 
 class ContextRoutes:
-    """The routes of contexts, answered from the index."""
-
     def __init__(
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
     ) -> None:
@@ -438,7 +434,6 @@ def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
 
 
 def chain_document(chain: Chain) -> ChainResponse:
-    """A chain as JSON."""
     files: list[ChainFileResponse] = [
         {
             "path": printable(file.path),

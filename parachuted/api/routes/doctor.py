@@ -110,8 +110,6 @@ _MODULE = "curator"
 
 
 class DoctorRoutes:
-    """The routes by which a person has the vault checked."""
-
     def __init__(  # noqa: PLR0913  it looks at many parts
         self,
         *,
@@ -160,7 +158,7 @@ class DoctorRoutes:
                 "databases": None,
             }
         history = await self._history_size()
-        problems = self._problems.all() | await asyncio.to_thread(
+        problems = self._problems.open | await asyncio.to_thread(
             check_control_folder, self._store.root, self._audit.folder, self._audit.head
         )
         return {
@@ -187,7 +185,6 @@ class DoctorRoutes:
         ]
 
     def _databases(self) -> DatabasesResponse:
-        """In a thread."""
         store = self._store
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
@@ -212,7 +209,7 @@ class DoctorRoutes:
         }
 
     def _searchable(self) -> tuple[list[dict[str, object]], IndexResponse]:
-        """The notes that search does not know whole, and how many it knows: none while there is no
+        """The notes that search does not know whole, and how many it knows: none without an
         index. In a thread.
         """
         search = self._search
@@ -225,6 +222,6 @@ class DoctorRoutes:
                 }
                 for one in search.unindexed()
             ]
-            return found, {"indexed": search.count(), "waiting": search.waiting}
+            return found, {"indexed": search.count(), "waiting": search.indexer.waiting}
         except StorageFailedError:  # which is a problem by itself
-            return [], {"indexed": 0, "waiting": search.waiting}
+            return [], {"indexed": 0, "waiting": search.indexer.waiting}

@@ -1,5 +1,5 @@
-"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the
-model.
+"""Health: whether the daemon is well, what it is doing, where it looked for a login for the model,
+and how it is restarted.
 """
 
 from __future__ import annotations
@@ -97,7 +97,6 @@ class VaultHealth:
     is_watching_by: Callable[[], str]
 
     def details(self, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it."""
         return {
             "path": str(self.path) if sees_all else None,
             "files": len(self.index) if sees_all else None,
@@ -108,8 +107,6 @@ class VaultHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopHealth:
-    """The work that waits and that is done."""
-
     queue: Queue
     reviews: PendingChanges
     budget: Budget
@@ -206,7 +203,7 @@ class HealthRoutes:
         ]
 
     def _status(self) -> str:
-        return "degraded" if self._problems.all() else "ok"
+        return "degraded" if self._problems.open else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
         """What concerns notes concerns those that the caller may read; problems may be about any,
@@ -223,7 +220,7 @@ class HealthRoutes:
                 "paused": self._loop.worker.paused,
             },
             **self._loop.details(AccessFilter(self._vault.root, grant), sees_all=sees_all),
-            "problems": self._problems.all() if sees_all else {},
+            "problems": self._problems.open if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
             if sees_all and size is not None
             else None,
@@ -276,7 +273,7 @@ class SupervisorRoutes:
         return {
             "supervisor_uptime_seconds": uptime,
             "supervisor_version": __version__,
-            "main_server_healthy": not self._problems.all(),
+            "main_server_healthy": not self._problems.open,
             "main_server_status": "running",
             "config_loaded": True,
             "main_server_uptime_seconds": uptime,

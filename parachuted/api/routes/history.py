@@ -18,7 +18,7 @@ from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusi
 from parachuted.api.routes.write_batcher import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.history import HistoryQueries, Restore
-from parachuted.history.queries import FileDiff, VersionChange
+from parachuted.history.why import FileDiff, VersionChange
 from parachuted.keys import AccessGrant
 from parachuted.times import Time, time_of
 from parachuted.vault import Store, VaultPath, printable
@@ -131,8 +131,6 @@ class RestoreRequest(RequestModel):
 
 
 class HistoryRoutes:
-    """The routes of the history."""
-
     def __init__(self, store: Store, restore: Restore) -> None:
         self._store, self._restore, self._past = store, restore, HistoryQueries(store)
 

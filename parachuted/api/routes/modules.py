@@ -1,7 +1,4 @@
-"""Modules: the routes by which a person sees, installs, approves, switches and removes modules.
-
-Those of modules are module_calls.py's.
-"""
+"""Modules: the routes by which a person sees, installs, approves, switches and removes modules."""
 
 from __future__ import annotations
 

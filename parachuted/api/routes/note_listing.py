@@ -125,8 +125,6 @@ class LinkTargetQuery(RequestModel):
 
 
 class NoteListingRoutes:
-    """The routes that find notes and links."""
-
     def __init__(self, root: VaultRoot, search: Search) -> None:
         self._root, self._search, self._catalogue = root, search, search.catalogue
 

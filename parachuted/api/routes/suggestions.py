@@ -20,8 +20,7 @@ from parachuted.errors import ParachuteError
 from parachuted.history.run_account import has_ended
 from parachuted.suggestions import Status, Suggestion, Suggestions
 from parachuted.suggestions.payload import check_payload, text_after
-from parachuted.suggestions.suggestion import KEY, USER, SuggestionAction, to_document
-from parachuted.suggestions.suggestion_file import title_of
+from parachuted.suggestions.suggestion import KEY, USER, SuggestionAction, title_of, to_document
 from parachuted.times import Time, time_of
 from parachuted.vault import Store, VaultPath, printable
 
@@ -119,8 +118,6 @@ class ModifySuggestionRequest(RequestModel):
 
 
 class SuggestionRoutes:
-    """The routes of suggestions."""
-
     def __init__(self, suggestions: Suggestions, store: Store) -> None:
         self._suggestions, self._store = suggestions, store
 

@@ -219,7 +219,7 @@ class ModuleAgents:
             system_prompt=plan.system_prompt,
             watcher=f"Modules/{approved.name}",
             module=approved.name,
-            calls=approved.manifest.permissions.mcp,
+            calls=self._runs.callable_tools(approved.manifest.permissions.mcp),
         )
         whose: Origin = "imported" if approved.trust == "untrusted" else "agent"
         return RunRequest(
@@ -236,6 +236,7 @@ class ModuleAgents:
             attachments=talk.attachments,
             context_folders=talk.context_folders,
             history=talk.history,
+            context=talk.context,
         )
 
     def _config(self, agent: str) -> AgentConfig:

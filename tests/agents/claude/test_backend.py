@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import TextStep, ToolCallStep, ToolResult, make_backend
-from parachuted.agents.claude.sessions import load_spent
+from parachuted.agents.claude.transcript import load_spent
 from parachuted.agents.gateway import Gateway, UsageStore
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use

@@ -22,7 +22,7 @@ from parachuted.agents.claude.transport import (
     AgentTransport,
     parse_line,
 )
-from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
+from parachuted.agents.sandbox.options import SandboxSpec
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 
 Start = Callable[[str], Awaitable[AgentTransport]]

@@ -14,8 +14,7 @@ from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessErro
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import RunSandbox
 from parachuted.agents.claude.transport import AgentContainer
-from parachuted.agents.sandbox.options import find_cli
-from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
+from parachuted.agents.sandbox.options import SandboxSpec, find_cli
 
 
 @pytest.fixture

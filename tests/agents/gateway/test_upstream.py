@@ -176,8 +176,8 @@ async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_con
     gateway_rig: GatewayRig, api: ScriptedMessages, events: int
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
-    begun = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
-    api.add(begun, [say("whole")], replace(begun, error_after=3))
+    started = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
+    api.add(started, [say("whole")], replace(started, error_after=3))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
         assert (answer.status, b"whole" in answer.body, len(api.asked)) == (200, True, 2)

@@ -13,7 +13,7 @@ from parachuted.agents.sandbox import ContainerShape
 from parachuted.agents.sandbox.engine import Engine
 from parachuted.agents.sandbox.slots import container_user, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
-from parachuted.vault.rename import exchange
+from parachuted.vault.swap import exchange
 from tests.agents.sandbox.conftest import CLI
 from tests.engine import containers
 

@@ -183,12 +183,12 @@ async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_
         key, file = key_of(life, "*:read"), KeyFile(life.daemon.home).path
         file.chmod(0o644)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
-        await life.until(lambda: "keys" in life.daemon.problems.all())
+        await life.until(lambda: "keys" in life.daemon.problems.open)
         assert "others may read" in (await get(life, "/api/doctor"))["problems"]["keys"]
         assert str(life.daemon.home) not in (await get(life, "/api/doctor"))["problems"]["keys"]
         file.chmod(0o600)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
-        await life.until(lambda: "keys" not in life.daemon.problems.all())
+        await life.until(lambda: "keys" not in life.daemon.problems.open)
 
 
 @pytest.mark.parametrize("text", ["", "---\napi_keys:\n- id: x\n", "garbage\n", "\x00"])
@@ -198,7 +198,7 @@ async def test_a_file_of_keys_that_is_broken_opens_nothing_and_the_daemon_stays(
         KeyFile(life.daemon.home).path.write_text(text)
         assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
         assert (await call(life, "GET", "/api/watches"))[0] == 200
-        await life.until(lambda: "keys" in life.daemon.problems.all())
+        await life.until(lambda: "keys" in life.daemon.problems.open)
 
 
 async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, home: Path):

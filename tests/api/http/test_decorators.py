@@ -17,7 +17,7 @@ from parachuted.api.http.decorators import delete, get, put, routes_of
 from parachuted.api.http.host_guard import HostGuard
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.route import ApiCall, RequestModel, Whole
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.vault import VaultRoot
 

@@ -74,7 +74,7 @@ async def test_what_is_no_call_is_not_found(live: Live, path):
     async with live() as life:
         assert await refused(life, "GET", path) == (
             404,
-            "there is no such call; GET /api/docs, in a browser, lists them",
+            "unknown call; GET /api/docs, in a browser, lists them",
         )
 
 

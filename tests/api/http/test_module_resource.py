@@ -30,9 +30,10 @@ class Served:
     """One route, while it is there."""
 
     is_there = True
+    has_started = True
 
-    async def wait_started(self) -> None:
-        return None
+    async def wait_started(self) -> bool:
+        return self.has_started
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         is_meant = self.is_there and (request.method, request.path) == ("GET", "/api/little/monday")
@@ -72,6 +73,17 @@ async def test_another_method_or_path_is_told_from_each_other():
     assert (await reached(served, "PUT", "/api/core/day")).http_exception.status == 405
     served.is_there = False
     assert (await reached(served, "GET", "/api/little/monday")).http_exception.status == 404
+
+
+async def test_while_modules_start_an_unknown_path_is_503_and_not_404():
+    served = Served()
+    served.has_started = False
+
+    assert (await reached(served, "GET", "/api/little/monday")).handler.__self__ == LITTLE
+    error = (await reached(served, "GET", "/api/little/tuesday")).http_exception
+    assert (error.status, error.headers["Retry-After"]) == (503, "2")
+    served.has_started = True
+    assert (await reached(served, "GET", "/api/little/tuesday")).http_exception.status == 404
 
 
 def test_it_declares_no_routes_of_its_own():

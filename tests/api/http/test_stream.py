@@ -21,7 +21,7 @@ from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.host_guard import HostGuard
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.stream import EventStreams, StreamLimits
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.events import Bus
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.vault import VaultRoot

@@ -113,10 +113,10 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
 
 
 async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return []
 
@@ -125,23 +125,23 @@ async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
         asked = group.create_task(
             refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
         )
-        await begun.wait()
+        await started.wait()
         (key,) = life.daemon.authenticator.ring.keys
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert await asyncio.wait_for(asked, 30) == (502, "who asked for it may do so no longer")
 
 
 async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return []
 
     async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
         asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
-        await begun.wait()
+        await started.wait()
         life.daemon.stop()
         assert await asked == (502, "the daemon ended")
 

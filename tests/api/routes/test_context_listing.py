@@ -1,4 +1,4 @@
-"""Context listing: it follows the index, and makes nothing anew that is as it was."""
+"""Context listing: it follows the index, and remakes nothing that is as it was."""
 
 from __future__ import annotations
 

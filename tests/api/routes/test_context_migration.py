@@ -1,4 +1,4 @@
-"""Context migration over HTTP: who may, what is told, and that a plan changes nothing."""
+"""Context migration over HTTP: who may, what it says, and that a plan changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models: what the name of one says, and which are told."""
+"""Models: what the name of one says, and which are listed."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ async def test_an_index_that_is_garbled_or_gone_is_made_anew_and_said(live: Live
     async with live() as life:
         await indexed(life)
         assert await find(life, "beans") == ["a.md"]
-        assert "search.db.garbled" in life.daemon.problems.all()["search"]
+        assert "search.db.garbled" in life.daemon.problems.open["search"]
         for suffix in ("", "-wal", "-shm"):
             database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
         await life.until(database.exists)

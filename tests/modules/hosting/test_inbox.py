@@ -10,7 +10,7 @@ from typing import cast
 
 from parachuted.access.authority import Authority
 from parachuted.access.events import EventFilter
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.events import CATALOG, Bus, Event
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.inbox import MOST_WAITING, Inbox

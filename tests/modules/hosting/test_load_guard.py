@@ -9,7 +9,7 @@ import pytest
 
 from parachuted.errors import ActRefusedError
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.modules.hosting.load_guard import ask_to_load
+from parachuted.modules.hosting.hosted_module import ask_to_load
 from tests.modules.small_modules import approve, write_module
 
 

@@ -7,7 +7,7 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.access.origin import Taint
 from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.modules.hosting.open_calls import MOST_OPEN, OpenCalls
+from parachuted.modules.hosting.request_server import MOST_OPEN, OpenCalls
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from parachuted.errors import (
 )
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
+from parachuted.modules.hosting.hosted_module import module_findings
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.module_doctor import module_findings
 from parachuted.modules.hosting.module_host import ModuleHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.running_module import RunningModule

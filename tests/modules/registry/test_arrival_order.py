@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parachuted.modules.hosting.interfaces import ArrivalOrder, waves
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.state import open_state
 

@@ -26,7 +26,7 @@ from parachuted.modules.registry.declaration import (
 )
 from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.registry.manifest import Manifest, read_manifest
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import Timing
 from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
 
 SMALL = "name: greeter\nversion: 1.0.0\nmodule: module.py\n"

@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.module_folders import ModuleFolders, trust_level
-from parachuted.modules.registry.module_record import ModuleRecord, record_of
+from parachuted.modules.registry.module_registry import ModuleRecord, record_of
 from parachuted.modules.registry.module_tree import TreeRefusedError
 
 
