@@ -41,13 +41,13 @@ from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
 from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.cgroup import Cgroups
-from parachuted.modules.hosting.data_folder import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -405,11 +405,12 @@ class Composition:
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
+        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)}
         self.agents = AgentService(
             self._make_agent_runner(vaults),
             self.modules.approved,
             self._agents_of,
-            {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)},
+            self.core_agents,
         )
         sources = ModuleContextSources(
             vaults=vaults,
@@ -477,7 +478,11 @@ class Composition:
 
     def _agents_of(self, approved: ApprovedModule) -> ModuleAgents:
         return ModuleAgents(
-            self.agents.runs, approved, declared=self.modules.agents_of, prompts=self.prompts
+            self.agents.runs,
+            approved,
+            declared=self.modules.agents_of,
+            prompts=self.prompts,
+            core=self.core_agents,
         )
 
     def _build_upkeep(self) -> None:

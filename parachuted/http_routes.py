@@ -23,6 +23,7 @@ from parachuted.api import (
     HistoryRoutes,
     HookRoutes,
     HostGuard,
+    InstructionRoutes,
     LoopHealth,
     LoopRoutes,
     McpServerRoutes,
@@ -37,6 +38,7 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
     VaultHealth,
@@ -60,8 +62,9 @@ from parachuted.mcp_server import (
     VaultChanges,
     tools_of,
 )
-from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
+from parachuted.web import PageRoutes
 
 
 class HttpRoutes:
@@ -137,11 +140,13 @@ class HttpRoutes:
             self._history,
             self._suggested,
             AuditRoutes(parts.audit, parts.clock),
-            *self._agent_routes(),
+            *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
             ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            SignInRoutes(authenticator, parts.clock),
+            PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )
@@ -213,7 +218,7 @@ class HttpRoutes:
             SessionMigrationRoutes(index, vault),
         )
 
-    def _agent_routes(self) -> tuple[object, ...]:
+    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         parts, modules = self._parts, self._parts.modules
         listing = AgentListing(
@@ -234,6 +239,7 @@ class HttpRoutes:
         )
         return (
             AgentRoutes(listing, parts.store, parts.origins),
+            InstructionRoutes(parts.store, writer, listing.all_names),
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),

@@ -47,7 +47,6 @@ class ConversationInput:
         return True
 
     async def next_text(self) -> str:
-        """What was said next; waits for it."""
         while not self._texts:
             self._moved.clear()
             await self._moved.wait()
@@ -55,7 +54,7 @@ class ConversationInput:
 
     @property
     def has_text(self) -> bool:
-        """Whether something was said that nobody has taken."""
+        """Whether something was said that was not taken yet."""
         return bool(self._texts)
 
     def expect(self, name: str, take: Callable[[object], bool]) -> None:
@@ -65,7 +64,6 @@ class ConversationInput:
         self._open[name] = take
 
     def forget(self, name: str) -> None:
-        """It is expected no longer."""
         self._open.pop(name, None)
 
     def answer(self, name: str, value: object) -> bool:
@@ -81,11 +79,9 @@ class ConversationInput:
         return taken
 
     def reopen(self) -> None:
-        """The run goes on after all."""
         self._is_closed = False
 
     def close(self) -> None:
-        """The run listens no longer."""
         self._is_closed = True
         self._open.clear()
 
@@ -106,7 +102,6 @@ class ToolResult:
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
-        """The answer of a tool that failed of it."""
         return cls(
             text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError)
         )
@@ -258,8 +253,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStep:
-    """A text of the agent."""
-
     text: str
 
 
@@ -387,12 +380,8 @@ PASSING_STEPS = (
 
 
 class Backend(Protocol):
-    """Turns jobs into work."""
-
     @property
-    def name(self) -> str:
-        """The name by which settings and reports know it."""
-        ...
+    def name(self) -> str: ...
 
     def run(self, job: Job) -> AsyncIterator[Step]:
         """Do the job and yield what happens, `RunResult` last.
@@ -403,6 +392,4 @@ class Backend(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """End whatever still runs."""
-        ...
+    async def close(self) -> None: ...

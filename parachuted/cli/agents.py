@@ -47,7 +47,8 @@ def _list_agents(options: Namespace) -> int:
         return say_json(answer)
     rows = [
         (
-            *(agent["name"], shell_of(agent), network_of(agent)),
+            agent["name"],
+            *((shell_of(agent), network_of(agent)) if agent["permissions"] else ("-", "-")),
             *("yes" if agent["runs_here"] else "no", agent["description"]),
         )
         for agent in answer["agents"]
@@ -239,13 +240,11 @@ def _tell(ran: Json, options: Namespace) -> int:
 
 
 def shell_of(agent: Json) -> str:
-    """Which commands it may run."""
     bash = agent["permissions"]["bash"]
     return "any command" if bash is True else ", ".join(bash) if bash else "no"
 
 
 def network_of(agent: Json) -> str:
-    """Which hosts it may reach."""
     network = agent["permissions"]["network"]
     return (
         {"none": "no", "bridge": "any public host"}[network]

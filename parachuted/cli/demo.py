@@ -82,7 +82,6 @@ class DemoEvents:
         threading.Thread(target=self._read, args=(connection,), daemon=True).start()
 
     def wait(self, event: str) -> Json:
-        """The data of the next such event."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -119,7 +118,6 @@ _PATTERN = "Brain/entities/people/*.md"
 
 
 def run_journal(vault: Path, home: Path) -> None:
-    """Show it, in this vault, which is new. Raises DaemonError when a step does not happen."""
     for name in ("brain", "daily"):
         _install(vault, home, name)
     project = vault / _PROJECT

@@ -142,7 +142,7 @@ def mcp(options: argparse.Namespace) -> int:
     from parachuted.cli.mcp_stdio import McpForwarder
 
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what else is printed is no message
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # anything else printed is not a message
     key = options.key or os.environ.get(_KEY)
     forwarder = McpForwarder(sys.stdin.buffer, out, key=key)
     threading.Thread(target=forwarder.run, name="mcp", daemon=True).start()
@@ -155,7 +155,7 @@ def mcp(options: argparse.Namespace) -> int:
         try:
             _serve_until(forwarder.is_over)
         except ParachuteError as error:
-            if not is_locked(home_of(os.environ)):  # else another one has just begun
+            if not is_locked(home_of(os.environ)):  # else another one has just started
                 failed, forwarder.refusal = True, error.message
     return 1 if failed else 0
 

@@ -122,10 +122,10 @@ def new(options: Namespace) -> int:
 
 
 def _folder_problem(folder: str) -> str | None:
-    """What to read instead of a folder; None: there is no such folder."""
+    """What to read instead of a folder; None where the folder is missing."""
     try:
         entries = ask("GET", f"/api/ls?path={quoted(folder)}")["entries"]
-    except ParachuteError:  # the path is no folder either, and that it is no note is already known
+    except ParachuteError:  # the path is not a folder either, and is known not to be a note
         return None
     names = {entry["name"] for entry in entries}
     for name in _CONTEXT_NAMES:
@@ -150,7 +150,6 @@ def _named(file: str) -> str:
 
 
 def _section(note: dict[str, object], name: str) -> bytes:
-    """A section with those below it."""
     sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
     wanted = name.strip().lstrip("#").strip().casefold()
     start = next(

@@ -23,7 +23,7 @@ from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, ke
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.module_settings import (
+from parachuted.cli.module_commands import (
     get_module_setting,
     is_of_module,
     module_settings,
@@ -147,7 +147,6 @@ def make_default_vault(vault: Path) -> None:
 
 
 def _offer_modules() -> None:
-    """Ask at the terminal; elsewhere the start message says how to install them."""
     from parachuted.cli.modules import install_official, official_modules
 
     if sys.stdin.isatty() and agrees(
@@ -418,7 +417,7 @@ def _value(settings: Settings, key: str) -> str:
         value = getattr(value, name)
     return (
         "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
-    )  # a login in an address is shown to nobody
+    )  # a login in an address is never shown
 
 
 _ABOUT = """\

@@ -1,5 +1,8 @@
 """Load: settings from config.yaml, the environment and the command line, where later ones override
 earlier ones.
+
+Nothing is read as anything but text here, so YAML's own ideas of `10:30`, `no` and `010` never
+arise; settings have types of their own.
 """
 
 from __future__ import annotations

@@ -75,7 +75,6 @@ def paired(text: str) -> dict[str, str]:
 
 
 def listed(text: str) -> list[str]:
-    """What stands between the commas of a setting."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

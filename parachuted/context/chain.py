@@ -1,4 +1,8 @@
-"""Chain: which context files a choice of folders loads, which it leaves out, and why."""
+"""Chain: which context files a choice of folders loads, which it leaves out, and why.
+
+Explicit: the chosen folders and what their context files watch are included; parents are listed,
+but only included when chosen or watched themselves.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,6 @@ def context_folders(index: VaultIndex) -> list[ContextFolder]:
 
 
 def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
-    """The folder, if it has a context file."""
     path = index.context_file(folder)
     if path is None:
         return None
@@ -49,7 +52,6 @@ def context_folder(folder: str, index: VaultIndex) -> ContextFolder | None:
 
 
 def tokens_of(index: VaultIndex, path: VaultPath) -> int:
-    """What the file comes to in a prompt."""
     entry = index.get(path)
     return 0 if entry is None else tokens_in(entry.size)
 

@@ -1,4 +1,8 @@
-"""Prompt: the system prompt of a conversation, and the context files in it, the nearest last."""
+"""Prompt: the system prompt of a conversation, and the context files in it, the nearest last.
+
+Deterministic: the same notes give the same text. What stands in notes is quoted, and cannot end its
+quotation.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +178,6 @@ class PromptBuilder:
 def assemble(
     base: str, contexts: Sequence[tuple[ChainFile, PromptText]], working: PromptText | None
 ) -> str:
-    """The prompt as one text."""
     texts = [*(text for _file, text in contexts), *([working] if working else [])]
     mark = hashlib.sha256("\0".join([base, *(text.text for text in texts)]).encode()).hexdigest()[
         :8
@@ -199,7 +202,6 @@ def assemble(
 
 
 def tokens_of_text(text: str) -> int:
-    """The usual estimate."""
     return tokens_in(len(text.encode("utf-8", "surrogatepass")))
 
 
@@ -230,7 +232,6 @@ def _parents(folder: VaultPath) -> Iterator[VaultPath]:
 
 
 def _agent(text: PromptText) -> tuple[str, str]:
-    """What the agent's note says it is, and its name."""
     note = parse_note(text.text.encode())
     named = note.values.get("name")
     name = (

@@ -1,5 +1,9 @@
 """Editing: a change of some values in a YAML text or a home file, with every other byte
 as it was.
+
+Comments, order, quotes and line ends stay. The result is read again and compared with what was
+meant, so a text that is written in an unusual way is refused, not damaged. No kept library does
+this: ruamel.yaml respells spaces, indentation and line ends.
 """
 
 from __future__ import annotations
@@ -129,7 +133,6 @@ def _replaced(text: str, node: YamlNode, new: str) -> _Splice:
 
 
 def _colon(text: str, node: YamlNode) -> int:
-    """The place behind the colon of its key."""
     colon = text.find(":", node.key_stop)
     if node.key_stop is None or colon < 0 or text[node.key_stop : colon].strip():
         raise CannotEditError("a key is not followed by its colon")
@@ -248,7 +251,6 @@ def _flow_inner(values: Mapping[Any, Any], *, is_list: bool) -> str:
 
 
 def _with(whole: PlainValue, place: Place, values: Mapping[str | int, Any]) -> PlainValue:
-    """The plain value with those changes, as it will be read."""
     if place:
         return _with(whole, (), {place[0]: _with(_child(whole, place[0]), place[1:], values)})
     pairs: dict[Any, PlainValue] = (

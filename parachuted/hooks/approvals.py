@@ -210,7 +210,6 @@ class HookApprovals:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One writer at a time, on this machine."""
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(locked(self._home, self._path.with_suffix(".lock").name))

@@ -352,7 +352,6 @@ def _refuse_constant(name: str) -> object:
 
 
 def _read_beside_failure(hook: Hook, text: str) -> HookAnswer | None:
-    """What a hook that failed had printed, where the whole of it is an answer."""
     try:
         return _read_json(hook, text) if text.startswith("{") else None
     except (ValueError, RecursionError, _UnreadableError):

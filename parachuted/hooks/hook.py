@@ -1,5 +1,8 @@
 """Hooks: one program that runs on an event, the names of events, and what a person is
 shown of it.
+
+Ours are dotted words, as in the catalogue. A script or settings block written for Claude Code keeps
+its own name for the same event.
 """
 
 from __future__ import annotations
@@ -82,7 +85,6 @@ class UnknownEventError(ValueError):
 
 
 def is_blocking(event: str) -> bool:
-    """Whether a hook can stop what is about to happen."""
     return event in BLOCKING
 
 
@@ -171,7 +173,6 @@ class Hook:
 
     @property
     def shown(self) -> str:
-        """What is run, for a person."""
         return self.command if self.command is not None else " ".join(self.argv or ())
 
 
@@ -211,7 +212,6 @@ class HookCounts:
     slowest_ms: float | None = None
 
     def count(self, took_ms: float, *, is_failure: bool) -> None:
-        """One more run."""
         self.runs += 1
         self.failures += is_failure
         self.last_ms = took_ms

@@ -116,12 +116,10 @@ class Hooks:
 
     @property
     def errors(self) -> tuple[HookError, ...]:
-        """The last failures, the newest last."""
         return tuple(self._reporter.errors)
 
     @property
     def recorder(self) -> HookRunRecorder:
-        """The last runs."""
         return self._recorder
 
     def look(self) -> None:
@@ -142,7 +140,6 @@ class Hooks:
         self._check_approvals()
 
     def wants(self, event: str) -> bool:
-        """Whether any hook is for that event."""
         return event in self._wanted
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
@@ -430,7 +427,6 @@ async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
 
 
 def _word(hook: Hook, answer: HookAnswer) -> str:
-    """What one hook's answer comes to, for its record."""
     if answer.failure is not None:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
     if answer.blocks is not None:

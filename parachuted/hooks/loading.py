@@ -90,7 +90,6 @@ def _argv(path: Path, head: bytes) -> tuple[str, ...]:
 
 
 def _description(head: bytes) -> str | None:
-    """The first descriptive line of the script."""
     for line in head.decode("utf-8", "replace").splitlines():
         if line.startswith("#!") or "coding:" in line or not line.strip():
             continue

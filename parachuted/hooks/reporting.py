@@ -45,7 +45,6 @@ class HookReporter:
         self._counts: dict[str, HookCounts] = {}
 
     def say(self, subject: str, problem: str | None) -> None:
-        """Report a problem, or that it is over."""
         if problem is None and subject not in self._reported:
             return
         (self._reported.discard if problem is None else self._reported.add)(subject)

@@ -232,7 +232,6 @@ def show_hook(
 
 
 def show_error(error: HookError) -> HookErrorResponse:
-    """A failure, under all the names that are read."""
     return {
         "hook": error.hook,
         "hook_name": error.hook,
@@ -243,13 +242,11 @@ def show_error(error: HookError) -> HookErrorResponse:
 
 
 def show_run(record: HookRunRecord) -> HookRunResponse:
-    """A run without its texts."""
     fields = {name: getattr(record, name) for name in HookRunResponse.__annotations__}
     return cast("HookRunResponse", {**fields, "at": time_of(record.at)})
 
 
 def show_whole_run(record: HookRunRecord) -> HookRunDetailResponse:
-    """A run with its texts."""
     return {
         **show_run(record),
         "stdin": record.stdin,
@@ -260,7 +257,6 @@ def show_whole_run(record: HookRunRecord) -> HookRunDetailResponse:
 
 
 def show_trial(trial: HookTrial) -> HookTrialResponse:
-    """What came of trying hooks."""
     return {
         "event": trial.event,
         "allowed": trial.allowed,

@@ -40,16 +40,13 @@ class ApiKey:
     expires: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it has expired."""
         return self.expires is not None and self.expires <= now
 
     def identity(self) -> Identity:
-        """Who asks when this key is shown."""
         return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
 
 
 def hash_of(key: str) -> str:
-    """What is kept of a key."""
     return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
@@ -101,7 +98,6 @@ def parse_scope(scope: object) -> Scope:
 
 
 def scope_document(scope: Scope) -> dict[str, object]:
-    """A scope as it is written."""
     document: dict[str, object] = {
         "module": scope.module,
         "capabilities": [one for one in CAPABILITIES if one in scope.capabilities],
@@ -114,7 +110,6 @@ def scope_document(scope: Scope) -> dict[str, object]:
 
 
 def key_document(key: ApiKey) -> dict[str, object]:
-    """An entry as it is written."""
     document: dict[str, object] = {
         "id": key.id,
         "key_hash": key.key_hash,

@@ -1,4 +1,10 @@
-"""Key ring: keys.yaml in the home, for its owner alone, and its current keys in memory."""
+"""Key ring: keys.yaml in the home, for its owner alone, and its current keys in memory.
+
+What cannot be trusted opens nothing, and says why.
+
+It is read and written by the command and the daemon alike, one at a time; an entry that is not
+understood stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -233,7 +239,6 @@ class KeyRing:
         return time.monotonic() - self._read_at <= _UNSETTLED_S
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether a key expires in that time."""
         now = self._clock()
         return any(
             key.expires is not None and now < key.expires <= now + timedelta(seconds=seconds)

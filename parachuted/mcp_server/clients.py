@@ -73,7 +73,7 @@ class ClientSources:
 
 @dataclass(slots=True)
 class _Act:
-    """One call that may write: begun in the history with its first write."""
+    """One call that may write: started in the history with its first write."""
 
     record: Operation
     is_begun: bool = False
@@ -88,7 +88,6 @@ class McpClient:
     """
 
     def __init__(self, sources: ClientSources, identity: Identity, name: str) -> None:
-        """`name` is what the client calls itself."""
         self.id, self.identity = secrets.token_hex(16), identity
         self.by = _name_of(name, identity)
         self.taint = Taint()
@@ -256,11 +255,9 @@ class ClientTable:
         self._clients: OrderedDict[str, McpClient] = OrderedDict()
 
     def make(self, identity: Identity, name: str) -> McpClient:
-        """A client that has no session yet."""
         return McpClient(self.sources, identity, name)
 
     def keep(self, client: McpClient) -> None:
-        """Give the client a session, which its `id` names."""
         self._keep(client.id, client)
 
     def find(self, session: str, identity: Identity) -> McpClient | None:
@@ -279,11 +276,9 @@ class ClientTable:
         return client
 
     def end(self, session: str) -> None:
-        """Forget that client."""
         self._clients.pop(session, None)
 
     def recheck(self) -> None:
-        """Forget every client whose identity may no longer ask."""
         for key, client in tuple(self._clients.items()):
             if not self.sources.holds(client.identity):
                 del self._clients[key]

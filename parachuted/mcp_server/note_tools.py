@@ -227,8 +227,6 @@ _CONTEXT = ("path", "level", "tokens", "included", "reason")
 
 
 class PastTools:
-    """The tools over what was and what is proposed."""
-
     def __init__(
         self,
         *,

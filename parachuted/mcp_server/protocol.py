@@ -120,8 +120,6 @@ class _Asked:
 
 
 class McpProtocol:
-    """Answers requests; `run` is its life."""
-
     def __init__(
         self,
         tools: McpTools,
@@ -152,14 +150,12 @@ class McpProtocol:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Inside, `answer` answers."""
         async with self._manager.run():
             yield
 
     async def answer(
         self, client: McpClient, api: ApiCall, scope: Message, receive: Receive, send: Send
     ) -> None:
-        """Answer one request of that client, as an ASGI application."""
         await self._manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
 
     async def _list_tools(
@@ -282,8 +278,6 @@ class _ChangesOfOne:
         """Not used: changes come from the vault."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Pass on what the client may hear; call the result to stop."""
-
         def tell(changes: ClientChanges) -> None:
             for address in sorted(changes.updated):
                 listener(ResourceUpdated(uri=address))
@@ -312,7 +306,6 @@ class _Server(Server[Any]):
 
 
 def definition(tool: ServedTool) -> types.Tool:
-    """The tool as a client is given it."""
     hints = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,
         destructive_hint=None if tool.is_read_only else tool.is_destructive,

@@ -33,12 +33,10 @@ _PATIENCE_S = 2.0
 
 
 def address_of(path: str) -> str:
-    """The address of a note as a resource."""
     return SCHEME + quote(path)
 
 
 def path_at(address: str) -> str:
-    """The path that an address names; empty where it names none."""
     return unquote(address.removeprefix(SCHEME)) if address.startswith(SCHEME) else ""
 
 
@@ -77,7 +75,6 @@ class VaultChanges:
     def subscribe(
         self, client: McpClient, tell: Callable[[ClientChanges], None]
     ) -> Callable[[], None]:
-        """Tell that client from now on; call the result to stop."""
         subscription = Subscription(client, tell)
         if not self._subscriptions:
             self._stop_hearing = self._bus.listen_to_batches(self._hear)
@@ -114,7 +111,7 @@ class VaultChanges:
         )
 
     def _may_be_named(self, client: McpClient, event: Event) -> bool:
-        """A stranger's name is told to those alone who have read a stranger's text."""
+        """A stranger's name is shown only to those who have read a stranger's text."""
         names = [event.data[key] for key in ("path", "from") if key in event.data]
         return bool(client.taint) or not any(
             self._origins.of(str(name)) in UNTRUSTED for name in names
@@ -207,8 +204,6 @@ class NoteResource:
 
 
 class NoteResources:
-    """The notes as resources. Reading one is as reading it with a tool."""
-
     def __init__(self, root: VaultRoot, search: Search, origins: Origins) -> None:
         self._root, self._search, self._origins = root, search, origins
 
@@ -238,7 +233,7 @@ class NoteResources:
         """The text of the note at that address. Raises NotFoundError and what reading raises."""
         path = path_at(address)
         if not path:
-            raise NotFoundError(f"{address[:200]} is no note's address; those begin note:///")
+            raise NotFoundError(f"{address[:200]} is not a note's address; those begin note:///")
         data, digest = await client.vault.read_with_digest(path)
         client.saw(path, digest)
         return data.decode("utf-8", "replace")

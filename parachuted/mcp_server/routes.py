@@ -39,7 +39,7 @@ _NEW_TOOLS = "notifications/tools/list_changed"
 
 
 class ChangeStream:
-    """One client that listens. What changed twice before it was told is told once."""
+    """One client that listens. Several changes of one note before a message are one."""
 
     def __init__(self, client: McpClient, request: web.Request) -> None:
         self.client, self._request = client, request
@@ -49,11 +49,9 @@ class ChangeStream:
 
     @property
     def identity(self) -> Identity:
-        """Who listens."""
         return self.client.identity
 
     def tell(self, changes: ClientChanges) -> None:
-        """Tell the client of these, as far as it subscribed to them."""
         self._updated |= changes.updated & self.client.subscribed
         self._lists |= {_NEW_LIST} if changes.has_new_list else set()
         self._lists |= {_NEW_TOOLS} if changes.has_new_tools else set()
@@ -61,7 +59,6 @@ class ChangeStream:
             self._awake.set()
 
     def end(self) -> None:
-        """End the stream."""
         self._is_over = True
         self._awake.set()
 
@@ -122,11 +119,9 @@ class AsgiBridge:
         }
 
     def end(self) -> None:
-        """Tell the application that the reader has gone, which ends a stream."""
         self._is_over.set()
 
     async def receive(self) -> dict[str, Any]:
-        """The body; after it, that the reader has gone."""
         body, self._body = self._body, None
         if body is not None:
             return {"type": "http.request", "body": body, "more_body": False}
@@ -134,7 +129,6 @@ class AsgiBridge:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:  # noqa: ANN401  as ASGI has it
-        """Take a part of the answer."""
         if message["type"] == "http.response.start":
             headers = dict(message["headers"])
             self._status = message["status"]
@@ -155,7 +149,6 @@ class AsgiBridge:
                 self.end()
 
     def response(self) -> web.StreamResponse:
-        """The answer, once the application is done."""
         return self._stream or web.Response(
             status=self._status, headers=self._headers, body=b"".join(self._parts)
         )
@@ -214,8 +207,6 @@ class McpResponse(TypedDict, total=False):
 
 
 class McpRoutes:
-    """The routes, and the life of what answers them."""
-
     def __init__(
         self,
         clients: ClientTable,
@@ -266,14 +257,12 @@ class McpRoutes:
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
     def recheck(self) -> None:
-        """Forget the clients whose key no longer holds, and end what they listen to."""
         self.clients.recheck()
         for stream in tuple(self._streams):
             if not self._holds(stream.identity):
                 stream.end()
 
     async def close(self) -> None:
-        """End every stream, and answer no more."""
         self._ready.set()
         for stream in tuple(self._streams):
             stream.end()

@@ -154,7 +154,6 @@ class PreparedAgentRun:
 
     @property
     def active(self) -> ActiveRun:
-        """As it is listed while it works."""
         return ActiveRun(
             run=self.id,
             agent=self._definition.name,
@@ -172,7 +171,6 @@ class PreparedAgentRun:
 
     @property
     def session(self) -> str | None:
-        """The session to go on with."""
         return self.account.cost.session_id if self.account.cost is not None else None
 
     async def prepare(self) -> None:
@@ -279,7 +277,6 @@ class PreparedAgentRun:
         return True
 
     def ran(self, outcome: RunOutcome) -> RunReport:
-        """For the caller."""
         return RunReport(
             words=self._words,
             run=self.id,
@@ -438,7 +435,8 @@ class PreparedAgentRun:
         source = self._run_hooks.start_of(order.session)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
-        return "\n\n".join([prompt, *context])
+        before = [order.context.rstrip()] if order.context else []
+        return "\n\n".join([*before, prompt, *context])
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
@@ -478,14 +476,12 @@ class _Heard:
     told: Callable[[str], None]
 
     async def propose(self, proposal: Proposal) -> Suggestion:
-        """File one."""
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion
 
 
 def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
-    """What stands for the run where a curator's has a task."""
     return Task(
         id=new_id("t", now),
         watcher=order.definition.watcher,
@@ -500,7 +496,6 @@ def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
 
 
 def _cause_of(task: Task, agent: str) -> dict[str, object]:
-    """As hooks get it."""
     return {
         "id": task.causes[0],
         "root": None,

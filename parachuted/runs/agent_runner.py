@@ -1,5 +1,9 @@
 """Agent runner: the one way by which any agent but a curator works, for a module, a schedule, a
 bot or a person.
+
+It asks budgets, builds the grant by the one function that does, refuses what cannot run here before
+anything is spent, and holds the run where it can be ended. What an agent asks another agent for
+lies within its own grant.
 """
 
 from __future__ import annotations
@@ -133,7 +137,6 @@ class AgentRunner:
 
     @property
     def limits(self) -> RunLimits:
-        """What one run may take at most."""
         return self._admission.limits
 
     @property

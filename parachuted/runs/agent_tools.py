@@ -63,28 +63,20 @@ class AnswerWithStatus(Protocol):
         ...
 
     @property
-    def body(self) -> object:
-        """Plain JSON."""
-        ...
+    def body(self) -> object: ...
 
 
 class DeclaredTool(Protocol):
     """A module's tool, as it declares it."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def description(self) -> str:
-        """What it does, to an agent."""
-        ...
+    def description(self) -> str: ...
 
     @property
-    def schema(self) -> Mapping[str, object]:
-        """The JSON schema of its arguments."""
-        ...
+    def schema(self) -> Mapping[str, object]: ...
 
 
 CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
@@ -102,7 +94,6 @@ class NoteTools:
     read: dict[str, str] = field(default_factory=dict)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, as an agent is given them."""
         path = {
             "type": "string",
             "description": "The note's path in the vault, as list_notes gives it.",
@@ -322,9 +313,7 @@ class ModuleTrust:
 class ModuleTools(Protocol):
     """The running modules, to agents."""
 
-    def tools(self) -> Iterable[tuple[str, DeclaredTool]]:
-        """Their tools, each with its module's name."""
-        ...
+    def tools(self) -> Iterable[tuple[str, DeclaredTool]]: ...
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
@@ -407,17 +396,14 @@ class NoModuleTools:
     """There are no modules."""
 
     def tools(self) -> Sequence[tuple[str, DeclaredTool]]:
-        """None."""
         return ()
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
     ) -> object:
-        """There is none to call."""
         del arguments, authority
         raise NotFoundError(f"there is no tool {tool} of a module {module}")
 
     def trust_of(self, module: str) -> ModuleTrust:
-        """No module is trusted."""
         del module
         return ModuleTrust(is_trusted=False)

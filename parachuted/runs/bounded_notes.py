@@ -291,13 +291,11 @@ class BoundedNotes(VaultReading):
         return await run_uninterrupted(self._page, query)
 
     async def links(self, path: str) -> Links:
-        """The links in a note, in its order."""
         target = VaultPath.parse(path)
         beyond = await self._beyond("read", target)
         return await run_uninterrupted(self._links, target, beyond)
 
     async def backlinks(self, path: str) -> Links:
-        """The links to a file in the readable notes, by their paths."""
         return await run_uninterrupted(self._backlinks, VaultPath.parse(path))
 
     def read_notes(self, pattern: str | Sequence[str] = "**") -> NoteStream:

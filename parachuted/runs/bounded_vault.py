@@ -1,4 +1,8 @@
-"""The vault as a module or a run of its agent sees it, limited by its permissions at every call."""
+"""The vault as a module or a run of its agent sees it, limited by its permissions at every call.
+
+Over HTTP the caller's key decides whether a route is reached; what the handler then does is limited
+by the module's permissions and by the caller's authority, including the key's paths.
+"""
 
 from __future__ import annotations
 
@@ -201,7 +205,6 @@ class BoundedVaults:
         origins: Origins | None = None,
         own: Origin = "agent",
     ) -> BoundedVault:
-        """The vault for a module's own code."""
 
         def author() -> Author:
             now = authority()
@@ -236,7 +239,6 @@ class BoundedVaults:
         authority: Callable[[], Authority],
         wrote: Callable[[WriteResult], None],
     ) -> BoundedVault:
-        """The vault for one run of an agent."""
         return BoundedVault(
             self.store,
             self._index,

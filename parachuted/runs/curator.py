@@ -1,4 +1,7 @@
-"""Curator: asks an agent to bring a watching note up to date with what changed."""
+"""Curator: asks an agent to bring a watching note up to date with what changed.
+
+What stands in notes is quoted, and cannot end its quotation.
+"""
 
 from __future__ import annotations
 
@@ -400,7 +403,6 @@ class CuratorBriefing:
 def _grant(
     watcher: VaultPath, present: Iterable[PendingChange], watched: Sequence[VaultPath]
 ) -> ContextGrant:
-    """What the one function that grants says, as the tools of a curator take it."""
     changed = [VaultPath(review.path) for review in present]
     paths = tuple(path for path in dict.fromkeys([*changed, *watched]) if path != watcher)
     granted = curator_grant(own=watcher, watched=paths[:_MOST_WATCHED])

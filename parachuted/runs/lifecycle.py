@@ -60,11 +60,9 @@ class RunAudit:
         self._began = time.perf_counter()
 
     def began(self) -> None:
-        """The agent is about to be asked."""
         self._tell("agent_start", "agents", f"agents.{self._backend}", paths=[self._task.watcher])
 
     def ended(self, outcome: RunOutcome) -> None:
-        """The run is over."""
         took = (time.perf_counter() - self._began) * 1000
         error = outcome.reason if outcome.result == "failed" else None
         self._tell(
@@ -77,7 +75,6 @@ class RunAudit:
         )
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The same tools, each call of which is recorded."""
         return tuple(replace(tool, call=self._told_call(tool)) for tool in tools)
 
     def note(self, step: Step) -> None:
@@ -184,9 +181,7 @@ class Run(Protocol):
     cancelled: str
 
     @property
-    def active(self) -> ActiveRun:
-        """As it is listed while it works."""
-        ...
+    def active(self) -> ActiveRun: ...
 
     async def work(self) -> RunOutcome:
         """Let the agent work. Raises AgentFailedError."""

@@ -1,5 +1,7 @@
 """Run request: what one run of an agent is to be, by whichever way it is asked for, and its
 report.
+
+Overrides and options may only narrow.
 """
 
 from __future__ import annotations
@@ -26,8 +28,7 @@ from parachuted.vault import VaultPath, printable
 class RunFollower(Protocol):
     """Who follows a run while it goes on."""
 
-    def began(self, run: str) -> None:
-        """Its account is open, and it works."""
+    def began(self, run: str) -> None: ...
 
     def stepped(self, step: Step) -> None:
         """It has said or done that; what it has read by then is passed on already."""
@@ -71,7 +72,8 @@ class RunRequest:
 
     `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
     runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
-    said before, should the session not be there any more. `is_beside_conversation`: it serves a
+    said before, should the session not be there any more, and `context`, which goes ahead of the
+    prompt and is not the person's words. `is_beside_conversation`: it serves a
     conversation in which a person waits, whose budget pays for it.
     """
 
@@ -91,6 +93,7 @@ class RunRequest:
     attachments: tuple[str, ...] = ()
     context_folders: tuple[str, ...] = ()
     history: str = ""
+    context: str = ""
 
     @property
     def pool(self) -> Literal["work", "conversation"]:
@@ -131,14 +134,10 @@ class DeclaringModule(Protocol):
     """An approved module, as far as its agents' runs need it."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def copy(self) -> Path:
-        """The folder of its approved copy."""
-        ...
+    def copy(self) -> Path: ...
 
     @property
     def overrides(self) -> Mapping[str, object]:
@@ -315,7 +314,6 @@ class CurrentRun:
     grant: Grant
 
     def narrowed(self, grant: Grant) -> Grant:
-        """What an agent may that this one asks for help."""
         mine = self.grant
         bash, network = narrower(grant.bash, mine.bash), _network(grant.network, mine.network)
         lost = {"Bash"} if not bash else set()

@@ -37,7 +37,6 @@ class TaskReviews:
         self._index, self._clock = index, clock
 
     async def look(self, watcher: str) -> list[PendingChange]:
-        """Mark what a run of that watcher's task reviews."""
         looked: list[PendingChange] = []
         open_now = [one for one in self._pending.of(watcher) if not one.is_in_conflict]
         for piece in in_pieces(open_now):
@@ -86,7 +85,6 @@ class TaskReviews:
                 self._pending.saw(one, self._digest(one.path), self._clock())
 
     def _digest(self, path: str) -> str | None:
-        """What is in that file now, as the index knows it."""
         entry = self._index.get(path)
         return entry.digest if entry is not None else None
 

@@ -1,5 +1,9 @@
 """Vault reading: what a module, or a run of an agent, may see of the vault, checked at
 every call.
+
+Where a path leads is resolved first, and both ends are checked. Then the file is opened by
+descriptor without following links, so the kernel refuses a link swapped in meanwhile. Reading
+untrusted text taints the authority that the reader acts with.
 """
 
 from __future__ import annotations
@@ -54,7 +58,6 @@ class TextWatch:
         self.shown(path, content.data, content.digest)
 
     def shown(self, path: str, data: bytes, digest: str) -> None:
-        """The same for the text of a file in an error."""
         if self._run is not None:
             self._run.has_read(path, digest, data)
         elif self._origins is not None:
@@ -94,7 +97,6 @@ class TextWatch:
         return set(paths)
 
     def writing(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
-        """Around a write: the origin of what is written is recorded."""
         if self._run is not None:
             return self._run.writing(path)
         if self._origins is None:
@@ -193,7 +195,6 @@ class VaultReading:
         return "module" if by.startswith("module:") and "/" not in by else "agent"
 
     async def read_with_digest(self, path: str) -> tuple[bytes, str]:
-        """Both, of the same moment."""
         content = await self._content(path, keep=True)
         return content.data, content.digest
 

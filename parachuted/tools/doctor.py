@@ -42,7 +42,6 @@ class VaultDoctor:
         self._store, self._index = store, index
 
     async def check_notes(self) -> list[LintWarning]:
-        """Every oddity of every note, by path."""
         return await asyncio.to_thread(
             self._check,
             sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)),

@@ -61,7 +61,7 @@ def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
         ("./", "the folder of the vault has no AGENTS.md or CLAUDE.md"),
     ],
 )
-def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(
+def test_a_pattern_that_matches_nothing_is_reported_with_what_may_have_been_meant(
     tree: VaultIndex, pattern: str, says: str
 ):
     (told,) = unmatched(parse_declaration("W.md", [pattern]), tree)

@@ -314,7 +314,7 @@ async def test_where_no_more_is_known_than_the_path_a_folder_is_walked(events_ri
         assert sorted(events_rig.told()) == [("deleted", "one/note.md"), ("modified", "other.md")]
 
 
-async def test_what_editors_do_on_the_way_wakes_nobody(events_rig):
+async def test_what_editors_do_on_the_way_wakes_no_one(events_rig):
     async with events_rig.detector() as detector:
         events_rig.watcher.tell(
             ChangeHints(

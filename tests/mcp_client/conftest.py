@@ -15,7 +15,7 @@ from parachuted.hooks import HookApprovals
 from parachuted.mcp_client import McpServers, ServerRegistry
 from parachuted.mcp_client.approved import APPROVALS, COMMAND
 from parachuted.modules.hosting.isolation import IsolationFactory
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from parachuted.vault import VaultRoot
 

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.modules import CurrentCall
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.hosting.data_folder import make_data_folder
+from parachuted.modules.hosting.module_state import make_data_folder
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ContextAccess, FolderAccess, VaultAccess
+from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess, VaultAccess
 
 HEAD = """
 import asyncio

@@ -37,7 +37,7 @@ def test_what_is_there_before_is_found_and_what_is_saved_changed_moved_and_delet
     assert shut.find("peas") == []
 
 
-def test_what_happened_while_nobody_followed_is_made_good_at_the_next_start(search_rig: SearchRig):
+def test_what_happened_while_no_one_followed_is_made_good_at_the_next_start(search_rig: SearchRig):
     for name in ("same.md", "changed.md", "gone.md"):
         search_rig.save(name, "beans")
     search_rig.settled()
@@ -164,7 +164,9 @@ def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_n
     assert "error in parachuted" in search_rig.search.unindexed()[0].reason
 
 
-def test_while_a_change_is_told_the_first_indexing_waits_but_not_for_ever(search_rig: SearchRig):
+def test_while_a_change_is_reported_the_first_indexing_waits_but_not_for_ever(
+    search_rig: SearchRig,
+):
     for number in range(5):
         search_rig.write(f"{number}.md", "beans")
     search_rig.search.close()

@@ -63,9 +63,9 @@ _SAID = {
     "MCP_TOOL_TIMEOUT": "86400000",
     "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT": "86400000",
 }
-# What it would do in a container for nothing: all but the transcript is gone afterwards, nobody
+# What it would do in a container for nothing: all but the transcript is gone afterwards, no person
 # waits for what goes on in the background,
-# and a copy of notes is no repository to make commits in.
+# and a copy of notes is not a repository to commit in.
 _WITHOUT = (
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
@@ -204,8 +204,6 @@ class RunEnvironment:
 
 
 class RunEnvironments:
-    """Makes them, for one backend. `home` is the HOME of the CLI on this machine."""
-
     def __init__(self, settings: ClaudeSettings, home: Path) -> None:
         self._settings = settings
         self._home = home

@@ -47,7 +47,6 @@ class Toolbox:
 
     @property
     def names(self) -> list[str]:
-        """The tools by the names that the CLI has for them."""
         return [PREFIX + tool.name for tool in self._tools]
 
     def serve(self, tools: Sequence[Tool], ended: Callable[[], str | None]) -> None:
@@ -123,7 +122,7 @@ class Toolbox:
         if name in self.names:
             return find_excess(arguments)
         if native is None or not isinstance(name, str) or name not in native.tools:
-            return "this agent has no such tool"
+            return "this agent lacks that tool"
         if not isinstance(arguments, Mapping):
             return "the arguments are not a JSON object; nothing was done"
         try:

@@ -191,13 +191,11 @@ class Gateway:
         return [one.note for one in priced if one.note]
 
     def stop_all(self) -> int:
-        """End the ways of all runs, now; how many there were."""
         for run in self._runs.values():
             run.end()
         return len(self._runs)
 
     async def close(self) -> None:
-        """End all that goes on, and wait for what is still to be written down."""
         self.stop_all()
         await self._listening.close()
         await self._upstream.close()
@@ -212,7 +210,6 @@ class Gateway:
         return await self._serve(run, request)
 
     async def _serve(self, run: OpenRun, request: web.BaseRequest) -> web.StreamResponse:
-        """One request of a run's."""
         if run.is_stopped:
             return _error(401, "authentication_error", "this run was stopped")
         found = allowed(request.method, request.raw_path)
@@ -242,7 +239,6 @@ class Gateway:
             run.requests.pop(task, None)
 
     def _answer_to(self, run: OpenRun, error: Exception) -> web.Response:
-        """The error that the agent gets for a request that the model did not answer."""
         if isinstance(error, UpstreamError):
             wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
             return _error(
@@ -366,7 +362,6 @@ class Gateway:
         return {} if is_passing and run.has_answer else _NOT_AGAIN
 
     def _refusal(self, response: UpstreamResponse, more_headers: Mapping[str, str]) -> web.Response:
-        """The server's error text, with any secret that it repeated removed."""
         text = self._upstream.clean(response.first.decode("utf-8", "replace"))
         headers = {**self._headers(response), **more_headers}
         headers.pop("content-encoding", None)
@@ -452,6 +447,5 @@ def _kept_out_by(over: ExceededBudget) -> ParachuteError:
 
 
 def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:
-    """An error in the API's shape."""
     body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

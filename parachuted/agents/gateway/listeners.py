@@ -36,7 +36,6 @@ class OpenRun:
     held: int = 0
 
     def end(self) -> None:
-        """End its requests; none is answered any more."""
         self.is_stopped = True
         for task, request in self.requests.items():
             if request.transport is not None:
@@ -113,7 +112,6 @@ class _WithoutProtocolErrors(logging.Filter):
     """Drops log lines about malformed HTTP, with which an agent could flood the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is kept."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -122,8 +120,6 @@ _log.addFilter(_WithoutProtocolErrors())
 
 
 class GatewayListeners:
-    """The port, which opens when it is first asked for, and the sockets."""
-
     def __init__(self, serve: RequestHandler) -> None:
         self._serve = serve
         self._opening = asyncio.Lock()
@@ -158,7 +154,6 @@ class GatewayListeners:
                 (folder / NAME).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """Accept no further connections."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -183,7 +178,6 @@ class _LimitedServer(web.Server):
         self._busy: set[web.RequestHandler] = set()
 
     def __call__(self) -> web.RequestHandler:
-        """aiohttp's maker of connections."""
         made = super().__call__()
         inside = [one for one in self.connections if one.transport is not None]
         if len(inside) < _MOST:
@@ -203,15 +197,11 @@ class _LimitedServer(web.Server):
 
 
 class _RefuseConnection(web.RequestHandler):
-    """Closes a connection beyond the limit."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say nothing, and end it."""
         if isinstance(transport, asyncio.Transport):
             transport.abort()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """It never came in."""
+    def connection_lost(self, exc: BaseException | None) -> None: ...
 
 
 async def _run(serve: RequestHandler) -> web.ServerRunner:

@@ -85,7 +85,6 @@ class Login:
 
     @property
     def secrets(self) -> frozenset[str]:
-        """All secrets used so far, to redact them from texts."""
         return frozenset(self._seen)
 
     async def secret(self, *, refused: RequestCredentials | None = None) -> RequestCredentials:
@@ -346,7 +345,6 @@ def headers_up(
 
 
 def headers_down(headers: Mapping[str, str]) -> dict[str, str]:
-    """What goes back to the agent, in small letters."""
     return {
         name.lower(): value
         for name, value in headers.items()

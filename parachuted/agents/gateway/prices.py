@@ -33,7 +33,6 @@ class Tokens:
 
     @property
     def prompt(self) -> int:
-        """All that went in."""
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
@@ -54,7 +53,6 @@ class Price:
     long: Price | None = None
 
     def of(self, tokens: Tokens) -> float:
-        """What these cost, in dollars."""
         if self.long is not None and tokens.prompt > self.long_above:
             return self.long.of(tokens)
         sums = (
@@ -175,18 +173,13 @@ def _begins(model: str, name: str) -> bool:
 _LONGEST_LINE = 4 << 20
 _LONGEST_JSON = 32 << 20
 _MOST_TOKENS = 1_000_000_000
-_EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are no text
+_EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are not text
 _BYTES_A_TOKEN = 3  # a token of English is about four: what is cut off is rather counted too high
 _NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterReading:
-    """What was read.
-
-    `is_whole`: the answer was ended by its server; else `tokens.output` is at least what passed by.
-    """
-
     model: str
     tokens: Tokens
     is_whole: bool
@@ -207,7 +200,6 @@ class Meter:
         self._has_begun = self._has_ended = self._has_failed = False
 
     def feed(self, piece: bytes) -> None:
-        """Take in what passes."""
         if not self._is_stream:
             self._passed += len(piece)
             if self._passed <= _LONGEST_JSON:
@@ -227,7 +219,6 @@ class Meter:
             self._rest.clear()
 
     def read(self) -> MeterReading:
-        """What has been read until now."""
         if not self._is_stream:
             self._take_message(_document(bytes(self._rest)))
             self._has_ended = _is_count(self._usage.get("output_tokens"))

@@ -88,7 +88,6 @@ def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str,
 
 
 def _first_content(stream: bytes) -> bytes:
-    """The events, without the leading ones that carry no content."""
     events = stream.replace(b"\r\n", b"\n")
     while events.startswith(_BEGINNING):
         events = events.partition(b"\n\n")[2]
@@ -204,11 +203,9 @@ class Breaker:
         return True
 
     def seconds_left(self, now: float) -> float:
-        """Seconds until a request may pass."""
         return 0.0 if self._until is None else max(0.0, self._until - now)
 
     def succeeded(self) -> None:
-        """The server answered."""
         self._failures, self._wait_s, self._until, self._is_probed = 0, _FIRST_S, None, False
 
     def failed(self, now: float) -> None:

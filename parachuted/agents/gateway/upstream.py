@@ -74,11 +74,9 @@ class AttemptListener(Protocol):
 class FreeAttempts:
     """Attempts of a request that costs nothing."""
 
-    async def attempt(self) -> None:
-        """It may be sent."""
+    async def attempt(self) -> None: ...
 
-    def refused(self) -> None:
-        """Nothing was paid."""
+    def refused(self) -> None: ...
 
 
 class UpstreamError(Exception):
@@ -179,7 +177,6 @@ class Upstream:
         return max(0.0, self._paused_until - time.monotonic())
 
     def pause_message(self) -> str:
-        """The message for requests during a pause."""
         return (
             f"the model at {self.host} asked for a pause; it is asked again in "
             f"{self.paused_s():.0f} s"
@@ -203,7 +200,6 @@ class Upstream:
             return 0, None
 
     async def close(self) -> None:
-        """End the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -249,7 +245,6 @@ class Upstream:
     async def _try(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
     ) -> tuple[UpstreamResponse | None, str]:
-        """One attempt: the response, or None and the reason."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
@@ -291,7 +286,6 @@ class Upstream:
     async def _post(
         self, url: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[aiohttp.ClientResponse, int, bytes]:
-        """Send the request; the response with its status and its first piece."""
         response = await self._open().post(
             _without_login(url) if "authorization" in headers else url,
             data=body if len(body) < _LARGE else BytesIO(body),
@@ -333,7 +327,6 @@ class Upstream:
             self._paused_until = time.monotonic() + min(asked, _LONGEST_PAUSE_S)
 
     def clean(self, text: str) -> str:
-        """The text without any secret."""
         return redact(text, self.login.secrets)
 
     def _failed(self) -> None:
@@ -393,7 +386,6 @@ async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
 
 
 def is_on_this_machine(url: str) -> bool:
-    """Whether the address is this machine's own."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -416,7 +408,6 @@ def _is_anthropic(url: str) -> bool:
 
 
 def _is_in_own_network(url: str) -> bool:
-    """Whether the address is on this machine or its network, where a server's models are free."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private

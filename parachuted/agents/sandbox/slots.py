@@ -186,7 +186,6 @@ class DiskWatch:
         self._wait(self._every_s)
 
     def stop(self) -> None:
-        """Look no more."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -27,8 +27,8 @@ from parachuted.errors import (
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
+from parachuted.modules.registry.approved_copies import EnvironmentFailedError
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from parachuted.modules.registry.environment import EnvironmentFailedError
 from parachuted.modules.registry.install import InstallRefusedError
 from parachuted.modules.registry.manifest import ManifestError
 from parachuted.modules.registry.module_registry import ModuleRegistryError
@@ -54,8 +54,8 @@ def json_answer(
 def json_bytes(document: object) -> bytes:
     """The same as bytes.
 
-    A text that is no UTF-8, such as a model may send, is told with escapes: it keeps nobody from
-    the rest.
+    A text that is not UTF-8, such as a model may send, is sent with escapes, so callers get the
+    rest.
     """
     try:
         return orjson.dumps(document)
@@ -141,7 +141,7 @@ _DETAILS = {
     507: "`parachute doctor` shows what is wrong with the disk; nothing was written",
 }
 _SAYS = {
-    404: "there is no such call; GET /api/docs, in a browser, lists them",
+    404: "unknown call; GET /api/docs, in a browser, lists them",
     405: "this call takes another method",
 }
 
@@ -163,8 +163,8 @@ def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
 
 
 def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> web.Response:
-    """The answer to an error; what nobody expected is logged whole and told as no more than
-    an id.
+    """The answer to an error; an unexpected one is logged whole, and the caller gets only
+    its id.
     """
     if isinstance(error, web.HTTPException):
         return _answer(error.status, http_sentence(error), request_id, headers=error.headers)

@@ -41,7 +41,6 @@ _SECURITY: list[JsonObject] = [{"bearer": []}, {"api_key": []}]
 
 
 def add_modules(document: JsonObject, modules: Iterable[ModuleDeclaration]) -> None:
-    """Describe their routes and tools in it too."""
     paths, tags = (
         cast("dict[str, JsonObject]", document["paths"]),
         cast("list[JsonObject]", document["tags"]),
@@ -203,8 +202,6 @@ _PAGE = Path(__file__).with_name("docs.html")
 
 
 class DocsRoutes:
-    """The routes that describe all others, and themselves."""
-
     def __init__(
         self,
         described: Sequence[Route],

@@ -19,10 +19,9 @@ from parachuted.api.http.answers import json_bytes
 from parachuted.api.http.file_answers import etags
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
-from parachuted.modules.bodies import PartHead
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.streams import ServerEvent, StreamOpened
+from parachuted.modules.streams import PartHead, ServerEvent, StreamOpened
 from parachuted.visible import visible
 
 MOST_PARTS = 1_000
@@ -49,7 +48,6 @@ class RequestBody:
 
     @property
     def content_type(self) -> str:
-        """The media type that the caller named, or an empty text."""
         named = self._request.headers.get("Content-Type", "")
         return visible(named.partition(";")[0].strip().lower())[:_LONGEST_NAME]
 
@@ -59,7 +57,6 @@ class RequestBody:
         return self._request.content_length
 
     def close(self) -> None:
-        """The request is answered: nothing more can be read."""
         self._is_closed = True
 
     async def read(self) -> bytes:
@@ -79,7 +76,7 @@ class RequestBody:
             return piece
 
     async def next_part(self) -> PartHead | None:
-        """Leave what is left of the present part, and begin the next; None: there is no more."""
+        """Leave what is left of the present part, and begin the next; None at the end."""
         async with self._reading:
             self._refuse_closed()
             try:
@@ -175,7 +172,6 @@ class ModuleStream:
         self._refusal: ParachuteError | None = None
 
     def end(self) -> None:
-        """End it, whatever its reader has taken."""
         self._is_over.set()
 
     async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
@@ -284,13 +280,10 @@ is of no origin: it reaches nothing, this API neither, and is one file.
 
 
 class ModulePages:
-    """Finds the file that answers, among those of the modules that run."""
-
     def __init__(self, modules: ModuleManager) -> None:
         self._modules = modules
 
     def find(self, method: str, path: str) -> Route | None:
-        """The route of that path, in which only `%2F` and `%25` are encoded."""
         if method not in {"GET", "HEAD"}:
             return None
         for declared in self._modules.declared():
@@ -323,7 +316,7 @@ async def _answer(
         names[-1] = _INDEX
     static = approved.manifest.static
     if static is None or any(_is_odd(name) for name in names):
-        raise web.HTTPNotFound(text="there is no such page")
+        raise web.HTTPNotFound(text="unknown page")
     file = approved.copy.joinpath(static.folder, *names)
     data = await asyncio.to_thread(_read, file, approved.copy)
     tag = hashlib.sha256(data).hexdigest()
@@ -347,9 +340,9 @@ def _read(file: Path, copy: Path) -> bytes:
     """The bytes of a file of the copy; 404 for all else. Links are not followed."""
     try:
         if file.resolve() != copy.resolve() / file.relative_to(copy):
-            raise web.HTTPNotFound(text="there is no such page")
+            raise web.HTTPNotFound(text="unknown page")
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as opened:
             return opened.read(_LARGEST)
     except OSError as error:
-        raise web.HTTPNotFound(text="there is no such page") from error
+        raise web.HTTPNotFound(text="unknown page") from error

@@ -31,8 +31,12 @@ from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
+    ModuleDeclaration,
+    RouteSpec,
+    kept_path,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.vault import VaultPath, new_id
 
@@ -119,11 +123,10 @@ class ModuleDispatcher:
         return known[2]
 
     def declared(self) -> list[ModuleDeclaration]:
-        """What the running modules declare."""
         return self._modules.declared()
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that some module answers at that path; none: there is no such path."""
+        """The methods that some module answers at that path; empty for an unknown path."""
         return next(filter(None, map(self._modules.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
@@ -153,7 +156,6 @@ class ModuleDispatcher:
         )
 
     async def findings(self, call: ApiCall) -> list[tuple[str, Finding]]:
-        """What the modules report to the doctor, each with its module's name."""
         return await self._modules.findings(self.authority(call, call.grant))
 
     def _unserved(self, method: str, path: str) -> Route | None:
@@ -180,7 +182,6 @@ class ModuleDispatcher:
                 stream.end()
 
     async def close(self) -> None:
-        """End every stream."""
         for stream in tuple(self._streams):
             stream.end()
 
@@ -307,7 +308,7 @@ def _answer(result: object, request_id: str) -> web.Response:
 
 def _error(status: int, body: object, request_id: str) -> dict[str, object]:
     """An error of a module: the fields that every error has, over which all that the module says
-    goes. What is no object is its `body`.
+    goes. Anything but an object becomes its `body`.
     """
     own = (
         body
@@ -369,15 +370,12 @@ async def _body(call: ApiCall) -> Mapping[str, object]:
 
 
 class ModuleRouteLookup(Protocol):
-    """Knows the routes that there are just now."""
-
     async def wait_started(self) -> bool:
         """Return once the modules of a daemon that has just started have their routes, or after a
         while; whether they have.
         """
 
-    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
-        """The route that answers the request, and what its path says."""
+    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None: ...
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that are answered at its path."""
@@ -395,13 +393,11 @@ class ModuleResource(web.AbstractResource):
 
     @property
     def canonical(self) -> str:
-        """What the router files it under."""
         return "/api/{module}/{path}"
 
     async def resolve(
         self, request: web.Request
     ) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
-        """As aiohttp asks: who answers, else by which methods somebody would."""
         if not self._has_started:
             self._has_started = await self._served.wait_started()
         found = self._served.find(request)
@@ -419,19 +415,15 @@ class ModuleResource(web.AbstractResource):
         return web.UrlMappingMatchInfo(names, known[1]), set()
 
     def url_for(self, **names: str) -> NoReturn:
-        """Not used: a module says what it serves."""
         raise NotImplementedError(str(names))
 
     def add_prefix(self, prefix: str) -> None:
-        """Not used: the app is not part of another."""
         raise NotImplementedError(prefix)
 
     def get_info(self) -> dict[str, str]:  # type: ignore[override]  # aiohttp has a type of its own for it
-        """What introspection shows."""
         return {"path": self.canonical}
 
     def raw_match(self, path: str) -> bool:
-        """Whether that text is its own."""
         return path == self.canonical
 
     def __len__(self) -> int:

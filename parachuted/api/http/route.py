@@ -103,12 +103,10 @@ class AppRequestModel(RequestModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class NoParameters(RequestModel):
-    """No query, or no body."""
+class NoParameters(RequestModel): ...
 
 
 def sentence_of(error: ValidationError) -> str:
-    """All that is wrong, in one sentence."""
     found = []
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(str(part)[:80] for part in one["loc"])
@@ -168,21 +166,18 @@ class Ready(Protocol):
     """An answer with status 200 that was made before."""
 
     @property
-    def body(self) -> bytes:
-        """All of it."""
+    def body(self) -> bytes: ...
 
     @property
-    def type(self) -> str:
-        """Its media type."""
+    def type(self) -> str: ...
 
     @property
-    def headers(self) -> Mapping[str, str]:
-        """What else is said of it."""
+    def headers(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaBody:
-    """A body that is no JSON. `item`: the shape of each part of a stream."""
+    """A body other than JSON. `item`: the shape of each part of a stream."""
 
     type: str
     says: str
@@ -207,7 +202,6 @@ class ApiCall:
 
     @property
     def id(self) -> str:
-        """Its request id."""
         return self.caller.request_id
 
     @property
@@ -222,12 +216,11 @@ class ApiCall:
 
     @property
     def runs(self) -> RunFilter:
-        """What the caller may see of runs here."""
         return RunFilter(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error as they are told it: to write is not to read, so the texts are for who may read
-        all of these, links followed.
+        """The error as the caller may know it: to write is not to read, so the texts are for those
+        who may read all of these, links followed.
         """
         reading = AccessFilter(self.sight.root, self.reading)
         return (
@@ -237,13 +230,13 @@ class ApiCall:
         )
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error as they are told it: what an edit finds in the note, such as its headings, is
-        for who may read it.
+        """The error as the caller may know it: what an edit finds in the note, such as its
+        headings, is for those who may read it.
         """
         if not self._sees(self.sight, path) or self._sees(
             AccessFilter(self.sight.root, self.reading), path
         ):
-            return error  # it says no more than that there is no such note, or they may read it
+            return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
                 text="note or section not found; a key that may read the note gets the details"
@@ -261,7 +254,6 @@ class ApiCall:
         return True
 
     def named(self, name: str) -> str:
-        """What stands in the path under that name."""
         return self.request.match_info[name]
 
     def query(self, model: type[_Model]) -> _Model:

@@ -151,7 +151,6 @@ class EventStreams:
         return sorted({**FACTS, **self._bus.declared}.values(), key=lambda kind: kind.name)
 
     async def close(self) -> None:
-        """End every stream."""
         self._stop_hearing()
         self._is_closed = True
         for reader in tuple(self._readers):
@@ -197,7 +196,7 @@ class EventStreams:
                 reader.take(heard)
 
     def _shared(self, events: EventFilter) -> EventFilter:
-        """The one that another reader has already, when it is equal: who is told the same is known
+        """The one that another reader has already, when it is equal: who may hear the same is known
         by it.
         """
         return next((reader.filter for reader in self._readers if reader.filter == events), events)
@@ -287,7 +286,6 @@ class _Reader:
             self._transport.abort()
 
     def end(self) -> None:
-        """End `follow`, and the connection too unless the reader has taken all that was written."""
         self._is_over = True
         self._awake.set()
         if self._is_writing:

@@ -158,7 +158,6 @@ class ContextListing:
         self._body = b""
 
     def body(self) -> bytes:
-        """The whole listing as JSON."""
         self._follow()
         if not self._body:
             answer = json_answer(_listing([told for _sizes, _path, told in self._folders.values()]))
@@ -166,7 +165,6 @@ class ContextListing:
         return self._body
 
     def seen(self, sees: Callable[[str], bool]) -> _Document:
-        """The part of it that a caller may see."""
         self._follow()
         return _listing([told for _sizes, path, told in self._folders.values() if sees(path)])
 
@@ -294,8 +292,6 @@ class ContextFolderRequest(AppRequestModel):
 
 
 class ContextRoutes:
-    """The routes of contexts, answered from the index."""
-
     def __init__(
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
     ) -> None:
@@ -430,7 +426,6 @@ class ContextRoutes:
 
 
 def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
-    """What texts of names mean. 400 for too many; raises PathRefusedError."""
     names = names_in(texts, index)
     if len(names) > MOST_CHOSEN:
         raise web.HTTPBadRequest(text=f"at most {MOST_CHOSEN} contexts may be named at once")
@@ -438,7 +433,6 @@ def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
 
 
 def chain_document(chain: Chain) -> ChainResponse:
-    """A chain as JSON."""
     files: list[ChainFileResponse] = [
         {
             "path": printable(file.path),

@@ -110,8 +110,6 @@ _MODULE = "curator"
 
 
 class DoctorRoutes:
-    """The routes by which a person has the vault checked."""
-
     def __init__(  # noqa: PLR0913  it looks at many parts
         self,
         *,
@@ -187,7 +185,6 @@ class DoctorRoutes:
         ]
 
     def _databases(self) -> DatabasesResponse:
-        """In a thread."""
         store = self._store
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
@@ -212,7 +209,7 @@ class DoctorRoutes:
         }
 
     def _searchable(self) -> tuple[list[dict[str, object]], IndexResponse]:
-        """The notes that search does not know whole, and how many it knows: none while there is no
+        """The notes that search does not know whole, and how many it knows: none without an
         index. In a thread.
         """
         search = self._search

@@ -67,8 +67,6 @@ _CHECKED = {
 
 
 class FileStreamRoutes:
-    """The routes of whole files."""
-
     def __init__(self, store: Store, writer: WriteBatcher, digests: FileDigests) -> None:
         self._store, self._writer = store, writer
         self._files = FileAnswers(store.root, digests)

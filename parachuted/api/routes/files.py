@@ -129,7 +129,6 @@ def list_folder(folder: VaultPath, sight: AccessFilter) -> list[FolderEntryRespo
 
 
 def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
-    """Where the folder is, links followed."""
     if not folder:
         return folder
     if sight.enters(folder):
@@ -240,8 +239,6 @@ class WriteFileRequest(AppRequestModel):
 
 
 class FileRoutes:
-    """The routes of single files and folders, small enough for JSON."""
-
     def __init__(self, store: Store, writer: WriteBatcher) -> None:
         self._store, self._writer = store, writer
 

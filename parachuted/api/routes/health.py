@@ -97,7 +97,6 @@ class VaultHealth:
     is_watching_by: Callable[[], str]
 
     def details(self, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it."""
         return {
             "path": str(self.path) if sees_all else None,
             "files": len(self.index) if sees_all else None,
@@ -108,15 +107,12 @@ class VaultHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopHealth:
-    """The work that waits and that is done."""
-
     queue: Queue
     reviews: PendingChanges
     budget: Budget
     worker: Worker
 
     def details(self, sight: AccessFilter, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it to a caller who sees these watchers."""
         tasks = [task for task in self.queue.all() if sight.sees(task.watcher)]
         return {
             "tasks": {
@@ -183,9 +179,6 @@ class HealthRoutes:
         return LoginsResponse(agent=self._chosen.reason, looked=looked)
 
     async def _docker(self) -> dict[str, bool]:
-        """Whether agents with a shell have what they need, as the app's settings page asks
-        for it.
-        """
         seen = (
             await self._chosen.sandboxes.probe_engine()
             if self._chosen.sandboxes is not None

@@ -131,8 +131,6 @@ class RestoreRequest(RequestModel):
 
 
 class HistoryRoutes:
-    """The routes of the history."""
-
     def __init__(self, store: Store, restore: Restore) -> None:
         self._store, self._restore, self._past = store, restore, HistoryQueries(store)
 

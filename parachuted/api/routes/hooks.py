@@ -40,10 +40,7 @@ _RUN = "{id}"
 
 
 class RunningModules(Protocol):
-    """The modules that run."""
-
-    def offered(self) -> OfferedTools:
-        """Their names and their tools."""
+    def offered(self) -> OfferedTools: ...
 
 
 class HookRunsQuery(RequestModel):

@@ -121,8 +121,6 @@ class AuthModeRequest(RequestModel):
 
 
 class ApiKeyRoutes:
-    """The routes of keys."""
-
     def __init__(
         self,
         authenticator: KeyAuthenticator,
@@ -169,7 +167,7 @@ class ApiKeyRoutes:
         self._authenticator.ring.look()
         key = next((one for one in self._authenticator.ring.keys if one.id == id_), None)
         if key is None or not _has_power(call.identity, key):
-            raise NotFoundError("there is no such key")
+            raise NotFoundError("unknown key")
         await asyncio.to_thread(self._authenticator.ring.file.remove, key.id)
         self._authenticator.look()
         return {"status": "revoked", "id": key.id}

@@ -241,8 +241,6 @@ class LoopRoutes:
 
 
 class WorkerRoutes:
-    """The routes by which a person has the loop wait, go on, or look through the vault."""
-
     def __init__(self, worker: Worker, detector: ChangeDetector, index: VaultIndex) -> None:
         self._worker, self._detector, self._index = worker, detector, index
 
@@ -266,7 +264,6 @@ class WorkerRoutes:
 
 
 def plan_document(plan: ChangePlan) -> dict[str, object]:
-    """A plan as JSON."""
     return {
         "path": printable(plan.path),
         "most_runs": len(plan.runs),

@@ -59,7 +59,6 @@ class ModelsQuery(AppRequestModel):
 
 
 def model_of(name: str) -> ModelResponse:
-    """What the name of a model says."""
     found = _DATED.fullmatch(name)
     try:
         created = None if found is None else date.fromisoformat(found["date"])
@@ -100,8 +99,6 @@ def models_of(current: str, known: Iterable[str] = KNOWN) -> list[ModelResponse]
 
 
 class ModelRoutes:
-    """Their routes; the app asks its supervisor, too."""
-
     def __init__(self, current: str) -> None:
         self._current = current
 

@@ -31,8 +31,8 @@ from parachuted.api.http.route import (
     refuse_watching_beyond,
 )
 from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
+from parachuted.api.routes.notes import FOLDER, note_path, writable
+from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
@@ -74,9 +74,13 @@ class NoteDeleteResponse(TypedDict):
 
 
 _LARGEST = 64 << 20
+
+
 _NO_TYPE = (
     "application/x-www-form-urlencoded"  # what curl says of every body whose type it does not know
 )
+
+
 _NAMES = {"path": "The note, relative to the vault."}
 
 
@@ -97,6 +101,8 @@ _SECTION = (
     'the titles, ["Tea", "Facts"]. '
     "A name that several sections have is refused (422)."
 )
+
+
 _OCCURRENCE = (
     "Which one, from 1 in the order of the note, where several sections have the same "
     "name and path."
@@ -152,7 +158,6 @@ class PatchNoteRequest(RequestModel):
 
     @property
     def edit(self) -> Edit:
-        """What is to be done."""
         if self.section is not None:
             make = ReplaceSection if self.mode == "replace" else AppendToSection
             section = self.section if isinstance(self.section, str) else tuple(self.section)
@@ -182,8 +187,6 @@ class WriteNoteRequest(RequestModel):
 
 
 class NoteChangeRoutes:
-    """The routes that change a note."""
-
     def __init__(self, store: Store, reading: NoteReading, writer: WriteBatcher) -> None:
         self._store, self._reading, self._writer = store, reading, writer
 
@@ -359,14 +362,3 @@ def _told(path: VaultPath, written: WriteResult) -> web.Response:
         status=200 if written.before is not None else 201,
         headers={"ETag": f'"{written.after}"'},
     )
-
-
-def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the note is, links followed.
-
-    Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module.
-    """
-    real = call.sight.find(path)
-    for one in (path, real):
-        refuse_programs_but_to_admins(one, call.identity)
-    return real

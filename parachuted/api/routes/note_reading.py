@@ -137,7 +137,6 @@ def told(path: str, digest: str, modified: float, note: ParsedNote) -> NoteRespo
 
 
 def map_of(path: str, digest: str, note: ParsedNote) -> NoteMapResponse:
-    """Where its headings and keys are."""
     lines = _Lines(note, [content_stop := len(note.data)])
     keys: list[FrontmatterKeyResponse] = [
         {"name": shown(key.name), **lines.place(key.span.start, key.span.stop)} for key in note.keys
@@ -277,12 +276,10 @@ class CachedAnswer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells callers whether they have it already."""
         return {"ETag": f'"{self.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
 
 
 def is_note(path: str) -> bool:
-    """Whether a file of that name is a note."""
     return path.endswith(NOTE_SUFFIXES)
 
 

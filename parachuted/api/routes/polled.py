@@ -255,8 +255,6 @@ class UsageQuery(AppRequestModel):
 
 
 class PolledRoutes:
-    """Its routes."""
-
     def __init__(
         self,
         *,

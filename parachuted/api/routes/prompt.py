@@ -45,8 +45,6 @@ class PreviewQuery(AppRequestModel):
 
 
 class PromptRoutes:
-    """The one route of prompts."""
-
     def __init__(
         self, root: VaultRoot, index: VaultIndex, watches: WatchRegistry, vault: Path
     ) -> None:

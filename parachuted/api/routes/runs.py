@@ -137,8 +137,6 @@ class WhyQuery(RequestModel):
 
 
 class RunRoutes:
-    """The routes of runs."""
-
     def __init__(self, store: Store, undo: Undo) -> None:
         self._store, self._undo, self._why = store, undo, Why(store)
 
@@ -229,7 +227,6 @@ class RunRoutes:
         return [{name: one.get(name) for name in _LINKED} for one in seen]
 
     def _listed(self, access: RunFilter, query: RunsQuery) -> list[dict[str, object]]:
-        """In a thread."""
         history = self._store.history
         if access.is_everything:
             return history.runs(limit=query.limit, before=query.before)

@@ -118,8 +118,6 @@ class ModifySuggestionRequest(RequestModel):
 
 
 class SuggestionRoutes:
-    """The routes of suggestions."""
-
     def __init__(self, suggestions: Suggestions, store: Store) -> None:
         self._suggestions, self._store = suggestions, store
 

@@ -142,7 +142,7 @@ class SyncDeleteResponse(TypedDict):
 log = logging.getLogger(__name__)
 
 _LARGEST_PULL = 64 << 20
-_MISSING = "there is no such file below the root"
+_MISSING = "unknown file below the root"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,7 +178,6 @@ class Push:
             self._add(path, put.outcome, digest=put.hash, replaced=put.replaced)
 
     def told(self) -> PushResponse:
-        """The answer."""
         results = self.results
         return {
             "pushed": sum(result["status"] not in {"refused", "conflict"} for result in results),
@@ -318,7 +317,6 @@ class Removal:
         return list(found)
 
     def remove(self, paths: Sequence[VaultPath]) -> list[VaultPath]:
-        """Delete these; returns those that were."""
         gone = []
         for path in paths:
             try:

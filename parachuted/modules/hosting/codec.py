@@ -61,7 +61,6 @@ _MOST_AT_ONCE = 2_000
 
 
 def refusal_of(asked: int, error: BaseException) -> RefusalFrame:
-    """The error as a frame."""
     message = (str(error) or type(error).__name__)[
         -_MOST_TEXT:
     ]  # of a traceback, the end says what it was
@@ -91,7 +90,6 @@ def refusal_of(asked: int, error: BaseException) -> RefusalFrame:
 
 
 def error_of(refusal: RefusalFrame) -> Exception:
-    """The error again."""
     if refusal.error == _CONFLICT:
         return _conflict(refusal)
     if refusal.error == _WRONG:
@@ -174,7 +172,6 @@ def note_to_json(note: Note) -> Mapping[str, object]:
 
 
 def note_of(value: Mapping[str, Any]) -> Note:
-    """The note again, as the daemon sent it."""
     given = dict(value)
     sections: Sequence[Sequence[Any]] = given.pop("sections")
     links: Sequence[Sequence[Any]] = given.pop("links")

@@ -1,4 +1,8 @@
-"""Event publisher: modules' events under their own names, and what led to each event."""
+"""Publishes modules' events on the bus, within what the author of a write may touch, and without
+loops.
+
+A person who saved a file in an editor, or whose API key is not limited, may touch everything.
+"""
 
 from __future__ import annotations
 

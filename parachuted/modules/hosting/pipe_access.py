@@ -96,7 +96,6 @@ class PipeMethod:
 
 @cache
 def pipe_methods(access: type) -> Mapping[str, PipeMethod]:
-    """The public methods of an access, by name."""
     return {
         name: PipeMethod(function)
         for name, function in inspect.getmembers(access, inspect.isfunction)

@@ -16,15 +16,20 @@ from pydantic import TypeAdapter
 
 from parachuted.access.notes import Note, NoteBatch, NoteStream, Paths, Upload
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.codec import note_of, told
 from parachuted.modules.hosting.pipe_access import PipeAccess, PipeCaller
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ContextAccess, FolderAccess, StateAccess, VaultAccess
+from parachuted.modules.services import (
+    ActivityAccess,
+    ContextAccess,
+    CurrentCall,
+    FolderAccess,
+    StateAccess,
+    VaultAccess,
+)
 
 _NOTES = (".md", ".markdown")
 _AT_ONCE = 100
@@ -209,7 +214,6 @@ class LogOverPipe(logging.Handler):
 
 
 async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-    """What fits into a frame, and nothing at the end."""
     async for chunk in chunks:
         for at in range(0, len(chunk), _PIECE):
             yield bytes(chunk[at : at + _PIECE])

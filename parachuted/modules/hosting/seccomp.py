@@ -247,7 +247,6 @@ def _only_itself(number: int, pid: int) -> Iterable[bytes]:
 
 
 def _not_with(number: int, denied: Iterable[int], argument_at: int) -> Iterable[bytes]:
-    """The call is denied where that argument is one of these."""
     checks = [
         step for value in denied for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _DENY))
     ]

@@ -54,7 +54,6 @@ class Watchdog:
         self._folders = {folder: one for folder, one in self._folders.items() if one != name}
 
     def close(self) -> None:
-        """End the watch."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(timeout=1)
@@ -103,7 +102,6 @@ class Watchdog:
         loop.call_soon_threadsafe(self._report, name, said)
 
     def _whose(self, frame: FrameType | None) -> str | None:
-        """The module whose code is innermost in the blocked stack."""
         while frame is not None:
             file = frame.f_code.co_filename
             for folder, name in self._folders.items():

@@ -105,11 +105,11 @@ async def test_what_is_said_during_a_tool_call_reaches_the_model_next(claude, jo
 async def test_what_is_said_while_the_model_speaks_gets_an_answer_of_its_own(claude, job, run):
     said = ConversationInput()
 
-    def begun(_request):
+    def first_answer(_request):
         asyncio.get_running_loop().call_later(0.2, said.inject, "One more thing.")
         return Delay(seconds=1.0, then=[say("First.")])
 
-    claude.api.add(begun, [say("Second.")])
+    claude.api.add(first_answer, [say("Second.")])
 
     outcome = await run(claude.backend, job(conversation=said))
 

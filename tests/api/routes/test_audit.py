@@ -100,7 +100,7 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
     )
 
 
-async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vault):
+async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
     backend = ScriptedBackend(
@@ -146,11 +146,11 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
         await life.until(lambda: life.told("run.finished"))
         await life.settled()
         (person,) = await audited(life, source="person")
-        begun = (await audited(life, type="agent_start"))[0]
+        started = (await audited(life, type="agent_start"))[0]
 
     assert (person["paths"], person["target_endpoint"]) == (["a.md"], "vault.modified")
     assert len(person["before"]) == len(person["after"]) == 64
-    assert set(person["causes"]) <= set(begun["causes"])
+    assert set(person["causes"]) <= set(started["causes"])
 
 
 async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
@@ -267,12 +267,12 @@ async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(liv
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_there_is_not_is_told_in_a_sentence(live: Live):
+async def test_a_call_that_there_is_not_is_reported_in_a_sentence(live: Live):
     async with live() as life:
         await refused(life, "GET", "/api/nothing")
         (event,) = await audited(life)
 
-    assert event["error"].startswith("there is no such call; ")
+    assert event["error"].startswith("unknown call; ")
 
 
 async def test_only_who_administers_the_system_reads_it(live: Live):

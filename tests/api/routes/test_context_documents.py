@@ -1,4 +1,4 @@
-"""Context documents: what is told of contexts and prompts has the shapes that the app and the
+"""Context documents: what is said of contexts and prompts has the shapes that the app and the
 OpenAPI document promise.
 """
 

@@ -12,7 +12,7 @@ from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.hosting.framing import AskFrame
-from parachuted.modules.hosting.module_activity import ModuleActivity
+from parachuted.modules.hosting.module_context import ModuleActivity
 from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.vault import VaultRoot
 from tests.modules.hosting.test_remote_services import remote_of

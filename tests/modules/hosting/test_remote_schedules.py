@@ -7,9 +7,9 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.errors import EditRefusedError, ModuleFailedError
 from parachuted.modules.hosting.framing import AskFrame
-from parachuted.modules.hosting.module_schedules import ModuleSchedules
 from parachuted.modules.hosting.request_server import RequestServer
-from parachuted.modules.timing import Timing
+from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.scheduling import Timing
 from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given

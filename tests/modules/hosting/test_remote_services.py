@@ -11,7 +11,6 @@ import pytest
 
 from parachuted.access.notes import Hit
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.codec import error_of, refusal_of
 from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, Unpacker, pack
@@ -19,7 +18,13 @@ from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServic
 from parachuted.modules.hosting.request_server import VERBS, RequestServer
 from parachuted.modules.results import WrongResultError
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ContextAccess, FolderAccess, StateAccess, VaultAccess
+from parachuted.modules.services import (
+    ActivityAccess,
+    ContextAccess,
+    FolderAccess,
+    StateAccess,
+    VaultAccess,
+)
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given
 
