@@ -496,7 +496,7 @@ async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_p
     assert not (curator_rig.vault / "w.md").exists()
 
 
-async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(
+async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_again(
     tmp_path: Path,
 ):
     curator_rig = await study_with(tmp_path)

@@ -187,7 +187,7 @@ async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes
         assert len(manager_rig.told("module.changed")) == 1
 
 
-async def test_a_module_under_development_is_begun_anew_with_each_edit(manager_rig, tmp_path):
+async def test_a_module_under_development_is_restarted_with_each_edit(manager_rig, tmp_path):
     folder = tmp_path / "work" / "daily"
     manager_rig.write("daily", HELLO)
     folder.parent.mkdir()
@@ -204,7 +204,7 @@ async def test_a_module_under_development_is_begun_anew_with_each_edit(manager_r
         assert await manager_rig.get("/api/daily/hello") == "edited"
 
 
-async def test_one_module_is_begun_anew_without_the_others(manager_rig):
+async def test_one_module_is_restarted_without_the_others(manager_rig):
     body = (
         HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await "
         "self.state.get('times', 0) + 1)\n"

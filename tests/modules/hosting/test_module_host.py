@@ -223,7 +223,7 @@ async def test_who_no_longer_waits_ends_the_work(life, given):
         ("block_later", {}, "stood still"),
     ],
 )
-async def test_a_process_that_dies_or_stands_still_is_begun_again(
+async def test_a_process_that_dies_or_stands_still_is_started_again(
     life, given, handler, query, why, caplog
 ):
     limit = 0.3 if handler == "block" else 20

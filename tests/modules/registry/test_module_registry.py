@@ -83,7 +83,7 @@ def test_another_module_is_added_and_removed_without_touching_the_rest(registry)
     assert registry.path.read_text() == OF_A_PERSON
 
 
-def test_an_entry_on_one_line_is_spelled_anew_with_the_keys_that_nobody_knows(registry):
+def test_an_entry_on_one_line_is_respelled_with_the_keys_that_nobody_knows(registry):
     write(registry, OF_A_PERSON)
     registry.change("other", {"enabled": True})
 
