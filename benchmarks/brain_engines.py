@@ -53,6 +53,7 @@ def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -
                 _put(note, names, Engines(mentions, graph, recall))
     while recall.embed(_BATCH):
         pass
+    recall.optimize()
     return Engines(mentions, graph, recall)
 
 
@@ -74,7 +75,7 @@ def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
 
 
 if __name__ == "__main__":
-    made = [note for note in make_notes() if note.type != "day"]
+    made = make_notes(days=0)
     for imported in ("vectors", "recall_index", "mentions", "graph"):
         engine(imported)
     gc.collect()

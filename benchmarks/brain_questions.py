@@ -64,7 +64,7 @@ def _of_person(
 ) -> LabelledQuestion:
     one, two = chance.sample(note.facts, 2)
     text = chance.choice(_FACTS).format(town=note.town, one=one.asked, two=two.asked)
-    right = (each.key for each in people if {one, two} <= {*each.facts} and each.town == note.town)
+    right = (each.key for each in people if each.town == note.town and {one, two} <= {*each.facts})
     return LabelledQuestion("facts", text, frozenset(right))
 
 
@@ -77,7 +77,7 @@ def _of_day(chance: random.Random, note: MadeNote, days: Iterable[MadeNote]) -> 
     one, two = chance.sample(note.facts, 2)
     name = chance.choice(note.names)
     text = chance.choice(_MET).format(one=one.asked, two=two.asked, name=name)
-    right = (each.key for each in days if one in each.facts and name in each.names)
+    right = (each.key for each in days if name in each.names and one in each.facts)
     return LabelledQuestion("days", text, frozenset(right))
 
 

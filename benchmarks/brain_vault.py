@@ -31,7 +31,8 @@ _TOWNS = tuple(
     Pecs Pisa Porto Rennes Riga Siena Split Tartu Trento Turku Umea Utrecht Vaasa Verona
     """.split()  # noqa: SIM905
 )
-_FILLER = """
+_FILLER = tuple(
+    """
 We talked for an hour and agreed to meet again in {month}.
 There is more about this in an email that came in {month}.
 A letter from {town} lies on the shelf and should be answered soon.
@@ -56,7 +57,8 @@ The weather in {town} was grey, and it did not matter.
 Introduced me to half of the street in one evening.
 Everything else is in the shared document of {month}.
 Do not forget the umbrella that belongs to the family.
-"""
+""".strip().splitlines()
+)
 _MONTHS = (
     "January February March April May June July August September October November December".split()  # noqa: SIM905
 )
@@ -118,7 +120,9 @@ def journal_text(notes: Sequence[MadeNote], words: int, seed: int) -> str:
     chance = random.Random(seed)  # noqa: S311
     entities = [note for note in notes if note.type != "day"]
     parts: list[str] = []
-    while sum(len(part.split()) for part in parts) < words:
+    count = 0
+    while count < words:
+        first = len(parts)
         parts.append(_filler(chance))
         if chance.random() < 0.3:  # noqa: PLR2004
             note = chance.choice(entities)
@@ -126,6 +130,7 @@ def journal_text(notes: Sequence[MadeNote], words: int, seed: int) -> str:
             parts.append(f"Then {called} {chance.choice(PEOPLE).written}.")
         if chance.random() < 0.1:  # noqa: PLR2004
             parts.append("\n\n")
+        count += sum(len(part.split()) for part in parts[first:])
     return " ".join(" ".join(parts).split(" ")[:words])
 
 
@@ -217,7 +222,7 @@ def _day(chance: random.Random, day: dt.date, people: Sequence[MadeNote]) -> Mad
 
 
 def _filler(chance: random.Random) -> str:
-    sentence = chance.choice(_FILLER.strip().splitlines())
+    sentence = chance.choice(_FILLER)
     return sentence.format(month=chance.choice(_MONTHS), town=chance.choice(_TOWNS))
 
 

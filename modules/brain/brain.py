@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import Finding, FolderAccess, StateAccess, VaultAccess, interface
+from parachuted.modules import (
+    Finding,
+    FolderAccess,
+    StateAccess,
+    VaultAccess,
+    interface,
+    visible_to_agents,
+)
 
 from . import type_file
 from .answers import MentionAnswers, Suggest
@@ -23,7 +30,6 @@ from .instructions import read_instructions
 from .loader import Change, Loader
 from .mentioning import MentionFinder
 from .periods import last_day
-from .private import without_private
 from .recall_index import RecallIndex
 from .rows import (
     Candidate,
@@ -237,7 +243,7 @@ class Brain:
         found = await self.store.read(await self._meant(entity))
         text = ContextText(max_tokens)
         whole = await self.store.note(found.path)
-        text.add("entity", found.path, without_private(whole))
+        text.add("entity", found.path, visible_to_agents(whole.text))
         related = await self.traverse(found.path)
         text.add_lines("related", "Related", (_line(one) for one in related))
         guide = await read_instructions(found, self._vault, self._folders)

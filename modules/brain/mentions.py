@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from string import digits, whitespace
 from typing import NamedTuple
 
 from .hiding import hide
@@ -34,7 +35,8 @@ _GAP = re.compile(
 )
 _INITIAL_GAP = re.compile(r"\.[ \t]")
 _INITIAL = 2
-_SENTENCE_START = re.compile(r"(?:^|[\n.!?:;])[\s\"'\u201c\u2018(*_>#+=~0-9.)\[\]-]*$")
+_SENTENCE_ENDS = frozenset("!?:;")
+_BEFORE_A_SENTENCE = f"{whitespace}{digits}\u00a0\u2009\u202f\"'\u201c\u2018(*_>#+=~.)[]-"
 _APOSTROPHES = frozenset("'\u2019")
 _HYPHENS = frozenset("-\u2010\u2011")
 _MARKS_BEFORE, _MARKS_AFTER, _JOINTS = frozenset("#$\\"), frozenset("+#"), frozenset("._")
@@ -145,7 +147,8 @@ class MentionIndex:
         self.history = history or MentionHistory()
         self._entities: dict[str, _Entity] = {}
         self._names: dict[str, tuple[_Name, ...]] = {}
-        self._lengths: dict[str, Counter[int]] = {}  # by the first of several words
+        self._lengths: dict[str, tuple[int, ...]] = {}  # by the first of several words
+        self._counts = Counter[tuple[str, int]]()  # of names, by first word and length
 
     def __len__(self) -> int:
         return len(self._entities)
@@ -183,7 +186,7 @@ class MentionIndex:
         for one in found.values():
             self._names[one.phrase] = (*self._names.get(one.phrase, ()), one)
             if one.words > 1:
-                self._lengths.setdefault(_first(one), Counter())[one.words] += 1
+                self._count(_first(one), one.words, 1)
 
     def remove(self, key: str) -> None:
         """Forget an entity; one that is not known is no mistake."""
@@ -195,11 +198,16 @@ class MentionIndex:
             else:
                 self._names.pop(name.phrase, None)
             if name.words > 1:
-                lengths = self._lengths[_first(name)] - Counter([name.words])
-                if lengths:
-                    self._lengths[_first(name)] = lengths
-                else:
-                    del self._lengths[_first(name)]
+                self._count(_first(name), name.words, -1)
+
+    def _count(self, first: str, words: int, change: int) -> None:
+        self._counts[first, words] += change
+        held = {*self._lengths.pop(first, ()), words}
+        if not self._counts[first, words]:
+            del self._counts[first, words]
+            held.remove(words)
+        if held:
+            self._lengths[first] = tuple(sorted(held, reverse=True))
 
     def scan(self, text: str) -> list[Mention]:
         """All mentions in order; where entities share a name, the likeliest first.
@@ -208,10 +216,8 @@ class MentionIndex:
         """
         shown = hide(text)
         words = split(shown)
-        hits = list(self._hits(shown, words))
-        if not hits:
-            return []
-        stems = [singular(word) for word in words.folded]
+        stems = list(map(singular, words.folded))
+        hits = list(self._hits(shown, words, stems))
         in_full = {name.id for hit in hits for name in hit.names if name.words > 1}
         return [
             mention
@@ -219,22 +225,24 @@ class MentionIndex:
             for mention in self._judged(text, words.folded, stems, hit, in_full)
         ]
 
-    def _hits(self, text: str, words: Words) -> Iterator[_Hit]:
-        folded, names, lengths, at = words.folded, self._names, self._lengths, 0
-        while at < len(folded):
-            word, found = folded[at], None
-            if word in lengths:
-                found = self._longest(text, words, at)
-            if found is None:
-                called = names.get(singular(word) if word[-1:] == "s" else word)
-                if called is not None:
-                    found = _hit(text, words, at, at + 1, called)
+    def _hits(self, text: str, words: Words, stems: list[str]) -> Iterator[_Hit]:
+        names, lengths, after = self._names, self._lengths, 0
+        for at in [
+            number
+            for number, (word, stem) in enumerate(zip(words.folded, stems, strict=True))
+            if stem in names or word in lengths
+        ]:
+            if at < after:
+                continue
+            found = self._longest(text, words, at) if words.folded[at] in lengths else None
+            if found is None and stems[at] in names:
+                found = _hit(text, words, at, at + 1, names[stems[at]])
             if found is not None:
+                after = found.after
                 yield found
-            at = at + 1 if found is None else found.after
 
     def _longest(self, text: str, words: Words, at: int) -> _Hit | None:
-        for length in sorted(self._lengths[words.folded[at]], reverse=True):
+        for length in self._lengths[words.folded[at]]:
             part = words.folded[at : at + length]
             called = self._names.get(" ".join([*part[:-1], singular(part[-1])]))
             if called and len(part) == length:
@@ -399,7 +407,12 @@ def _run(text: str) -> str:
 def _case(text: str, hit: _Hit) -> str:
     if not any(one.isupper() for one in text[hit.start : hit.end]):
         return _SMALL
-    return _FIRST if _SENTENCE_START.search(text[max(0, hit.start - 40) : hit.start]) else _ALIKE
+    before = text[max(0, hit.start - 40) : hit.start]
+    said = before.rstrip(_BEFORE_A_SENTENCE)
+    between = before[len(said) :]
+    if not said or said[-1] in _SENTENCE_ENDS or "\n" in between or "." in between:
+        return _FIRST
+    return _ALIKE
 
 
 def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str, float]]:

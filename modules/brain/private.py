@@ -1,20 +1,34 @@
-"""Private parts of an entity: no list, no question and no context shows them.
+"""Private parts of an entity: no list, no question, no fact and no context shows them.
 
-Brain answers agents as well as people, so that it keeps none of these texts.
+Brain answers agents and modules as well as people, so that it keeps none of these texts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from parachuted.modules import Note, visible_to_agents
+
+_KEPT: Final = ("para_id", "type")  # of an entity that is private as a whole
 
 
 def without_private(note: Note) -> str:
-    """The text of an entity as everybody may see it. Of a note that is private as a whole the
-    frontmatter stays, which has its id.
+    """The text of an entity that anyone may be given, whose body begins where the note's does. Of
+    a note that is private as a whole the frontmatter stays; visible_frontmatter says what of it.
     """
     visible = visible_to_agents(note.text)
     front = note.text[: note.body_start]
     return visible if visible.startswith(front) else front
+
+
+def visible_frontmatter(note: Note) -> Mapping[str, object]:
+    """What may be given of the frontmatter: all, or, where the whole note is private, its id and
+    its type.
+    """
+    if visible_to_agents(note.text).startswith(note.text[: note.body_start]):
+        return note.frontmatter
+    return {key: note.frontmatter[key] for key in _KEPT if key in note.frontmatter}
 
 
 def has_private(note: Note) -> bool:

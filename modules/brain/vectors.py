@@ -11,6 +11,7 @@ import importlib.util
 import json
 import re
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +29,18 @@ MODEL = "wordllama-l2-supercat-256"
 _DIMENSIONS = 256
 _WEIGHTS, _TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-_BLOCK, _GROWTH = 4_096, 1.5  # how the rows in memory grow
+_MOST_WORDS, _LONGEST = 8_192, 200  # words that are kept, and characters of one
+_LARGEST = 127  # of a byte with a sign
+_BLOCK, _GROWTH = 1_024, 1.25  # rows compared at once (BLAS starts threads for more), and growth
+
+
+class Passage(NamedTuple):
+    """From where to where it is in its note, and its vector: bytes with a sign, times the scale."""
+
+    start: int
+    stop: int
+    scale: float
+    vector: bytes
 
 
 class Near(NamedTuple):
@@ -58,7 +70,7 @@ def load_embedder() -> Embedder | None:
 
 
 class Embedder:
-    """Turns texts into vectors of length 1: the mean of those of their tokens."""
+    """Turns texts into vectors of length 1: the direction of the sum of their tokens' vectors."""
 
     def __init__(self, folder: Path) -> None:
         self.numpy = importlib.import_module("numpy")
@@ -67,108 +79,155 @@ class Embedder:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._weights = _read_tensor(self.numpy, folder / _WEIGHTS, _TENSOR)
+        self._lock = threading.Lock()
+        self._places: dict[str, int] = {}  # of words that were looked up, in `_sums`
+        self._sums = self.numpy.empty((_MOST_WORDS, _DIMENSIONS), self.numpy.float32)
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """A row for each text, float32; zeros for a text without a token."""
+        """A row for each text, float32; zeros for a text without a token. For any thread."""
         numpy = self.numpy
         made = numpy.zeros((len(texts), _DIMENSIONS), numpy.float32)
-        for row, text in enumerate(texts):
-            ids = self._tokenizer.encode(text, add_special_tokens=False).ids
-            if ids:
-                made[row] = self._weights[ids].mean(axis=0, dtype=numpy.float32)
+        with self._lock:
+            for row, text in enumerate(texts):
+                if places := self._words(text.split()[:_MOST_WORDS]):
+                    made[row] = self._sums[places].sum(axis=0)
         lengths = numpy.linalg.norm(made, axis=1, keepdims=True)
         return made / numpy.maximum(lengths, 1e-9)
+
+    def _words(self, words: Sequence[str]) -> list[int]:
+        """Where the sums of their tokens' vectors are. Tokens never cross a space, so that a word
+        that was looked up once need not be again.
+        """
+        if len(self._places) + len(words) > _MOST_WORDS:
+            self._places.clear()
+        for word in words:
+            if word not in self._places:
+                place = self._places[word] = len(self._places)
+                tokens = self._tokenizer.encode(word[:_LONGEST], add_special_tokens=False).ids
+                self._weights[tokens].sum(axis=0, dtype=self.numpy.float32, out=self._sums[place])
+        return [self._places[word] for word in words]
 
 
 class VectorTable:
     """The vectors of all passages: in the table `passages`, and in memory once they are used.
 
-    Half precision where they are kept, single where they are compared. Not for several threads.
+    A number is a byte, and each row has a scale: a quarter of the space of float32, for errors that
+    are smaller than those of the model. Not for several threads.
     """
 
     def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
         self._database, self._embedder, self._numpy = database, embedder, embedder.numpy
-        self._rows: Array = None
-        self._places: list[tuple[int, int, int]] = []
-        self._of_note: dict[int, list[int]] = {}
+        self._kept: _Rows | None = None
 
-    def make(
-        self, notes: Sequence[tuple[int, str, str]]
-    ) -> dict[int, list[tuple[int, int, bytes]]]:
-        """The passages of notes (number, title, body): from, to, vector. Any thread may do this."""
+    def make(self, notes: Sequence[tuple[int, str, str]]) -> dict[int, list[Passage]]:
+        """The passages of notes (number, title, body). Any thread may do this."""
         places, texts = [], []
         for note, title, body in notes:
             said = [(start, stop, _prose(body[start:stop])) for start, stop in passages(body)]
             said = [one for one in said if one[2]] or [(0, len(body), title)]
             places += [(note, start, stop) for start, stop, _text in said]
             texts += [text for _start, _stop, text in said]
-        vectors = self._embedder.embed(texts).astype(self._numpy.float16)
-        made: dict[int, list[tuple[int, int, bytes]]] = {note[0]: [] for note in notes}
-        for (note, start, stop), vector in zip(places, vectors, strict=True):
-            made[note].append((start, stop, vector.tobytes()))
+        numpy, vectors = self._numpy, self._embedder.embed(texts)
+        scales = numpy.abs(vectors).max(axis=1, initial=1e-9) / _LARGEST
+        whole = numpy.rint(vectors / scales[:, None]).astype(numpy.int8)
+        made: dict[int, list[Passage]] = {note[0]: [] for note in notes}
+        for (note, start, stop), row, scale in zip(places, whole, scales.tolist(), strict=True):
+            made[note].append(Passage(start, stop, scale, row.tobytes()))
         return made
 
-    def put(self, note: int, made: Sequence[tuple[int, int, bytes]]) -> None:
+    def put(self, note: int, made: Sequence[Passage]) -> None:
         """Keep what `make` gave for a note that has none."""
         self._database.executemany(
-            "INSERT INTO passages (note, start, stop, vector) VALUES (?, ?, ?, ?)",
+            "INSERT INTO passages (note, start, stop, scale, vector) VALUES (?, ?, ?, ?, ?)",
             ((note, *one) for one in made),
         )
-        if self._rows is not None:
-            for start, stop, vector in made:
-                self._append(note, start, stop, vector)
+        if self._kept is not None:
+            self._kept.add([(note, *one) for one in made])
 
     def forget(self, note: int) -> None:
         """A note's rows in the table were deleted."""
-        for place in sorted(self._of_note.pop(note, ()), reverse=True):
-            last = len(self._places) - 1
-            if place != last:
-                moved = self._places[last]
-                self._rows[place] = self._rows[last]
-                self._places[place] = moved
-                of_moved = self._of_note[moved[0]]
-                of_moved[of_moved.index(last)] = place
-            self._places.pop()
+        if self._kept is not None:
+            self._kept.remove(note)
 
     def reset(self) -> None:
         """What changed in the table since it was read was undone."""
-        self._rows, self._places, self._of_note = None, [], {}
+        self._kept = None
 
     def nearest(self, question: str, most: int) -> list[Near]:
         """The notes with the nearest passages, one passage of each."""
-        if self._rows is None:
-            self._load()
-        numpy, count = self._numpy, len(self._places)
+        if self._kept is None:
+            self._kept = self._load()
+        numpy, rows = self._numpy, self._kept
         asked = self._embedder.embed([question])[0]
-        if not count or not asked.any():
+        if not rows.count or not asked.any():
             return []
-        nearness = self._rows[:count] @ asked
-        some = min(count, 4 * most)
+        nearness = rows.compare(asked)
+        some = min(rows.count, 4 * most)
         found: dict[int, Near] = {}
         best = numpy.argpartition(-nearness, some - 1)[:some]
-        for place in sorted(best.tolist(), key=lambda one: (-nearness[one], self._places[one])):
-            note, start, stop = self._places[place]
+        for place in sorted(best.tolist(), key=lambda one: (-nearness[one], rows.place(one))):
+            note, start, stop = rows.place(place)
             if note not in found:
                 found[note] = Near(note, start, stop, float(nearness[place]))
         return list(found.values())[:most]
 
-    def _load(self) -> None:
-        self._rows = self._numpy.empty((0, _DIMENSIONS), self._numpy.float32)
-        rows = self._database.execute("SELECT note, start, stop, vector FROM passages")
-        for note, start, stop, vector in rows:
-            self._append(note, start, stop, vector)
+    def _load(self) -> _Rows:
+        count = self._database.execute("SELECT count(*) FROM passages").fetchone()[0]
+        rows = _Rows(self._numpy, count)
+        held = self._database.execute("SELECT note, start, stop, scale, vector FROM passages")
+        while part := held.fetchmany(_BLOCK):
+            rows.add(part)
+        return rows
 
-    def _append(self, note: int, start: int, stop: int, vector: bytes) -> None:
-        place = len(self._places)
-        if place == len(self._rows):
-            grown = self._numpy.empty(
-                (int(place * _GROWTH) + _BLOCK, _DIMENSIONS), self._numpy.float32
-            )
-            grown[:place] = self._rows
-            self._rows = grown
-        self._rows[place] = self._numpy.frombuffer(vector, self._numpy.float16)
-        self._places.append((note, start, stop))
-        self._of_note.setdefault(note, []).append(place)
+
+class _Rows:
+    """The vectors in memory, each with its note and its place there."""
+
+    def __init__(self, numpy: Any, room: int) -> None:  # noqa: ANN401  a library as a value
+        self._numpy, self.count = numpy, 0
+        self._vectors = numpy.empty((room, _DIMENSIONS), numpy.int8)
+        self._scales = numpy.empty(room, numpy.float32)
+        self._places = numpy.empty((room, 3), numpy.int64)
+        self._block = numpy.empty((_BLOCK, _DIMENSIONS), numpy.float32)
+
+    def add(self, rows: Sequence[tuple[int, int, int, float, bytes]]) -> None:
+        """Take up rows of the table."""
+        first, self.count = self.count, self.count + len(rows)
+        if self.count > len(self._scales):
+            room = int(self.count * _GROWTH) + _BLOCK
+            for name in ("_vectors", "_scales", "_places"):
+                held = getattr(self, name)
+                grown = self._numpy.empty((room, *held.shape[1:]), held.dtype)
+                grown[:first] = held[:first]
+                setattr(self, name, grown)
+        if rows:
+            new = slice(first, self.count)
+            data = b"".join(one[4] for one in rows)
+            self._vectors[new] = self._numpy.frombuffer(data, "int8").reshape(-1, _DIMENSIONS)
+            self._scales[new] = [one[3] for one in rows]
+            self._places[new] = [one[:3] for one in rows]
+
+    def remove(self, note: int) -> None:
+        """Forget a note's; the last rows take their places."""
+        for place in self._numpy.flatnonzero(self._places[: self.count, 0] == note)[::-1]:
+            self.count -= 1
+            for held in (self._vectors, self._scales, self._places):
+                held[place] = held[self.count]
+
+    def place(self, row: int) -> tuple[int, int, int]:
+        """Its note, and from where to where it is there."""
+        note, start, stop = self._places[row].tolist()
+        return note, start, stop
+
+    def compare(self, asked: Array) -> Array:
+        """How near each row is."""
+        nearness = self._numpy.empty(self.count, self._numpy.float32)
+        for first in range(0, self.count, _BLOCK):
+            part = self._vectors[first : min(first + _BLOCK, self.count)]
+            block = self._block[: len(part)]
+            block[:] = part
+            self._numpy.matmul(block, asked, out=nearness[first : first + len(part)])
+        return nearness * self._scales[: self.count]
 
 
 def _prose(text: str) -> str:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 ON, OFF = "\x02", "\x03"  # around each word that matched
 
 _PARAGRAPHS = 3
-_BACK = range(_PARAGRAPHS)
-_NONE: frozenset[int] = frozenset()
 _LONGEST, _BEFORE = 1_200, 300
 _LEAST_WORDS, _MOST_WORDS = 25, 80
 _END = re.compile(r"\n(?:[ \t\r]*\n)+|\n(?=[ \t]*(?:[-+*]|\d{1,3}[.)]|#{1,6})[ \t])")
@@ -19,11 +17,11 @@ _MARKED = re.compile(f"{ON}([^{OFF}]*){OFF}")
 
 
 class Window(NamedTuple):
-    """The text of some paragraphs, the terms in it, and those in all of the text."""
+    """The text of some paragraphs, the terms in it, and how often each is in all of the text."""
 
     text: str
     terms: frozenset[int]
-    all_terms: frozenset[int]
+    counts: dict[int, int]
 
 
 def best_window(
@@ -35,23 +33,32 @@ def best_window(
     such a word is.
     """
     parts = _END.split(marked)
-    held = [marked_terms(part, term_of) for part in parts]
-    best, best_terms, best_weight = 0, frozenset[int](), 0.0
-    for first in {max(0, at - back) for at, one in enumerate(held) if one for back in _BACK}:
-        terms = frozenset[int]().union(*held[first : first + _PARAGRAPHS])
-        weight = sum(weights[term] for term in terms)
-        if (-weight, first) < (-best_weight, best):
-            best, best_terms, best_weight = first, terms, weight
+    held = [0] * (len(parts) + _PARAGRAPHS - 1)  # by paragraph, a bit for each term
+    counts: dict[int, int] = {}
+    for at, part in enumerate(parts):
+        for term, count in count_marked(part, term_of).items() if ON in part else ():
+            counts[term] = counts.get(term, 0) + count
+            held[at] |= 1 << term
+    best = best_terms = last = 0
+    best_weight = 0.0
+    for first in range(len(parts)):
+        terms = held[first] | held[first + 1] | held[first + 2]
+        if terms != last:
+            weight = sum(weights[term] for term in counts if terms >> term & 1)
+            if weight > best_weight:
+                best, best_terms, best_weight = first, terms, weight
+        last = terms
     text = "\n\n".join(part.strip("\n") for part in parts[best : best + _PARAGRAPHS])
-    return Window(_cut(text), best_terms, frozenset[int]().union(*held))
+    return Window(_cut(text), frozenset(term for term in counts if best_terms >> term & 1), counts)
 
 
-def marked_terms(marked: str, term_of: Callable[[str], int | None]) -> frozenset[int]:
-    """The terms of the words that matched."""
-    if ON not in marked:
-        return _NONE
-    found = (term_of(word) for word in _MARKED.findall(marked))
-    return frozenset(term for term in found if term is not None)
+def count_marked(marked: str, term_of: Callable[[str], int | None]) -> dict[int, int]:
+    """How often each term is among the words that matched."""
+    counts: dict[int, int] = {}
+    for word in _MARKED.findall(marked):
+        if (term := term_of(word)) is not None:
+            counts[term] = counts.get(term, 0) + 1
+    return counts
 
 
 def passages(text: str) -> list[tuple[int, int]]:
@@ -77,6 +84,11 @@ def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
     """Paragraphs, and long ones in parts: from, to, number of words."""
     begun = 0
     for end in [*(found.end() for found in _END.finditer(text)), len(text)]:
+        count = len(text[begun:end].split())
+        if count <= _MOST_WORDS:
+            yield begun, end, count
+            begun = end
+            continue
         stops = [found.end() for found in _WORD.finditer(text, begun, end)]
         for first in range(0, len(stops), _MOST_WORDS):
             part = stops[first : first + _MOST_WORDS]

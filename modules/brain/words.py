@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 _APART = "\u200b"
 
 _LETTER = r"[^\W_]"
-_ASCII_WORD = re.compile(rf"{_LETTER}+(?:_+{_LETTER}+)*")
+_ASCII_WORD = re.compile(rf"({_LETTER}+(?:_+{_LETTER}+)*)")
 _SPACELESS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u31a0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )  # scripts without spaces between words: each character is a word
 _SPACELESS_ONE = re.compile(f"[{_SPACELESS}]")
-_WORD = re.compile(rf"[{_SPACELESS}]|[^ _{_SPACELESS}]+(?:_+[^ _{_SPACELESS}]+)*")
+_WORD = re.compile(rf"([{_SPACELESS}]|[^ _{_SPACELESS}]+(?:_+[^ _{_SPACELESS}]+)*)")
 _NOT_DECOMPOSED = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "æ": "ae", "œ": "oe"})
 
 
@@ -47,14 +49,13 @@ _SEPARATORS = _Separators()
 def split(text: str) -> Words:
     """The words of the text in order. A name with underscores is one word, as in code."""
     if text.isascii():
-        found = [(one[0], *one.span()) for one in _ASCII_WORD.finditer(text.lower())]
+        parts = _ASCII_WORD.split(text.lower())
+        folded = parts[1::2]
     else:
-        spaced = text.translate(_SEPARATORS)
-        found = [(fold(one[0]), *one.span()) for one in _WORD.finditer(spaced)]
-    if not found:
-        return Words([], [], [])
-    folded, starts, ends = zip(*found, strict=True)
-    return Words(list(folded), list(starts), list(ends))
+        parts = _WORD.split(text.translate(_SEPARATORS))
+        folded = [fold(word) for word in parts[1::2]]
+    edges = list(accumulate(map(len, parts)))  # each word stands between two other parts
+    return Words(folded, edges[:-1:2], edges[1::2])
 
 
 def folded_words(text: str) -> list[str]:
@@ -76,6 +77,7 @@ def phrase_of(folded: list[str]) -> str:
     return " ".join([*folded[:-1], singular(folded[-1])]) if folded else ""
 
 
+@lru_cache(maxsize=8_192)  # most texts are made of few words
 def singular(word: str) -> str:
     """An English plural without its ending; most other words unchanged."""
     if len(word) < 4 or word[-1] != "s" or word.endswith(("ss", "us", "is")):  # noqa: PLR2004

@@ -86,13 +86,12 @@ async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
     lines = [one for one in passage.text.splitlines() if one.strip() not in front]
     if sum(one.level == 1 for one in note.sections) > 1:
         lines = _best_entry(lines, message)
-    shown = visible_to_agents(note.text)
     text, title = "\n".join(lines), _plain(_title_above(note, lines) or passage.title)
     return replace(
         passage,
         title=re.sub(r"[\[\]|]", "", title),
         text=_words_of(text, title),
-        facts=tuple(" ".join(plain_lines(one)) for one in passage.facts if one in shown),
+        facts=tuple(" ".join(plain_lines(one)) for one in passage.facts),
         is_generated="generated_at" in note.frontmatter,
     )
 

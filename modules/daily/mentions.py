@@ -31,6 +31,10 @@ class Brain(Protocol):
         """Each mention: `para_id`, `name`, `text` and `confidence` from 0 to 1, among others."""
         ...
 
+    async def resolve(self, text: str) -> Mapping[str, Any]:
+        """The entity of that para-id as `match`; None where the caller may not know of it."""
+        ...
+
 
 class Mentions:
     """Keeps `mentions` of each file of entries, by asking Brain while there is one.
@@ -103,6 +107,7 @@ class Mentions:
         self, brain: Brain, path: str, entries: Sequence[Dated], due: Collection[str]
     ) -> None:
         before = self._linked.get(path)
+        hidden = await self._hidden(brain, _all(before))
         after: dict[str, list[str]] = {}
         likely: dict[str, list[Mapping[str, Any]]] = {}
         for dated in entries:
@@ -110,17 +115,25 @@ class Mentions:
                 after[dated.mark] = before.get(dated.mark, [])
                 continue
             rows = await _detected(brain, path, dated)
-            after[dated.mark] = _sure(rows)
+            after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
             likely[dated.mark] = [row for row in rows if _LIKELY <= row["confidence"] <= _SURE]
         if not set(_all(before)).issubset(_all(after)):  # other entries may name the same
             for dated in entries:
                 if dated.mark not in due:
-                    after[dated.mark] = _sure(await _detected(brain, path, dated))
-        taken_out = set(_all(before)).difference(_all(after))
+                    rows = await _detected(brain, path, dated)
+                    after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
+        taken_out = set(_all(before)).difference(_all(after), hidden)
         wanted = await self._write(path, _all(after), taken_out) if entries or before else []
         self._linked.put(path, {mark: ids for mark, ids in after.items() if ids})
         for name, rows in likely.items():
             await self._suggest(path, name, rows, wanted)
+
+    async def _hidden(self, brain: Brain, ids: Iterable[str]) -> set[str]:
+        """Those whose entities the caller may not see, and so cannot take out."""
+        if not await self._module.vault.scope():
+            return set()
+        matches = {one: (await brain.resolve(one))["match"] for one in ids}
+        return {one for one, match in matches.items() if not match or match["para_id"] != one}
 
     async def _write(self, path: str, found: Sequence[str], taken_out: set[str]) -> list[str]:
         """Put these into `mentions`, and take those out; returns what stands there then."""
@@ -180,8 +193,12 @@ async def _detected(brain: Brain, path: str, dated: Dated) -> Sequence[Mapping[s
     return await brain.detect_mentions(path, text, dated.id) if text else ()
 
 
-def _sure(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(str(row["para_id"]) for row in rows if row["confidence"] > _SURE))
+def _sure(
+    rows: Iterable[Mapping[str, Any]], before: Iterable[str], hidden: Collection[str]
+) -> list[str]:
+    """What Brain is sure of, and of what was linked before what the caller cannot see."""
+    found = [str(row["para_id"]) for row in rows if row["confidence"] > _SURE]
+    return list(dict.fromkeys((*found, *(one for one in before if one in hidden))))
 
 
 def _all(linked: Mapping[str, Sequence[str]]) -> list[str]:

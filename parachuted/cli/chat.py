@@ -9,8 +9,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
+from parachuted.cli.chat_history import adopt, list_conversations
 from parachuted.cli.client import ask, daemon_record, quoted
-from parachuted.cli.commands import argument, command, flag
+from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import escape, say, say_text
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
 
@@ -173,6 +174,15 @@ _DENIED = "no person is there to answer"
     argument(
         "--context", metavar="FOLDER", action="append", help="a folder whose context it is given"
     ),
+    flag("--list", help="list the conversations there are"),
+    argument(
+        "--adopt",
+        metavar="FILE",
+        nargs="+",
+        help="say what adopting these transcripts of Claude Code (or a folder of them) would do",
+    ),
+    flag("--yes", help="adopt them"),
+    JSON,
 )
 def chat(options: Namespace) -> int:
     """Talk with an agent. Its words appear as it says them, and the tools that it uses.
@@ -180,6 +190,11 @@ def chat(options: Namespace) -> int:
     It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
     `exit` end the program. The conversation is a note in the vault, and --session continues it.
     """
+    if options.list or options.adopt:
+        _session(options)
+        if options.list:
+            return list_conversations(as_json=options.json)
+        return adopt(options.adopt, is_sure=options.yes, as_json=options.json)
     said = " ".join(options.message)
     if options.message and not said.strip():
         sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")

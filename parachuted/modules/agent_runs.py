@@ -247,7 +247,8 @@ class ModuleAgent:
         Options: those of `Module.run_agent`, and `session_id`, an earlier run's to go on with.
         With `conversation=True` its words are steps as they come, a person can be asked, and there
         are more: `model`, `system_prompt`, `attachments` (files of the vault), `narrowing` (an
-        `AgentNarrowing`) and `history`, what was said before, for a session that cannot be resumed.
+        `AgentNarrowing`), `history`, what was said before, for a session that cannot be resumed,
+        and `context`, what goes ahead of the prompt and is not the person's words.
         `budget="conversation"`: another run that serves a conversation, whose budget pays for it.
         Raises what `Module.run_agent` raises before anything is spent.
         """

@@ -435,7 +435,8 @@ class PreparedAgentRun:
         source = self._run_hooks.start_of(order.session)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
-        return "\n\n".join([prompt, *context])
+        before = [order.context.rstrip()] if order.context else []
+        return "\n\n".join([*before, prompt, *context])
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""

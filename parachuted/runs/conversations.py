@@ -93,8 +93,8 @@ class ConversationOptions:
     """What a conversation's run is asked for with, besides the options of any run.
 
     `attachments` are files of the vault, `context_folders` those whose context files go before the
-    conversation, `history` what was said before, for a session that cannot
-    be resumed.
+    conversation, `history` what was said before, for a session that cannot be resumed, `context`
+    what goes ahead of the prompt and is not the person's words.
     """
 
     model: _Model | None = None
@@ -103,6 +103,7 @@ class ConversationOptions:
     context_folders: _Paths = ()
     narrowing: AgentNarrowing = WIDEST
     history: Annotated[str, Field(max_length=1_000_000)] = ""
+    context: Annotated[str, Field(max_length=1_000_000)] = ""
 
 
 _OPTIONS: TypeAdapter[ConversationOptions] = TypeAdapter(ConversationOptions)

@@ -72,7 +72,8 @@ class RunRequest:
 
     `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
     runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
-    said before, should the session not be there any more. `is_beside_conversation`: it serves a
+    said before, should the session not be there any more, and `context`, which goes ahead of the
+    prompt and is not the person's words. `is_beside_conversation`: it serves a
     conversation in which a person waits, whose budget pays for it.
     """
 
@@ -92,6 +93,7 @@ class RunRequest:
     attachments: tuple[str, ...] = ()
     context_folders: tuple[str, ...] = ()
     history: str = ""
+    context: str = ""
 
     @property
     def pool(self) -> Literal["work", "conversation"]:

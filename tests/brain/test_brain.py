@@ -430,9 +430,13 @@ async def test_what_a_person_refused_is_not_suggested_again(tmp_path: Path):
 
 
 async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Path):
-    secret = KIM_TEXT + "\n## Diagnosis #private\n\nNOVSECRET\n"
+    facts = "\n## Facts\n\n- Role: Founder\n\n### Debts #private\n\n- Owes: FACTSECRET\n"
+    secret = KIM_TEXT + facts + "\n## Diagnosis #private\n\nNOVSECRET\n"
     write(tmp_path, KIM, secret)
-    whole = "---\npara_id: para:brain:zedzedzedzed\nprivate: true\n---\n# Zed\n\nZEDSECRET\n"
+    whole = (
+        "---\npara_id: para:brain:zedzedzedzed\nprivate: true\ndescription: ABOUTSECRET\n"
+        "boss: '[[kim]] BOSSSECRET'\naliases: [NAMESECRET]\n---\n# Zed\n\nZEDSECRET\n"
+    )
     write(tmp_path, "Brain/entities/people/zed.md", whole)
     write(tmp_path, "Daily/journals/2026-01-05.md", "# A day #private\n\nDAYSECRET\n")
     async with brain(tmp_path) as module:
@@ -442,6 +446,12 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
             await module.tool("brain-context", entity="zedzedzedzed"),
             (await module.request("GET", "/recall", query={"query": "NOVSECRET"}))["results"],
             await module.request("GET", "/entities/by_id", query={"id": "kimkimkimkim"}),
+            await module.request("GET", "/entities/by_id", query={"id": "zedzedzedzed"}),
+            (await module.request("GET", "/recall", query={"query": "ABOUTSECRET"}))["results"],
+            await module.interface("BrainInterface").facts("kimkimkimkim"),
+            await module.interface("BrainInterface").backlinks("kimkimkimkim"),
+            await module.interface("BrainInterface").traverse("zedzedzedzed"),
+            await module.interface("BrainInterface").suggest("NAMESECRET met Kim Lee."),
         ]
         assert "SECRET" not in str([answer for answer in answers if answer])
         body = {"data": {"body": "New text"}}
