@@ -17,7 +17,7 @@ REMOTE = {"X-Forwarded-For": "192.0.2.7"}
 
 async def test_who_shows_no_key_does_not_learn_which_calls_there_are(live: Live):
     async with live() as life:
-        for path in ("/api/notes", "/api/nothing", "/", "/api/auth/keys"):
+        for path in ("/api/notes", "/api/nothing", "/nothing", "/api/auth/keys"):
             assert await refused(life, "GET", path, headers=REMOTE) == (
                 401,
                 "Valid API key required",
