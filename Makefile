@@ -1,7 +1,7 @@
 # parachuted: `make run` starts it, `make test` tests it; both need python3 >= 3.11 and nothing else.
 #   make run [VAULT=~/Notes] [PORT=3333]     make bench      figures, as a table and JSON
 #   make test [ARGS="tests/vault -x"]        make torture    the crash and property tests at full size
-#   make lint                                make coverage   branches that the tests of the inner rooms take
+#   make lint                                make coverage   the tests, and which branches those of the inner rooms take
 #   make wheel      dist/parachuted-*.whl     make mutations  breaks what matters; the tests must notice
 #   make docs       the site, in build/docs  make agentic    a model walks through the API; needs a login
 #   make clean
@@ -22,19 +22,15 @@ run: .venv/installed
 	 [ -z "$$PORT" ] || set -- "$$@" --port "$$PORT"; \
 	 exec $(BIN)/parachute "$$@"
 
+IN_PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 test: .venv/installed-test
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(or $(ARGS),--numprocesses=auto --dist=loadfile --no-loadscope-reorder)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
 
-# The rooms that work in one process, whose own tests are to reach every branch; torture tests add time and no branches.
-# A measured process is slow, so a test with a deadline may fail: `make test` judges the tests, this the figure alone.
-MEASURED := access audit bubbling config context events history home_files hooks keys runs search state suggestions sync tasks tools vault
-comma := ,
-space := $() $()
-
+# All tests, once: those of the rooms that work in one process are measured meanwhile, and are to reach every branch of their room.
 coverage: .venv/installed-test
 	@$(BIN)/python -m coverage erase
-	-@$(BIN)/python -m coverage run --source=$(subst $(space),$(comma),$(MEASURED:%=parachuted/%)) \
-	   -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder -m "not torture" $(MEASURED:%=tests/%)
+	@$(BIN)/python -m tests.room_coverage
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.room_coverage $(or $(ARGS),$(IN_PARALLEL))
 	@$(BIN)/python -m coverage combine -q
 	@$(BIN)/python -m coverage report
 

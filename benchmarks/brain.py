@@ -162,9 +162,9 @@ def _ripgrep(
     spans, answers = [], []
     for one in some:
         words = [word.shown for word in engine("question").read_question(one.text).words]
-        begun = time.perf_counter()
+        began = time.perf_counter()
         paths = _rg(vault, words)
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
         answers.append([keys[path] for path in paths])
     yield Figure(name="the same by rg, p95", value=percentile(spans, 0.95), unit="ms", bound=None)
     yield from _hits("rg", some, answers)
@@ -189,7 +189,7 @@ def _rg(vault: Path, words: Iterable[str]) -> list[str]:
 def _spans(call: Callable[[str], object], texts: Iterable[str]) -> list[float]:
     spans = []
     for text in texts:
-        begun = time.process_time()
+        began = time.process_time()
         call(text)
-        spans.append((time.process_time() - begun) * 1e3)
+        spans.append((time.process_time() - began) * 1e3)
     return spans

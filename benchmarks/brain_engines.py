@@ -80,9 +80,9 @@ if __name__ == "__main__":
         engine(imported)
     gc.collect()
     process = psutil.Process()
-    before, begun = process.memory_info().rss, time.perf_counter()
+    before, began = process.memory_info().rss, time.perf_counter()
     used = time.process_time()
     filled = fill(made, Path(sys.argv[1]), with_vectors=sys.argv[2:] == ["--vectors"])
     filled.recall.search("warm")
-    spans = {"seconds": time.perf_counter() - begun, "processor": time.process_time() - used}
+    spans = {"seconds": time.perf_counter() - began, "processor": time.process_time() - used}
     print(json.dumps({**spans, "mb": (process.memory_info().rss - before) / 1e6}))

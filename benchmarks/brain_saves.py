@@ -76,12 +76,12 @@ def _save(process: Process, person: MadeNote, number: int) -> tuple[float, float
     path = process.vault / f"Daily/journals/{day}.md"
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.write_text(f"# Noon\n\nMet {person.name}, who spoke of {word}.\n")
-    begun = time.perf_counter()
+    began = time.perf_counter()
     temporary.replace(path)
     wait(lambda: "mentions:" in path.read_text())
     linked = time.perf_counter()
     wait(lambda: _recalled(process, word))
-    return begun, linked, time.perf_counter()
+    return began, linked, time.perf_counter()
 
 
 def _starting(vault: Path) -> Iterator[Figure]:
@@ -112,11 +112,11 @@ def _started(vault: Path) -> dict[str, float]:
 
 
 def _bare(vault: Path) -> float:
-    begun = time.process_time()
+    began = time.process_time()
     for folder, _folders, names in os.walk(vault):
         for name in names:
             (Path(folder) / name).read_text("utf-8").lower().split()
-    return time.process_time() - begun
+    return time.process_time() - began
 
 
 def _install(process: Process, name: str) -> None:

@@ -35,7 +35,7 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
         await asyncio.to_thread(services._search.settle, _PATIENCE_S)  # noqa: SLF001
         gc.collect()
         process = psutil.Process()
-        memory, begun = process.memory_info().rss, time.process_time()
+        memory, began = process.memory_info().rss, time.process_time()
         with acting(Authority()):
             recall = recall_index.RecallIndex(folder / "recall.db")
             made = brain.Brain(
@@ -50,7 +50,7 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
             await made.load()
             await made.loader.load_notes()
             await made.recall("warm")
-        used = time.process_time() - begun
+        used = time.process_time() - began
         gc.collect()
         mb = (process.memory_info().rss - memory) / 1e6
         recall.close()

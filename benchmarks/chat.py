@@ -9,22 +9,18 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
-from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
+from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
 from parachuted.agents import (
     Backend,
     ClaudeSettings,
     ConversationInput,
-    Job,
-    RunLimits,
     RunResult,
     TextDelta,
     make_backend,
 )
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.heavy import load_heavy
 from parachuted.testing import ScriptedMessages, say
 
@@ -52,15 +48,7 @@ def chat(folder: Path) -> Iterator[Figure]:
 async def _measure(folder: Path) -> tuple[list[float], list[float]]:
     await load_heavy("claude")  # its import is the daemon's first run's alone
     async with ScriptedMessages() as api:
-        gateway = Gateway(
-            env=os.environ,
-            vault=folder,
-            user_home=folder,
-            base_url=api.url,
-            usage_store=UsageStore(folder / "usage.db", time.time),
-            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
-            clock=lambda: datetime.now(UTC),
-        )
+        gateway = make_gateway(folder, api.url)
         settings = ClaudeSettings(
             model=_MODEL,
             folder=folder / "agent",
@@ -89,18 +77,7 @@ async def _turn(
 ) -> tuple[float, str | None]:
     """Seconds until the first words, and the session to go on with."""
     api.add([say("Blue, as you said in May.", pieces=5)])
-    job = Job(
-        id=str(uuid4()),
-        watcher="Modules/chat",
-        system_prompt="You talk with a person about their notes.",
-        prompt="Which colour?",
-        tools=(),
-        limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
-        changes=(),
-        at=datetime.now(UTC),
-        session_id=session,
-        conversation=ConversationInput(),
-    )
+    job = ask("Modules/chat", "Which colour?", session_id=session, conversation=ConversationInput())
     began, seconds = time.perf_counter(), 0.0
     async with aclosing(backend.run(job)) as steps:  # type: ignore[type-var]
         async for step in steps:

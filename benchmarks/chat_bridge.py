@@ -76,9 +76,9 @@ async def _measured(vault: Path, notes: Sequence[MadeNote]) -> list[Figure]:
                 await bridge.enrich(session, message)
             spans, loaded = [], 0
             for message in _messages(notes):
-                begun = time.process_time()
+                began = time.process_time()
                 found = await bridge.enrich(session, message)
-                spans.append((time.process_time() - begun) * 1e3)
+                spans.append((time.process_time() - began) * 1e3)
                 loaded += bool(found.text)
             figures.append(
                 Figure(
@@ -89,13 +89,13 @@ async def _measured(vault: Path, notes: Sequence[MadeNote]) -> list[Figure]:
                     note=f"p50 {percentile(spans, 0.5):.1f} ms, {loaded} of {_MESSAGES} enriched",
                 )
             )
-        begun = time.process_time()
+        began = time.process_time()
         for _ in range(1_000):
             await bridge.enrich(session, "thanks, that is all")
         figures.append(
             Figure(
                 name="enrich of a message of four words",
-                value=time.process_time() - begun,
+                value=time.process_time() - began,
                 unit="ms",
                 bound=0.1,
             )

@@ -82,9 +82,9 @@ async def _append_ms(chat: ModuleHarness, session_id: str) -> list[float]:
     kind = type(message)
     for number in range(_APPENDS):
         one = kind(id=f"new{number}", role="user", content="Some words of a person. " * 8)
-        begun = time.perf_counter()
+        began = time.perf_counter()
         await sessions.append(session_id, one)
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
         if number % _IN_A_ROW == _IN_A_ROW - 1:
             await sessions.settle(session_id)
     if len(await sessions.messages(session_id)) % 10 != _APPENDS % 10:
@@ -95,9 +95,9 @@ async def _append_ms(chat: ModuleHarness, session_id: str) -> list[float]:
 async def _spans(call: Callable[[], Awaitable[object]]) -> list[float]:
     spans = []
     for _ in range(_LISTS):
-        begun = time.perf_counter()
+        began = time.perf_counter()
         await call()
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
     return spans
 
 
@@ -106,10 +106,10 @@ def _bare_ms(path: Path) -> list[float]:
     spans = []
     with path.open("ab", buffering=0) as file:
         for _ in range(_APPENDS):
-            begun = time.perf_counter()
+            began = time.perf_counter()
             file.write(b"x" * 300 + b"\n")
             os.fsync(file.fileno())
-            spans.append((time.perf_counter() - begun) * 1e3)
+            spans.append((time.perf_counter() - began) * 1e3)
     return spans
 
 

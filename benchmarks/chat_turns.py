@@ -67,13 +67,13 @@ async def _measured(process: Process) -> list[Figure]:
         await _install(client)
         cold = await _turn(client, "Begin.", None)
         warm = [await _turn(client, f"Go on {one}.", cold.session) for one in range(_WARM)]
-        before, begun = process.memory_mb(), time.perf_counter()
+        before, began = process.memory_mb(), time.perf_counter()
         async with asyncio.TaskGroup() as group:
             asked = [
                 group.create_task(_turn(client, f"Number {one}.", None), name=f"turn {one}")
                 for one in range(_AT_ONCE)
             ]
-        took, grown = time.perf_counter() - begun, process.memory_mb() - before
+        took, grown = time.perf_counter() - began, process.memory_mb() - before
     whole = sum(one.result().is_whole for one in asked)
     spans = [1_000 * (one.first_s or _LIMIT_S) for one in warm]
     note = f"{whole} of {_AT_ONCE} whole, in {took:.1f} s; the daemon grew by {grown:.0f} MB"
@@ -100,7 +100,7 @@ async def _install(client: aiohttp.ClientSession) -> None:
 
 
 async def _turn(client: aiohttp.ClientSession, message: str, session: str | None) -> _Followed:
-    seen, begun, event_id = _Followed(), time.perf_counter(), ""
+    seen, began, event_id = _Followed(), time.perf_counter(), ""
     async with client.post("/api/chat", json={"message": message, "sessionId": session}) as answer:
         answer.raise_for_status()
         async for raw in answer.content:
@@ -112,7 +112,7 @@ async def _turn(client: aiohttp.ClientSession, message: str, session: str | None
             seen.last, seen.session = event["type"], event.get("sessionId") or seen.session
             seen.ids.append(int(event_id.rpartition("-")[2]))
             if event["type"] == "text":
-                seen.first_s = seen.first_s or time.perf_counter() - begun
+                seen.first_s = seen.first_s or time.perf_counter() - began
                 seen.text += event["delta"]
     return seen
 

@@ -113,12 +113,12 @@ async def _ask_first_bytes(url: str, way: str, token: str) -> dict[str, list[flo
     async with aiohttp.ClientSession() as session:
         for number in range(_ASKED):
             for base, found in spans.items():
-                begun = time.perf_counter()
+                began = time.perf_counter()
                 async with session.post(
                     f"{base}/v1/messages", json=_BODY, headers={"x-api-key": token}
                 ) as response:
                     await response.content.readany()
-                    span = (time.perf_counter() - begun) * 1e3
+                    span = (time.perf_counter() - began) * 1e3
                     await response.read()
                 if number >= _WARMING:
                     found.append(span)
@@ -139,9 +139,9 @@ async def _ask_streams(_url: str, way: str, token: str) -> dict[str, list[float]
             return size if b"message_stop" in tail else 0
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        wanted, begun = await take(session), time.perf_counter()
+        wanted, began = await take(session), time.perf_counter()
         sizes = await asyncio.gather(*(take(session) for _ in range(_STREAMS)))
-    return {"wanted": [wanted], "sizes": list(sizes), "seconds": [time.perf_counter() - begun]}
+    return {"wanted": [wanted], "sizes": list(sizes), "seconds": [time.perf_counter() - began]}
 
 
 @asynccontextmanager

@@ -71,9 +71,9 @@ async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float
     try:
         for number in range(_PAIRS):
             for one in (ours, bare) if number % 2 else (bare, ours):
-                begun = time.perf_counter()
+                began = time.perf_counter()
                 await one()
-                spans[one].append(time.perf_counter() - begun)
+                spans[one].append(time.perf_counter() - began)
     finally:
         await made.close()
         await runner.close()
@@ -87,15 +87,15 @@ async def _no_hook(home: Path) -> tuple[float, float]:
     runner, made = _make(home, {})
     occurrence = _occurrence(home)
     try:
-        begun = time.perf_counter()
+        began = time.perf_counter()
         for _ in range(_ASKED):
             if made.wants("write.before"):
                 await made.ask(occurrence)
-        asked = time.perf_counter() - begun
-        begun = time.perf_counter()
+        asked = time.perf_counter() - began
+        began = time.perf_counter()
         for _ in range(_ASKED):
             made.tell(occurrence)
-        told = time.perf_counter() - begun
+        told = time.perf_counter() - began
     finally:
         await made.close()
         await runner.close()

@@ -43,14 +43,14 @@ class _Peer:
 
     def ask_s(self, message: object) -> tuple[float, dict[str, object]]:
         """Seconds until the answer, and the answer."""
-        begun = time.perf_counter()
+        began = time.perf_counter()
         sent, answered = self._process.stdin, self._process.stdout
         if sent is None or answered is None:
             raise RuntimeError("the program has no pipes")
         sent.write(json.dumps(message).encode() + b"\n")
         sent.flush()
         answer = json.loads(answered.readline())
-        return time.perf_counter() - begun, answer
+        return time.perf_counter() - began, answer
 
     def end(self) -> None:
         """Close its input and wait."""
@@ -90,19 +90,19 @@ def mcp(folder: Path) -> Iterator[Figure]:
 
 
 def _bare_s(environment: dict[str, str]) -> float:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     peer = _Peer("-c", _BARE, environment=environment)
     peer.ask_s(_OPENING)
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - began
     peer.end()
     return spent
 
 
 def _opened_s(environment: dict[str, str]) -> float:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     peer = _Peer("-m", "parachuted", "mcp", environment=environment)
     peer.ask_s(_OPENING)
-    spent = time.perf_counter() - begun
+    spent = time.perf_counter() - began
     peer.end()
     return spent
 

@@ -15,8 +15,7 @@ import yaml
 
 from benchmarks.report import Figure
 from parachuted.access.authority import Authority
-from parachuted.runs.bounded_vault import BoundedVault
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import Search
 from parachuted.vault import (
@@ -48,7 +47,7 @@ def module_notes(folder: Path) -> Iterator[Figure]:
     search = Search(folder / "search.db", root, index, lambda *_said: None)
     objects, history = ObjectStore(folder / "objects"), History(folder / "history.db")
     store = Store(root, objects, history, lambda: datetime.now(UTC))
-    search.start()
+    search.indexer.start()
     search.settle(_SETTLED_S)
     bounds = ModuleBounds.of_module("bench", read=["Brain/**"], write=[])
     own = Authority()
@@ -66,9 +65,9 @@ async def _measured(paths: list[Path], bounded: BoundedVault) -> list[Figure]:
         bare.append(_bare_s(paths))
         ours.append(await _read_s(bounded, with_links=False))
         whole.append(await _read_s(bounded, with_links=True))
-        begun = time.process_time()
+        began = time.process_time()
         await bounded.notes("Brain", where={"type": "person"}, order="-founded", limit=_PAGE)
-        pages.append((time.process_time() - begun) * 1e3)
+        pages.append((time.process_time() - began) * 1e3)
     reference = statistics.median(bare)
     return [
         Figure(
@@ -96,16 +95,16 @@ async def _measured(paths: list[Path], bounded: BoundedVault) -> list[Figure]:
 
 def _bare_s(paths: list[Path]) -> float:
     """Read each file, and parse its frontmatter with libyaml."""
-    begun = time.process_time()
+    began = time.process_time()
     for path in paths:
         text = path.read_text("utf-8")
         _, matter, _body = text.split("---\n", 2)
         yaml.load(matter, Loader=yaml.CSafeLoader)
-    return time.process_time() - begun
+    return time.process_time() - began
 
 
 async def _read_s(bounded: BoundedVault, *, with_links: bool) -> float:
-    begun = time.process_time()
+    began = time.process_time()
     count = 0
     async for note in bounded.read_notes("Brain/**"):
         count += 1
@@ -113,7 +112,7 @@ async def _read_s(bounded: BoundedVault, *, with_links: bool) -> float:
             raise RuntimeError(f"{note.path} has no sections, or its link leads nowhere")
     if count != _NOTES:
         raise RuntimeError(f"{count} of {_NOTES} notes were read")
-    return time.process_time() - begun
+    return time.process_time() - began
 
 
 def _make_vault(folder: Path) -> Path:

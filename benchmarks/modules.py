@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.report import Figure
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.events import Bus
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
@@ -66,9 +66,9 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
         preferred={},
         audit=NullAuditRecorder(),
     )
-    begun = time.perf_counter()
+    began = time.perf_counter()
     await found.start()
-    started = time.perf_counter() - begun
+    started = time.perf_counter() - began
     running = sum(status.is_serving for status in found.status())
     if running < _MODULES:
         raise RuntimeError(
@@ -89,23 +89,23 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
         await asyncio.sleep(0)
         figures += [_unheard(bus), await _telling(found, bus)]
         task.cancel()
-    begun = time.perf_counter()
+    began = time.perf_counter()
     await found.stop()
     figures.append(
         Figure(
-            name=f"{_MODULES} modules stopped", value=time.perf_counter() - begun, unit="s", bound=1
+            name=f"{_MODULES} modules stopped", value=time.perf_counter() - began, unit="s", bound=1
         )
     )
     return figures
 
 
 def _finding(found: ModuleManager) -> Figure:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     for _ in range(_CALLS):
         found.find("GET", "/api/module-077/items")
     return Figure(
         name=f"finding a route among {_MODULES} modules",
-        value=_micro(begun, _CALLS),
+        value=_micro(began, _CALLS),
         unit="us",
         bound=20,
     )
@@ -120,10 +120,10 @@ async def _calling(found: ModuleManager) -> Figure:
         raise RuntimeError("there is no such route")
     spans = []
     for _ in range(5):
-        begun = time.perf_counter()
+        began = time.perf_counter()
         for _ in range(_CALLS):
             await there.running.call(there.spec.handler, {})
-        spans.append(_micro(begun, _CALLS))
+        spans.append(_micro(began, _CALLS))
     return Figure(
         name="a handler that does nothing, called through the wall",
         value=statistics.median(spans),
@@ -133,12 +133,12 @@ async def _calling(found: ModuleManager) -> Figure:
 
 
 def _unheard(bus: Bus) -> Figure:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     for _ in range(_EVENTS):
         bus.publish("file.created", path="a.md", by="person", run=None, causes=[], digest="d")
     return Figure(
         name="an event that no module hears, published",
-        value=_micro(begun, _EVENTS),
+        value=_micro(began, _EVENTS),
         unit="us",
         bound=20,
     )
@@ -149,7 +149,7 @@ async def _telling(found: ModuleManager, bus: Bus) -> Figure:
     since an inbox is bounded.
     """
     counting = _Services.counting
-    begun = time.perf_counter()
+    began = time.perf_counter()
     for first in range(0, _EVENTS, _AT_ONCE):
         for number in range(first, first + _AT_ONCE):
             bus.publish(
@@ -165,7 +165,7 @@ async def _telling(found: ModuleManager, bus: Bus) -> Figure:
         raise RuntimeError(found.status()[0].problem)
     return Figure(
         name=f"an event told to {_HEARING} modules, a module",
-        value=_micro(begun, _EVENTS * _HEARING),
+        value=_micro(began, _EVENTS * _HEARING),
         unit="us",
         bound=150,
     )
@@ -184,8 +184,8 @@ def _approve(trust: ModuleApprovals, vault: Path, name: str, *, hears: bool) -> 
     trust.approve(name, digest, trust="trusted")
 
 
-def _micro(begun: float, times: int) -> float:
-    return (time.perf_counter() - begun) / times * 1e6
+def _micro(began: float, times: int) -> float:
+    return (time.perf_counter() - began) / times * 1e6
 
 
 class _Counting:

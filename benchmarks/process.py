@@ -122,7 +122,7 @@ def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
         "--port",
         "0",
     ]
-    begun = time.perf_counter()
+    began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     try:
         record: dict[str, object] | None = None
@@ -131,7 +131,7 @@ def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
                 raise RuntimeError("the daemon did not start")
             time.sleep(0.002)
             record = running_daemon(str(home))
-        span = time.perf_counter() - begun
+        span = time.perf_counter() - began
         yield Process(process, vault, home, str(record["host"]), int(str(record["port"])), span)
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -12,24 +12,21 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
+from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import (
     Backend,
     ClaudeSettings,
-    Job,
     NativeTools,
-    RunLimits,
     RunSandbox,
     make_backend,
 )
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
+from parachuted.agents.gateway import Gateway
 from parachuted.agents.sandbox.options import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.heavy import load_heavy
@@ -50,25 +47,15 @@ class _Rig:
     api: ScriptedMessages
     asked: list[float]
 
-    async def first_byte(self, native: NativeTools | None, begun_at: float) -> float:
-        """Run once; seconds from `begun_at` until the model was asked."""
+    async def first_byte(self, native: NativeTools | None, start_at: float) -> float:
+        """Run once; seconds from `start_at` until the model was asked."""
         del self.asked[:]
         self.api.add(self.answer)
-        job = Job(
-            id=str(uuid4()),
-            watcher="AGENTS.md",
-            system_prompt="You tend notes.",
-            prompt="Something changed.",
-            tools=(),
-            limits=RunLimits(timeout_s=60.0, max_turns=5, max_cost_usd=1.0),
-            changes=(),
-            at=datetime.now(UTC),
-            native=native,
-        )
+        job = ask("AGENTS.md", "Something changed.", native=native)
         async with aclosing(self.backend.run(job)) as steps:
             async for _step in steps:
                 pass
-        return self.asked[0] - begun_at
+        return self.asked[0] - start_at
 
     def answer(self, _request: RecordedRequest) -> list[Block]:
         """Note when it was asked."""
@@ -106,15 +93,7 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
         _boxes(folder, engine, is_pooled=True) as warm,
         _boxes(folder, engine, is_pooled=False) as cold,
     ):
-        gateway = Gateway(
-            env=os.environ,
-            vault=folder,
-            user_home=folder,
-            base_url=api.url,
-            usage_store=UsageStore(folder / "usage.db", time.time),
-            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
-            clock=lambda: datetime.now(UTC),
-        )
+        gateway = make_gateway(folder, api.url)
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
         try:
             await _boxed(rigs[0], warm)
@@ -150,7 +129,7 @@ async def _bare(rig: _Rig, folder: Path) -> float:
         "",
         "--setting-sources=",
     ]
-    begun_at = time.perf_counter()
+    start_at = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
         *command,
         env={**env, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
@@ -159,11 +138,11 @@ async def _bare(rig: _Rig, folder: Path) -> float:
         stdout=asyncio.subprocess.DEVNULL,
     )
     await process.wait()
-    return rig.asked[0] - begun_at
+    return rig.asked[0] - start_at
 
 
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
-    begun_at = time.perf_counter()
+    start_at = time.perf_counter()
     async with boxes.prepare(_BOX, is_writable=True) as slot:
         box = RunSandbox(
             config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
@@ -177,7 +156,7 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
 
         return await rig.first_byte(
             NativeTools(tools=("Read", "Edit", "Bash"), sandbox=box, before=before, after=after),
-            begun_at,
+            start_at,
         )
 
 

@@ -126,19 +126,19 @@ def _bare_s(path: Path, texts: Sequence[str]) -> float:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = OFF")
     database.execute("CREATE VIRTUAL TABLE texts USING fts5(text)")
-    begun = time.perf_counter()
+    began = time.perf_counter()
     with database:
         database.executemany("INSERT INTO texts VALUES (?)", ((text,) for text in texts))
-    span = time.perf_counter() - begun
+    span = time.perf_counter() - began
     database.close()
     return span
 
 
 def _search_s(made: Search) -> float:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     made.start()
     wait(lambda: not made.is_behind)
-    span = time.perf_counter() - begun
+    span = time.perf_counter() - began
     made.close()
     return span
 
@@ -153,11 +153,11 @@ def _found(vault: Path, process: Process) -> Figure:
         path = chance.choice(notes)
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.write_bytes(path.read_bytes() + f"\nsaved{number}now\n".encode())
-        begun = time.perf_counter()
+        began = time.perf_counter()
         temporary.replace(path)
         while not _answer(connection, f"saved{number}now")["results"]:
             time.sleep(0.001)
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
         time.sleep(0.05)
     connection.close()
     return Figure(
@@ -205,11 +205,11 @@ def _ripgrep(vault: Path, queries: Sequence[str]) -> str:
         return "rg is not installed: not measured"
     spans = []
     for query in queries[:20]:
-        begun = time.perf_counter()
+        began = time.perf_counter()
         subprocess.run(
             ["rg", "-l", "-i", "-w", query.split()[0], str(vault)], capture_output=True, check=False
         )
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
     return f"rg -l: p95 {_part(spans, 0.95):.1f} ms"
 
 
@@ -219,9 +219,9 @@ def _spans(process: Process, queries: Sequence[str]) -> list[float]:
     _answer(connection, "warm")
     spans = []
     for query in queries:
-        begun = time.perf_counter()
+        began = time.perf_counter()
         _answer(connection, query)
-        spans.append((time.perf_counter() - begun) * 1e3)
+        spans.append((time.perf_counter() - began) * 1e3)
     connection.close()
     return spans
 

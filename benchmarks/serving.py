@@ -122,11 +122,11 @@ def _told_last(process: Process, vault: Path) -> Figure:
         time.sleep(1)
         for number in range(_CHANGES):
             _drained(selector, seconds=0.05)
-            begun = time.perf_counter()
+            began = time.perf_counter()
             temporary = note.with_name(".one.md.tmp")
             temporary.write_bytes(text + b"- %d\n" % number)
             temporary.replace(note)
-            spans.append((_all_told(selector, b"one.md") - begun) * 1e3)
+            spans.append((_all_told(selector, b"one.md") - began) * 1e3)
     return Figure(
         name=f"one save, the last of {_LISTENERS} SSE clients told, p99",
         value=percentile(spans, 0.99),
@@ -197,12 +197,12 @@ async def _append(port: int, targets: list[str]) -> tuple[list[float], int]:
         nonlocal failed
         for number in range(_WRITES):
             body = {"section": "Facts", "content": f"- {name} {writer} {number}", "mode": "append"}
-            begun = time.perf_counter()
+            began = time.perf_counter()
             async with session.patch(
                 f"http://127.0.0.1:{port}/api/notes/{targets[writer]}", json=body
             ) as answer:
                 failed += answer.status != http.HTTPStatus.OK
-            spans.append((time.perf_counter() - begun) * 1e3)
+            spans.append((time.perf_counter() - began) * 1e3)
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         await asyncio.gather(*(write(session, writer) for writer in range(len(targets))))

@@ -1,4 +1,4 @@
-"""Start: from the scan begun to watching, cold and warm, in a fresh process.
+"""Start: from the scan to watching, cold and warm, in a fresh process.
 
 Run as a program: prints JSON.
 """
@@ -39,9 +39,9 @@ def bare_seconds(folder: Path) -> float:
     """Median of several bare walks, in seconds."""
     spans = []
     for _ in range(7):
-        begun = time.perf_counter()
+        began = time.perf_counter()
         bare_walk(str(folder))
-        spans.append(time.perf_counter() - begun)
+        spans.append(time.perf_counter() - began)
     return statistics.median(spans)
 
 
@@ -49,7 +49,7 @@ async def start_seconds(vault: Path, home: Path) -> float:
     """Seconds from making the daemon to its being ready."""
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0})
     span = 0.0
-    begun = time.perf_counter()
+    began = time.perf_counter()
     daemon = Daemon(
         settings,
         home,
@@ -58,7 +58,7 @@ async def start_seconds(vault: Path, home: Path) -> float:
 
     def ready() -> None:
         nonlocal span
-        span = time.perf_counter() - begun
+        span = time.perf_counter() - began
         daemon.stop()
 
     await daemon.run(ready)

@@ -70,13 +70,13 @@ def _figure(name: str, spans: list[float]) -> Figure:
 
 
 def _asked(connection: http.client.HTTPConnection, path: str) -> float:
-    begun = time.perf_counter()
+    began = time.perf_counter()
     connection.request("GET", path)
     answer = connection.getresponse()
     answer.read()
     if answer.status != http.client.OK:
         raise RuntimeError(f"{path} was answered with {answer.status}")
-    return (time.perf_counter() - begun) * 1e3
+    return (time.perf_counter() - began) * 1e3
 
 
 def _after_a_change(process: Process, vault: Path, path: str, number: int) -> float:

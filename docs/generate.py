@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from parachuted.access.fields import HOLDS
+from parachuted.access.events import HOLDS
 from parachuted.cli.parser import make_parser
 from parachuted.config import describe_settings
 from parachuted.events import CATALOG

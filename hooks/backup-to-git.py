@@ -23,7 +23,7 @@ from typing import NamedTuple
 NAME = "backup.git"  # in the home, or wherever PARACHUTE_BACKUP says
 # what each file was when it was last read, so that a backup reads only what changed
 SEEN = "seen.json"
-GIT = ".git"  # left out at any depth, in any case: git can keep no such name
+GIT = ".git"  # left out at any depth, in any case: git cannot keep that name
 OWN = ".parachute"  # left out at the top
 DEEPEST = 100  # folders in folders; what is below is not read
 LARGE = 16 * 1024 * 1024  # bytes; what is larger is not held in memory
@@ -102,8 +102,8 @@ class Importing:
 
 
 def main() -> None:
-    """One at a time: whoever comes while another is at work leaves word, and that one goes through
-    the vault once more.
+    """One at a time: a process that comes while another works leaves word, and that one goes
+    through the vault once more.
     """
     event = json.load(sys.stdin)
     vault = Path(event["vault_path"]).resolve()

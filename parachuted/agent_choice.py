@@ -19,7 +19,7 @@ from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import Settings
 from parachuted.state.elapsed_clock import ElapsedClock
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 
 CLOCK_FILE = "clock.json"
 _MAX_NESTED_AGENTS = 3  # agents that wait for one another
@@ -71,6 +71,8 @@ def choose_agent(
             base_url=settings.agent.base_url,
             gateway=gateway,
             sandboxes=sandboxes,
+            keep_processes=settings.conversation.keep_processes,
+            keep_s=settings.conversation.keep_process_s,
         ),
     )
     model = settings.agent.model if name == "claude" else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from parachuted.access.origins import Origins
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import WriteAudit
 from parachuted.bubbling import Reconciler
 from parachuted.events import Bus, Change, ChangeListeners
 from parachuted.hooks import HookEventListener
-from parachuted.search import IndexUpdate, Search
+from parachuted.search.indexer import Indexer, IndexUpdate
 from parachuted.vault import printable
 
 
@@ -22,13 +22,13 @@ class ChangeFollowers:
         origins: Origins,
         reconciler: Reconciler,
         writes: WriteAudit,
-        search: Search,
+        indexer: Indexer,
         hooks: HookEventListener,
         bus: Bus,
         is_first_contact: bool,
     ) -> None:
         self._origins, self._reconciler = origins, reconciler
-        self._writes, self._search, self._hooks, self._bus = writes, search, hooks, bus
+        self._writes, self._indexer, self._hooks, self._bus = writes, indexer, hooks, bus
         self._first: list[Change] | None = [] if is_first_contact else None
 
     def listeners(self) -> ChangeListeners:
@@ -53,9 +53,9 @@ class ChangeFollowers:
         """The bus comes last: a listener that asks the audit or search finds the change there."""
         if self._first is not None:
             return
-        self._writes.noticed(changes)
-        self._search.follow_all(_files(changes))
         with self._hooks.about(changes):
+            self._writes.noticed(changes)
+            self._indexer.follow(_files(changes))
             self._bus.publish_all((f"file.{change.kind}", _facts(change)) for change in changes)
 
 

@@ -18,16 +18,14 @@ from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
-from parachuted.audit.log import AuditLog
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import AuditLog, WriteAudit
 from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
 from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
-from parachuted.history.call_run import CallRun
-from parachuted.history.run_account import RunAccounts
+from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
     HookError,
@@ -38,15 +36,18 @@ from parachuted.hooks import (
     WriteHooks,
 )
 from parachuted.keys import KeyFile, KeyRing
+from parachuted.mcp_client import McpServers, ServerRegistry
+from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
+from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.hosting.author_reach import AuthorReach
 from parachuted.modules.hosting.cgroup import Cgroups
-from parachuted.modules.hosting.data_folder import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
+from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -62,11 +63,10 @@ from parachuted.runs import (
     RunRecovery,
     TaskReviews,
 )
-from parachuted.runs.agent_runner import AgentRunner, RunAdmission
+from parachuted.runs.agent_runner import NAME as MAINTENANCE
+from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
-from parachuted.runs.bounded_vaults import BoundedVaults
-from parachuted.runs.maintenance import NAME as MAINTENANCE
-from parachuted.runs.maintenance import maintenance
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import NoteQuery, Search
@@ -74,10 +74,11 @@ from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
+from parachuted.times import utc_now
 from parachuted.tools import Migration
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, KeptTexts
 from parachuted.vault import Store
-from parachuted.watched_vault import WatchedVault, utc_now
+from parachuted.watched_vault import WatchedVault
 
 _SEARCH_WAIT_S = 1.0
 
@@ -123,12 +124,11 @@ class Composition:
             origins=self.origins,
             reconciler=self.reconciler,
             writes=self.writes,
-            search=self.search,
+            indexer=self.search.indexer,
             hooks=self.hook_events,
             bus=self.bus,
             is_first_contact=vault.is_first_contact,
         )
-        vault.serve(self.followers.listeners())
 
     @property
     def port(self) -> int:
@@ -389,6 +389,14 @@ class Composition:
             env=self.env,
             cgroups=Cgroups.find(),
         )
+        self.mcp_servers = McpServers(
+            ServerRegistry(self.root, home),
+            HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
+            self.cages,
+            vault=folder,
+            home=home,
+            env=self.env,
+        )
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=lambda approved: ModuleContext(approved, sources),
@@ -410,11 +418,12 @@ class Composition:
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
+        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)}
         self.agents = AgentService(
             self._make_agent_runner(vaults),
             self.modules.approved,
             self._agents_of,
-            {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)},
+            self.core_agents,
         )
         sources = ModuleContextSources(
             vaults=vaults,
@@ -463,6 +472,7 @@ class Composition:
             skills=AgentSkills(self.root, self.user_home, self.origins),
             contexts=self.contexts,
             modules=self.modules,
+            servers=self.mcp_servers,
             boxes=self._make_boxes(),
         )
 
@@ -481,7 +491,11 @@ class Composition:
 
     def _agents_of(self, approved: ApprovedModule) -> ModuleAgents:
         return ModuleAgents(
-            self.agents.runs, approved, declared=self.modules.agents_of, prompts=self.prompts
+            self.agents.runs,
+            approved,
+            declared=self.modules.agents_of,
+            prompts=self.prompts,
+            core=self.core_agents,
         )
 
     def _build_upkeep(self) -> None:

@@ -17,13 +17,14 @@ from parachuted.api import HttpServer, Mode
 from parachuted.composition import Composition
 from parachuted.config import Settings, is_loopback, set_setting
 from parachuted.errors import ConfigError, DaemonError
-from parachuted.events import Event
+from parachuted.events import ChangeListeners, Event
 from parachuted.heavy import expect_heavy
 from parachuted.http_routes import HttpRoutes
 from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
+from parachuted.times import utc_now
 from parachuted.upkeep import record_declared_origins
 from parachuted.vault import rescue
-from parachuted.watched_vault import WatchedVault, utc_now
+from parachuted.watched_vault import WatchedVault
 
 log = logging.getLogger(__name__)
 
@@ -143,12 +144,13 @@ class Daemon(Composition):
         self.is_to_begin_again = is_to_begin_again
         self.stop()
 
-    async def prepare(self) -> None:
-        """Settle what the last daemon left. Call it before the first change is recorded."""
+    async def prepare(self) -> ChangeListeners:
+        """Settle what the last daemon left; returns what each change is recorded by."""
         self.writes.catch_up(self.history, self.audit.written)
         self.audit.start()
         for number, said in enumerate(self.recovery.settle_runs()):
             self.problems.set(f"interrupted:{number}", said)
+        return self.followers.listeners()
 
     async def _start(self) -> None:
         vault = self.vault
@@ -186,7 +188,7 @@ class Daemon(Composition):
 
     async def _follow_changes(self) -> None:
         """Save what the start found, then follow changes; what changes meanwhile waits."""
-        self.search.start()
+        self.search.indexer.start()
         await self.noticer.save()
         await asyncio.to_thread(self.texts.forget_unneeded)
         await self.noticer.run()

@@ -23,8 +23,10 @@ from parachuted.api import (
     HistoryRoutes,
     HookRoutes,
     HostGuard,
+    InstructionRoutes,
     LoopHealth,
     LoopRoutes,
+    McpServerRoutes,
     Mode,
     ModelRoutes,
     ModuleDispatcher,
@@ -36,6 +38,7 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
     VaultHealth,
@@ -57,9 +60,11 @@ from parachuted.mcp_server import (
     ServedModuleTools,
     ServedNoteTools,
     VaultChanges,
+    tools_of,
 )
-from parachuted.modules.agent_listing import AgentListing
+from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
+from parachuted.web import PageRoutes
 
 
 class HttpRoutes:
@@ -106,8 +111,8 @@ class HttpRoutes:
         )
         own = ServedModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
         changes = VaultChanges(parts.bus, parts.search, parts.origins, self._started)
-        groups = (ServedNoteTools().tools, changes.tools, past.tools, own.tools)
-        tools = McpTools(groups, audit=parts.audit, clock=parts.clock)
+        fixed = tools_of(ServedNoteTools(), changes, past)
+        tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
         parts.authenticator.listen(mcp.recheck)
@@ -135,11 +140,13 @@ class HttpRoutes:
             self._history,
             self._suggested,
             AuditRoutes(parts.audit, parts.clock),
-            *self._agent_routes(),
+            *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
             ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            SignInRoutes(authenticator, parts.clock),
+            PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )
@@ -214,7 +221,7 @@ class HttpRoutes:
             SessionMigrationRoutes(index, vault),
         )
 
-    def _agent_routes(self) -> tuple[object, ...]:
+    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         parts, modules = self._parts, self._parts.modules
         listing = AgentListing(
@@ -235,9 +242,11 @@ class HttpRoutes:
         )
         return (
             AgentRoutes(listing, parts.store, parts.origins),
+            InstructionRoutes(parts.store, writer, listing.all_names),
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),
+            McpServerRoutes(parts.mcp_servers, modules),
         )
 
     def make_supervisor_app(self) -> Application:

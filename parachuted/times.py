@@ -1,4 +1,4 @@
-"""Times: how answers write a time: RFC 3339, in UTC, with a `Z`."""
+"""Times: the clock, and how answers write a time: RFC 3339, in UTC, with a `Z`."""
 
 from __future__ import annotations
 
@@ -69,3 +69,8 @@ def _spelled(value: object, *, is_time: bool) -> object:
         if is_time and isinstance(value, str) and value.endswith("+00:00")
         else value
     )
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)

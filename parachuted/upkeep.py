@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from parachuted.audit.log import AuditLog
 from parachuted.bubbling import PendingChanges
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import Problems
-from parachuted.events.folder_signal import FolderSignal
+from parachuted.events.watcher import make_watcher
 from parachuted.hooks import Hooks
 from parachuted.hooks.loading import SCRIPTS
 from parachuted.processes.beat import next_beat
@@ -62,7 +63,7 @@ class DiskUpkeep:
                 for rescued in await asyncio.to_thread(rescue, self.store, self.clock()):
                     self.problems.set(f"rescued:{number}", rescued)
             self.problems.set("disk", self.store.trouble)
-            self.search.look()
+            self.search.indexer.look()
             self.problems.set("suggestions", self.suggestions.trouble)
             self.problems.set("audit", self.audit.trouble or self.audit.broken)
             if self.elapsed.is_due:
@@ -175,3 +176,41 @@ async def record_declared_origins(
             "where the vault's texts came from could not be recorded; the next start does it",
             extra={"reason": error.message},
         )
+
+
+class FolderSignal:
+    """Watches folders below `root`, by relative name ("" for itself).
+
+    A hint only: `wait` returns after `longest_s` seconds anyway, or after `shortest_s` where the
+    system does not watch.
+    """
+
+    def __init__(
+        self, root: Path, folders: Iterable[str], *, shortest_s: float, longest_s: float
+    ) -> None:
+        self._folders, self._shortest_s, self._longest_s = tuple(folders), shortest_s, longest_s
+        self._changed = asyncio.Event()
+        self._watcher = make_watcher(root)
+        self._watcher.start(lambda _hints: self._changed.set())
+        self._is_watched = self._enter()
+
+    async def wait(self) -> None:
+        """Wait until something has changed since the last call, or the time has passed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._longest_s if self._is_watched else self._shortest_s):
+                await self._changed.wait()
+        self._changed.clear()
+        self._is_watched = (
+            self._enter()
+        )  # before anyone looks, so that what is made in a new folder meanwhile is heard
+
+    def close(self) -> None:
+        self._watcher.close()
+
+    def _enter(self) -> bool:
+        try:
+            for folder in self._folders:
+                self._watcher.enter(folder)
+        except OSError:
+            return False
+        return True

@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from parachuted import __version__
@@ -22,7 +22,6 @@ from parachuted.config import Settings
 from parachuted.errors import DaemonError
 from parachuted.events import (
     Bus,
-    Change,
     ChangeCommitter,
     ChangeDetector,
     ChangeListeners,
@@ -34,7 +33,7 @@ from parachuted.events import (
 from parachuted.listening import listening_sockets
 from parachuted.presence import Presence
 from parachuted.state import open_state
-from parachuted.times import time_of
+from parachuted.times import time_of, utc_now
 from parachuted.vault import (
     History,
     IndexSnapshot,
@@ -48,11 +47,6 @@ from parachuted.vault_state import no_vault, state_folder
 
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _TASKS = "curator_tasks"
-
-
-def utc_now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
 
 
 class WatchedVault:
@@ -97,7 +91,7 @@ class WatchedVault:
                 self.index,
                 self._snapshot,
                 self.history,
-                ChangeListeners(record=self._record, tell=self._tell),
+                self.load,
                 clock,
             ),
             watcher=watcher,
@@ -105,7 +99,7 @@ class WatchedVault:
             full_every_s=settings.scan.full_every_s,
         )
         self._listeners: ChangeListeners | None = None
-        self._loader: Callable[[], Awaitable[None]] | None = None
+        self._loader: Callable[[], Awaitable[ChangeListeners]] | None = None
         self.token = secrets.token_urlsafe(32)
         self.stopping = asyncio.Event()
         self.sockets: Sequence[socket.socket] = ()
@@ -126,18 +120,13 @@ class WatchedVault:
         self.is_first_contact = index is None
         return index if index is not None else VaultIndex()
 
-    def serve(self, listeners: ChangeListeners) -> None:
-        """Tell these of each change from now on."""
-        self._listeners = listeners
-
-    async def begin(self, loader: Callable[[], Awaitable[None]]) -> None:
+    async def begin(self, loader: Callable[[], Awaitable[ChangeListeners]]) -> None:
         """Listen, and compare the whole vault with what was known.
 
-        `loader` makes what calls `serve`.
-
-        It is awaited first where the last life left tasks half done or nothing is known of the
-        vault, and when a change is found; else by `load`. Raises DaemonError when the port cannot
-        be used and OSError when the vault cannot be read.
+        `loader` makes what each change is recorded by. It is awaited first where the last life
+        left tasks half done or nothing is known of the vault, and when a change is found; else by
+        `load`. Raises DaemonError when the port cannot be used and OSError when the vault cannot
+        be read.
         """
         self._loader = loader
         self.sockets = listening_sockets(self.settings.host, self.settings.port)
@@ -152,11 +141,13 @@ class WatchedVault:
         if not self.is_first_contact:  # else its baseline comes first
             self.announce()
 
-    async def load(self) -> None:
-        """Load what follows changes, unless that has been done."""
-        loader, self._loader = self._loader, None
-        if loader is not None:
-            await loader()
+    async def load(self) -> ChangeListeners:
+        """Load what follows changes, unless that has been done. RuntimeError before `begin`."""
+        if self._listeners is None:
+            if self._loader is None:
+                raise RuntimeError("nothing says what follows a change")
+            self._listeners = await self._loader()
+        return self._listeners
 
     def _recover(self) -> None:
         """Finish or take back the writes that the last life was in the middle of."""
@@ -190,13 +181,3 @@ class WatchedVault:
         self.history.close()
         self.objects.close()
         self._presence.release()
-
-    async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
-        await self.load()
-        if self._listeners is None:
-            raise RuntimeError("a change was found, and what is loaded does not hear of it")
-        return await self._listeners.record(changes)
-
-    def _tell(self, changes: Sequence[Change]) -> None:
-        if self._listeners is not None:
-            self._listeners.tell(changes)

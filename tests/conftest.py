@@ -1,13 +1,12 @@
-"""Shared fixtures: a vault, a home, and a machine on which nobody's own settings are found."""
+"""Shared fixtures: a vault, a home, and a machine on which no one's own settings are found."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,15 +16,12 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from parachuted.agent_choice import BackendChoice
-from parachuted.agents import Backend, OfflineBackend
+from parachuted.agents import Backend
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 from tests.cli import forked
 from tests.engine import WITHOUT, an_engine
-from tests.stories.life import Life, Live
+from tests.stories.life import Life, Live, running_daemon
 
 HOURS = 3 * 60 * 60
 ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
@@ -99,7 +95,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileSched
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Files go to the processes in this order, so that no long one is begun last.
+    # Files go to the processes in this order, so that no long one is started last.
     longest = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(
         key=lambda item: (
@@ -185,33 +181,10 @@ def live(vault: Path, home: Path) -> Live:
     Dotted settings are given with `__`.
     """
 
-    @contextlib.asynccontextmanager
-    async def start(
+    def start(
         backend: Backend | None = None, *, clock: Callable[[], datetime] = utc_now, **flags: object
-    ) -> AsyncIterator[Life]:
-        chosen = {
-            "vault": str(vault),
-            "port": 0,
-            "bubble.quiet_s": 0.05,
-            **{key.replace("__", "."): value for key, value in flags.items()},
-        }
-        settings = load_settings(home, {}, chosen)
-        daemon = Daemon(
-            settings,
-            home,
-            BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
-            clock=clock,
-        )
-        life = Life(daemon=daemon, vault=vault)
-        daemon.bus.listen(life.events.append)
-        ready = asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(daemon.run(ready.set), name="daemon")
-            await asyncio.wait_for(ready.wait(), 20)
-            try:
-                yield life
-            finally:
-                daemon.stop()
+    ) -> AbstractAsyncContextManager[Life]:
+        return running_daemon(vault, home, backend, clock=clock, **flags)
 
     return start
 

@@ -49,7 +49,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="modules: a limited caller sets schedules",
-        file="parachuted/modules/hosting/module_schedules.py",
+        file="parachuted/modules/hosting/set_schedules.py",
         old="if self._acting().is_limited:",
         new="if False:",
         tests="tests/modules/hosting/test_module_schedules.py",
@@ -154,7 +154,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="causes: one wakes a watcher again",
-        file="parachuted/tasks/causes.py",
+        file="parachuted/tasks/queue.py",
         old="cause for cause in causes if watcher not in self._woken.get(cause, ())",
         new="cause for cause in causes",
         tests="tests/tasks/test_causes.py",

@@ -125,7 +125,7 @@ async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_p
             with pytest.raises(DaemonError, match=r"already (running|at work)"):
                 daemon(folder, **flags)
             assert time.monotonic() - began < 20
-        assert not life.daemon.problems.all()
+        assert not life.daemon.problems.open
 
 
 async def test_a_vault_that_is_not_there_is_said_with_what_to_do(home, tmp_path):
@@ -173,7 +173,7 @@ async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
     assert time.monotonic() - began < 30
 
 
-async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(
+async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
     live: Live, home, pair
 ):
     async with live() as life:
@@ -184,7 +184,7 @@ async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(
         await life.settled()
         assert life.told("file.") == life.told("task.") == []
         assert {file: file.read_bytes() for file in pair.rglob("*.md")} == before
-        assert life.daemon.problems.all() == {}
+        assert life.daemon.problems.open == {}
         await changed(life, "- harvest")
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
 
@@ -204,7 +204,7 @@ async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
         {"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm]
     )
     async with live() as life:
-        problems = life.daemon.problems.all()
+        problems = life.daemon.problems.open
         await changed(life, "- harvest")
 
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
@@ -224,7 +224,7 @@ async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_i
         await life.settled()
 
         assert life.told("run.finished") == []
-        assert "snapshot" in life.daemon.problems.all()
+        assert "snapshot" in life.daemon.problems.open
 
 
 async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_path):

@@ -15,17 +15,16 @@ from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 
 from parachuted.cli.older_server import plan, tell_and_take
 from parachuted.config import load_settings, set_setting
-from parachuted.config.file import read_file, write_file
+from parachuted.config.load import read_file, write_file
 from parachuted.errors import ConfigError
 from parachuted.hooks import load_hooks
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 from parachuted.private import is_in
 from parachuted.tools.outside_copies import copy_outside
-from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
+from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
-from parachuted.vault.scan_findings import ScanFindings
-from parachuted.vault.scanner import VaultWalk
+from parachuted.vault.scanner import ScanFindings, VaultWalk
 
 HOOKS = "hooks: {Stop: [{type: command, command: x}]}\n"
 

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.granting import build_grant
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import build_grant, grant_of
 from parachuted.bubbling.patterns import parse_declaration, parse_pattern
 from parachuted.bundled import bundled_folder
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE

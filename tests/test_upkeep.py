@@ -17,15 +17,15 @@ async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, ho
     async with live() as life:
         (folder,) = (home / "state").iterdir()
         shutil.move(folder / "state.journal", home / "moved")
-        await life.until(lambda: "parachute restart" in life.daemon.problems.all().get("state", ""))
+        await life.until(lambda: "parachute restart" in life.daemon.problems.open.get("state", ""))
         shutil.move(home / "moved", folder / "state.journal")
-        await life.until(lambda: "state" not in life.daemon.problems.all())
+        await life.until(lambda: "state" not in life.daemon.problems.open)
 
 
 async def test_a_damaged_key_file_is_reported_as_soon_as_it_is_saved(live: Live, home):
     async with live() as life:
         save(home / "keys.yaml", "keys: [")
-        await life.until(lambda: "keys" in life.daemon.problems.all())
+        await life.until(lambda: "keys" in life.daemon.problems.open)
         assert (await get(life, "/api/health"))["status"]
 
 

@@ -29,10 +29,9 @@ class Loader:
         self.announced: list[bool] = []
         self.recorded: list[str] = []
 
-    async def load(self) -> None:
-        """Serve from now on."""
+    async def load(self) -> ChangeListeners:
         self.announced.append(running_daemon(str(self.watched.home)) is not None)
-        self.watched.serve(ChangeListeners(record=self._record, tell=lambda _change: None))
+        return ChangeListeners(record=self._record, tell=lambda _change: None)
 
     async def _record(self, changes: Sequence[Change]) -> Callable[[], None]:
         self.recorded += [printable(change.path) for change in changes]

@@ -262,14 +262,16 @@ class Curator:
     async def _run_agent(
         self, session_id: str, prompt: str, own_session: str | None
     ) -> tuple[str, str | None]:
-        run = await self._module.agent(AGENT).start(
-            await self._instructions() + prompt,
-            budget="conversation",
-            session_id=own_session,
-            timeout_s=_LIMIT_S,
-            max_turns=_MOST_TURNS,
-        )
-        self._runs.add(run.id, session_id, is_curator=True)
+        instructions = await self._instructions()
+        with self._runs.starting():
+            run = await self._module.agent(AGENT).start(
+                instructions + prompt,
+                budget="conversation",
+                session_id=own_session,
+                timeout_s=_LIMIT_S,
+                max_turns=_MOST_TURNS,
+            )
+            self._runs.add(run.id, session_id, is_curator=True)
         result = await run.result()
         return result.text, result.session_id
 

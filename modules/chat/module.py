@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from .elsewhere_routes import ElsewhereRoutes
 from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .settings import ChatSettings
+from .transcript_routes import TranscriptRoutes
 from .turn_routes import TurnRoutes
 from .turn_workspaces import WorkspaceRoutes
 
 
-class ChatModule(SessionRoutes, ImportRoutes, SessionTools, TurnRoutes, WorkspaceRoutes):
+class ChatModule(
+    SessionRoutes,
+    ImportRoutes,
+    ElsewhereRoutes,
+    TranscriptRoutes,
+    SessionTools,
+    TurnRoutes,
+    WorkspaceRoutes,
+):
     """The conversations: their files, routes, events and the ConversationInterface."""
 
     Settings = ChatSettings

@@ -21,6 +21,9 @@ MOST_TOKENS: Final = 24_000
 _PER_TOKEN: Final = 4  # characters, about
 _LEAST: Final = 50  # tokens; less of a part is worth nothing
 _QUOTED: Final = frozenset({"context", "entity", "brain", "journal", "working_directory"})
+# they change with each message, so they go with it: while the system prompt stays the same, the
+# model's cache holds, and the agent's process is used again
+_OF_MESSAGE: Final = frozenset({"entity", "brain"})
 _HEADS: Final[dict[str, str]] = {
     "context": "## Project knowledge",
     "entity": "## What the message mentions",
@@ -64,16 +67,21 @@ class PromptPartRow(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComposedPrompt:
-    """A prompt and what it was made of. `left_out` are the parts that did not fit at all."""
+    """A prompt and what it was made of.
+
+    `text` is the system prompt, `with_message` what goes ahead of the message, `left_out` the parts
+    that did not fit at all.
+    """
 
     text: str
+    with_message: str
     parts: tuple[PromptPart, ...]
     left_out: tuple[PromptPart, ...] = ()
 
     @property
     def tokens(self) -> int:
         """What it comes to, about."""
-        return tokens_in(self.text)
+        return tokens_in(self.text) + tokens_in(self.with_message)
 
     def tokens_of(self, *kinds: Kind) -> int:
         """What its parts of these kinds come to."""
@@ -131,7 +139,14 @@ def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> Comp
                 left_out.append(kept.pop(place))
             else:
                 kept[place] = shorter
-    return ComposedPrompt(text=_joined(kept), parts=tuple(kept), left_out=tuple(left_out))
+    lasting = [one for one in kept if one.kind not in _OF_MESSAGE]
+    passing = [one for one in kept if one.kind in _OF_MESSAGE]
+    return ComposedPrompt(
+        text=_joined(lasting),
+        with_message=f"{_joined(passing)}\n## The message\n" if passing else "",
+        parts=tuple(kept),
+        left_out=tuple(left_out),
+    )
 
 
 def _shortened(part: PromptPart, tokens: int) -> PromptPart | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 _MOST: Final = 10_000
-_LATE_S: Final = 5.0  # a run may call its first tool before its id is known here
+_LONGEST_START_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +26,42 @@ class RunSessions:
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, RunSession] = OrderedDict()
+        self._starting = 0
         self._moved = asyncio.Event()
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """While a run starts: it may call its first tool before its id is known here."""
+        self._starting += 1
+        try:
+            yield
+        finally:
+            self._starting -= 1
+            self._wake()
 
     def add(self, run: str, session_id: str, *, is_curator: bool = False) -> None:
         """That run works for that conversation."""
         self._sessions[run] = RunSession(session_id, is_curator)
         while len(self._sessions) > _MOST:
             self._sessions.popitem(last=False)
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+        self._wake()
 
     def runs_of(self, session_id: str) -> list[str]:
         """The runs that work, or worked, for a conversation, the oldest first."""
         return [run for run, one in self._sessions.items() if one.session_id == session_id]
 
     async def get(self, run: str | None) -> RunSession | None:
-        """The session of a run; None: it works for none, or it is no run."""
+        """The session of a run; None: it works for none, or it is not a run."""
         if run is None:
             return None
         try:
-            async with asyncio.timeout(_LATE_S):
-                while run not in self._sessions:
+            async with asyncio.timeout(_LONGEST_START_S):
+                while run not in self._sessions and self._starting:
                     await self._moved.wait()
         except TimeoutError:
             return None
-        return self._sessions[run]
+        return self._sessions.get(run)
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()

@@ -65,6 +65,7 @@ class SessionFiles:
         self._vault, self.index = vault, index
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._unreadable: dict[str, str] = {}
+        self._last: SessionFile | None = None  # a long one takes long to read
 
     @property
     def unreadable(self) -> dict[str, str]:
@@ -129,8 +130,8 @@ class SessionFiles:
         """That file may have changed; `digest` names its content, where it is known."""
         if not is_session_path(path):
             return
-        indexed = await asyncio.to_thread(self.index.get, path)
-        if indexed is not None and indexed.digest == digest:
+        known = self.index.digest_of(path)
+        if known is not None and known == digest:
             return
         try:
             file = await self.read_at(path)
@@ -152,8 +153,7 @@ class SessionFiles:
 
     async def follow_move(self, source: str, path: str, *, by_person: bool = True) -> None:
         """A file has another name."""
-        indexed = await asyncio.to_thread(self.index.get, source)
-        if indexed is not None and is_session_path(path):
+        if self.index.digest_of(source) is not None and is_session_path(path):
             await asyncio.to_thread(self.index.move, source, path)
             file = await self.read_at(path)
             async with self.lock(file.session.id):
@@ -169,7 +169,10 @@ class SessionFiles:
         """What the text says. One with a defect says no more whose it is, so it stays the session
         as which it was listed last.
         """
-        file = _session_file(note)
+        last = self._last
+        is_same = last is not None and last.note.text == note.text
+        file = _session_file(note, last.conversation if last is not None and is_same else None)
+        self._last = file
         listed = self.index.get_session(note.path) if file.defect is not None else None
         return file if listed is None else _as_listed(file, listed)
 
@@ -189,11 +192,11 @@ class SessionFiles:
 
         None as well where the file says already whose title it is.
         """
-        known = self.index.get(file.note.path)
+        known = self.index.get_session(file.note.path)
         session = file.session
         if known is None or session.title_source == "user":
             return None
-        if session.title != known.session.title:
+        if session.title != known.title:
             return session.title
         return name_says(file.note.path, session) if is_renamed else None
 

@@ -9,13 +9,14 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from .messages import Message
 from .session import LinkedBot, Session, SessionPermissions
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _SCHEMA = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, id TEXT NOT NULL, para_id TEXT NOT NULL,
@@ -25,6 +26,7 @@ CREATE INDEX by_id ON sessions (id);
 CREATE INDEX by_para_id ON sessions (para_id);
 CREATE INDEX by_bot ON sessions (bot) WHERE bot IS NOT NULL;
 CREATE INDEX by_time ON sessions (archived, updated DESC, id);
+CREATE INDEX all_by_time ON sessions (updated DESC, id);
 CREATE TABLE messages (
     session INTEGER NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL,
     PRIMARY KEY (session, place)) WITHOUT ROWID;
@@ -34,6 +36,7 @@ CREATE VIRTUAL TABLE texts USING fts5(
 """
 _WORD = re.compile(r"\w+")
 _MOST_WORDS = 20
+_DECODED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,13 @@ class SessionIndex:
         rows = self._rows("SELECT digest FROM sessions WHERE path = ?", [path])
         return str(rows[0][0]) if rows else None
 
+    def is_without_edits(self, path: str, digest: str) -> bool:
+        """Whether a file was read last with that digest, and no message of it was edited or removed
+        since the last fork.
+        """
+        found = self._rows("SELECT digest, edited FROM sessions WHERE path = ?", [path])
+        return bool(found) and tuple(found[0]) == (digest, "{}")
+
     def get(self, path: str) -> Indexed | None:
         """What was read last in a file."""
         for number, digest, text, problems, edited in self._rows(
@@ -213,7 +223,7 @@ class SessionIndex:
             where.append("archived = ?")
             values.append(wanted.archived)
         if wanted.after is not None:
-            where.append("(updated < ? OR (updated = ? AND id > ?))")
+            where.append("updated <= ? AND (updated < ? OR id > ?)")
             values += [wanted.after[0], *wanted.after]
         if wanted.words.strip():
             where.append("number IN (SELECT rowid FROM texts WHERE texts MATCH ?)")
@@ -300,6 +310,7 @@ def _edited(
     return {one: digest for one, digest in first.items() if now.get(one) != digest}
 
 
+@lru_cache(_DECODED)  # apps ask for the same list again and again
 def _session(text: str) -> Session:
     said = json.loads(text)
     permissions, linked = said.pop("permissions"), said.pop("linked_bot")

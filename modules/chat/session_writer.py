@@ -174,7 +174,10 @@ class SessionWriter:
         """What records that earlier messages are not those that were there."""
         if file.is_shortened or file.defect is not None:
             return []
-        indexed = await asyncio.to_thread(self._files.index.get, file.note.path)
+        index, path = self._files.index, file.note.path
+        if index.is_without_edits(path, file.note.digest):
+            return []
+        indexed = await asyncio.to_thread(index.get, path)
         before = {} if indexed is None else {**indexed.messages, **indexed.edited}
         present = {one.id: one.digest for one in file.messages}
         changed = [one for one in before if present.get(one, before[one]) != before[one]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from parachuted.modules import AgentSession
+
 from .prompt import ComposedPrompt
 from .prompt_parts import AgentNote
 from .session import Session
@@ -56,6 +58,14 @@ def session_event(
         "sessionResume": document,
         "resumeInfo": document,
     }
+
+
+def started_events(session: AgentSession) -> list[Event]:
+    """What the agent can call, and which model answers, where that is known."""
+    found: list[Event] = [{"type": "init", "tools": list(session.tools), "permissionMode": None}]
+    if session.model:
+        found.append({"type": "model", "model": session.model})
+    return found
 
 
 def prompt_event(

@@ -1,17 +1,106 @@
 """Grant: all that one run of an agent may do.
 
-It is built by one function, in access/granting.py, however the run was asked for.
+`build_grant` alone makes it, however the run was asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Literal, TypeAlias
 
-from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.agent_config import AgentConfig, SandboxConfig, is_outside
+from parachuted.access.authority import Entry
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.keys import AccessGrant
+from parachuted.keys import AccessGrant, PathGlob
+
+NOTHING = AccessGrant(alternatives=())
+
+
+class ExactPaths(PathGlob):
+    """Exactly these files: `?` and `*` in their names are ordinary characters. As fast for many as
+    for one.
+    """
+
+    __slots__ = ("folders", "paths")
+    paths: frozenset[str]
+    folders: frozenset[str]
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        object.__setattr__(self, "paths", frozenset(paths))
+        object.__setattr__(
+            self,
+            "folders",
+            frozenset(folder for path in self.paths for folder in _folders_of(path)),
+        )
+        object.__setattr__(self, "text", ", ".join(sorted(self.paths)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExactPaths) and other.paths == self.paths
+
+    def __hash__(self) -> int:
+        return hash(self.paths)
+
+    def __repr__(self) -> str:
+        return f"ExactPaths({sorted(self.paths)!r})"
+
+    def matches(self, path: str) -> bool:
+        return path in self.paths
+
+    def enters(self, folder: str) -> bool:
+        return folder in self.folders
+
+    def covers(self, other: PathGlob) -> bool:
+        return isinstance(other, ExactPaths) and other.paths <= self.paths
+
+    def _names(self) -> list[str]:
+        return ["\0"]  # no pattern but ** is known to cover them
+
+
+def _folders_of(path: str) -> list[str]:
+    names = path.split("/")
+    return ["/".join(names[:end]) for end in range(len(names))]
+
+
+def grant_of(patterns: Iterable[str]) -> AccessGrant:
+    """The union of the patterns; none of them grants nothing.
+
+    Raises ValueError for an invalid pattern.
+    """
+    globs = tuple(map(PathGlob, patterns))
+    return AccessGrant(alternatives=((globs,),)) if globs else NOTHING
+
+
+def exactly(paths: Iterable[str]) -> AccessGrant:
+    files = ExactPaths(paths)
+    return AccessGrant(alternatives=(((files,),),)) if files.text else NOTHING
+
+
+def all_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
+    return one.both(other)
+
+
+def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
+    if one.alternatives is None or other.alternatives is None:
+        return one if one.alternatives is None else other
+    return AccessGrant(alternatives=(*one.alternatives, *other.alternatives))
+
+
+def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
+    """What the grant sees and each of the config's lists of paths names; a config without lists
+    grants nothing.
+    """
+    lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
+    given = [paths for paths in lists if paths]
+    if not given:
+        return NOTHING
+    more = tuple(
+        tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path)
+        for paths in given
+    )
+    return all_of(grant, AccessGrant(alternatives=(more,)))
+
 
 Network: TypeAlias = Literal["none", "bridge"] | tuple[str, ...]
 
@@ -110,3 +199,224 @@ def exposure(
 
 def _join(found: Sequence[str]) -> str | None:
     return "; ".join(found) or None
+
+
+ENTRIES: tuple[Entry, ...] = (
+    "bubble",
+    "chat",
+    "schedule",
+    "bot",
+    "module",
+    "maintenance",
+    "cli",
+    "http",
+)
+PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
+"""The ways by which a person asks and waits for the answer."""
+EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
+"""The ways by which the vault's own person names the agent that is to work; a sender of messages to
+a bot may be anybody.
+"""
+CURATOR = "curator"
+
+MAINTENANCE = AgentConfig(
+    description="System maintenance with local-only access",
+    sandbox=SandboxConfig(
+        workspace_access="rw",
+        allowed_paths=(".parachute/**", "Modules/**", "Chat/**", "Daily/**", "Brain/**"),
+        network="none",
+        memory="1g",
+        cpus=2.0,
+    ),
+    capabilities=("read", "write", "bash"),
+    requires_explicit_invocation=True,
+)
+"""The agent that looks after the installation.
+
+Of these it may write Chat, Daily and Brain; `.parachute/` and `Modules/` it only sees as copies,
+which the starter of the run puts beside its checkout.
+"""
+
+_READS, _WRITES = ("Read", "Glob", "Grep"), ("Write", "Edit")
+_WIDEST: dict[str, object] = {
+    "workspace_access": "rw",
+    "memory": "999999g",
+    "cpus": 64.0,
+    "pids_limit": 65_536,
+}
+
+
+def build_grant(
+    config: AgentConfig,
+    *,
+    agent: str,
+    bounds_read: AccessGrant,
+    bounds_write: AccessGrant,
+    entry: Entry,
+    folder: str | None = None,
+    narrowing: Sequence[AgentConfig] = (),
+    tools: Sequence[str] = (),
+) -> Grant:
+    """What an agent may do in one run.
+
+    `bounds_read` and `bounds_write` are what its module (or its owner) may touch, `tools`
+    those of modules that it may call, `folder` what `${CWD}` means. Each of `narrowing` says all
+    that it leaves as it is: `narrowing_of` makes one from what a person wrote. Raises ValueError
+    for patterns that the folder makes senseless.
+    """
+    every = [one.at(folder) for one in (config, *narrowing)]
+    reads = reduce(
+        lambda grant, one: within(grant, one) if one.may_read else NOTHING, every, bounds_read
+    )
+    writes = reduce(
+        lambda grant, one: within(grant, one) if one.may_write else NOTHING, every, bounds_write
+    )
+    bash = reduce(narrower, (one.bash or False for one in every))
+    network = reduce(narrower, map(_network, every))
+    outside = tuple(
+        path
+        for path in config.outside_paths
+        if config.may_read and all(_leaves(one, path) for one in narrowing)
+    )
+    native = _native(every, bash=bash, network=network, outside=outside)
+    reach: Network = (
+        "none"
+        if network is False or not {"Bash", "WebFetch"}.intersection(native)
+        else "bridge"
+        if network is True
+        else network
+    )
+    return Grant(
+        agent=agent,
+        reads=reads,
+        writes=writes,
+        lane=all_of(
+            grant_of(one for one in every[0].lane if not is_outside(one) and "${" not in one),
+            writes,
+        ),
+        outside=outside,
+        tools=tuple(tools),
+        interfaces=reduce(in_both, (one.allowed_interfaces for one in every)),
+        native=native,
+        bash=bash,
+        network=reach,
+        sandbox=_sandbox(every, reach),
+        asks=entry in PRESENT,
+    )
+
+
+def curator_grant(*, own: str, watched: Iterable[str]) -> Grant:
+    """What a bubble run may do: read these notes, and write its own, which is its lane too.
+
+    No tool but ours, no shell, no network.
+    """
+    mine = exactly([own])
+    return Grant(
+        agent=CURATOR, reads=exactly(dict.fromkeys([own, *watched])), writes=mine, lane=mine
+    )
+
+
+def may_begin(config: AgentConfig, entry: Entry) -> str | None:
+    """Why such a run may not be started that way, or None."""
+    if config.requires_explicit_invocation and entry not in EXPLICIT:
+        return f"it begins only when a person asks for it by name, and never by way of {entry}"
+    return None
+
+
+def narrowing_of(override: AgentConfig, entry: Mapping[str, object]) -> AgentConfig:
+    """The bounds that an entry of modules.yaml sets: keys that are not in `entry` set none."""
+    box = entry.get("sandbox")
+    said = (
+        {name: getattr(override.sandbox, name) for name in box}
+        if override.sandbox is not None and isinstance(box, Mapping)
+        else {}
+    )
+    speaks = "capabilities" in entry
+    paths = override.paths if "paths" in entry else ("**",)  # a list of none is none
+    return AgentConfig(
+        paths=paths,
+        lane=override.lane,
+        capabilities=override.capabilities if speaks else ("read", "write", "webfetch"),
+        bash=override.bash if "bash" in entry or speaks else True,
+        network=override.network if "network" in entry else said.get("network") not in {"none", ()},
+        sandbox=SandboxConfig(
+            **{
+                **_WIDEST,
+                **said,
+                "allowed_paths": said.get("allowed_paths") or (("**",) if paths else ()),
+            }
+        ),
+        allowed_interfaces=override.allowed_interfaces,
+    )
+
+
+def in_both(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The intersection; None stands for all names."""
+    return (
+        one
+        if other is None
+        else other
+        if one is None
+        else tuple(name for name in one if name in other)
+    )
+
+
+def _network(config: AgentConfig) -> bool | tuple[str, ...]:
+    """Where the config and its sandbox both limit the network, both hold."""
+    boxed = config.sandbox.network if config.sandbox is not None else "none"
+    if boxed in {"none", ()}:
+        return config.network or False
+    in_box = True if boxed == "bridge" else tuple(boxed)
+    return in_box if config.network is False else narrower(config.network, in_box)
+
+
+def narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool | tuple[str, ...]:  # noqa: FBT001  yes, no or a list
+    """The intersection of what both allow of a shell's programs, or of hosts."""
+    if one is True or other is True:
+        return other if one is True else one
+    if one is False or other is False:
+        return False
+    return tuple(name for name in one if name in other) or False
+
+
+def _native(
+    every: Sequence[AgentConfig],
+    *,
+    bash: bool | tuple[str, ...],
+    network: bool | tuple[str, ...],
+    outside: Sequence[str],
+) -> tuple[str, ...]:
+    """The CLI tools that it needs: file tools with a shell or with files outside the vault; our own
+    tools need none of them.
+    """
+    fetches = bool(network) and all(one.fetches for one in every)
+    files = _READS if (bash or outside) and all(one.may_read for one in every) else ()
+    changes = _WRITES if bash and files and all(one.may_write for one in every) else ()
+    return (*files, *changes, *(("Bash",) if bash else ()), *(("WebFetch",) if fetches else ()))
+
+
+def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
+    """The smaller of both sandboxes; `reads` and `writes` decide what of the vault it sees."""
+    own = every[0].sandbox or SandboxConfig()
+    boxes = [own, *(one.sandbox for one in every[1:] if one.sandbox is not None)]
+    access: Literal["none", "ro", "rw"] = (
+        "none"
+        if not all(one.may_read for one in every)
+        else "ro"
+        if not all(one.may_write for one in every)
+        else "rw"
+    )
+    return replace(
+        own,
+        workspace_access=access,
+        network=network,
+        memory=min(boxes, key=lambda box: box.memory_bytes).memory,
+        cpus=min(box.cpus for box in boxes),
+        pids_limit=min(box.pids_limit for box in boxes),
+        read_only_root=any(box.read_only_root for box in boxes),
+        cap_drop=tuple(dict.fromkeys(capability for box in boxes for capability in box.cap_drop)),
+    )
+
+
+def _leaves(config: AgentConfig, path: str) -> bool:
+    return config.may_read and (config.paths == ("**",) or path in config.outside_paths)

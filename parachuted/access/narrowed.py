@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from parachuted.access.agent_config import AgentConfig, is_outside
-from parachuted.access.grant import Grant
-from parachuted.access.granting import narrowing_of
+from parachuted.access.grant import Grant, all_of, grant_of, narrowing_of
 from parachuted.access.narrowing import AgentNarrowing
-from parachuted.access.patterns import all_of, grant_of
 
 
 def narrowing_configs(narrowing: AgentNarrowing) -> tuple[AgentConfig, ...]:
@@ -38,7 +36,8 @@ def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
     if narrowing.write is not None:
         writes = all_of(writes, grant_of(one for one in narrowing.write if not is_outside(one)))
     if narrowing.tools is not None:
-        tools = tuple(one for one in tools if one in narrowing.tools)
+        wanted = {one.removeprefix("mcp__") for one in narrowing.tools}
+        tools = tuple(one for one in tools if not wanted.isdisjoint({one, one.partition("__")[0]}))
     return replace(
         grant,
         reads=reads,

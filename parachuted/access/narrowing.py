@@ -31,7 +31,8 @@ class AgentNarrowing:
     """What one run of an agent may do at most; None leaves that as it is, and an empty list takes
     all of it.
 
-    `read` and `write` are patterns of the vault, `tools` the names of modules' tools,
+    `read` and `write` are patterns of the vault, `tools` the names of modules' tools, and of MCP
+    servers (`github` for all of its tools, `github__get_issue` for one),
     `capabilities` as an `AgentConfig` has them. `sandbox` is a `SandboxConfig`, or those of its
     fields alone that are to be narrowed.
     """

@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
+
+from parachuted.access.by_kind import ByKind
 
 Writer: TypeAlias = Literal["person", "key", "agent", "module"]
 """Who wrote a text: a person, an API key that is limited to a part of the vault, an agent's run, or
@@ -128,7 +130,7 @@ class NoteRow:
 class NotePage:
     """Some notes.
 
-    `next` is the cursor of those that follow; None: there are none. `is_indexing`: not all that
+    `next` is the cursor of those that follow; None: that was all. `is_indexing`: not all that
     changed is indexed yet, so some may be missing.
     """
 
@@ -241,7 +243,9 @@ class ReplaceSpan:
     text: str
 
 
-NoteEdit: TypeAlias = SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan
+NoteEdit: TypeAlias = Annotated[
+    SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan, ByKind()
+]
 NOTE_EDITS = (SetKey, RemoveKey, SetSection, AppendSection, ReplaceSpan)
 
 

@@ -8,7 +8,6 @@ from parachuted.agents.backends import (
     make_backend,
 )
 from parachuted.agents.calling import call_tool
-from parachuted.agents.conversation import ConversationInput
 from parachuted.agents.credentials import (
     Credential,
     CredentialSource,
@@ -19,6 +18,7 @@ from parachuted.agents.job import (
     PASSING_STEPS,
     Backend,
     ChangedNote,
+    ConversationInput,
     Job,
     NativeTools,
     PermissionStep,

@@ -70,6 +70,7 @@ class ActiveRuns:
         )
         self._moment = 0
         self._reaches: OrderedDict[str, Callable[[], Reach]] = OrderedDict()
+        self._held: list[tuple[ActiveRun, Callable[[], None]]] = []
 
     @property
     def moment(self) -> int:
@@ -79,7 +80,6 @@ class ActiveRuns:
         return self._moment
 
     def all(self) -> list[ActiveRun]:
-        """Those that go on, in the order in which they began."""
         return [tracked.working for tracked in self._tracked.values()]
 
     def granted(self, run: str) -> Reach | None:
@@ -129,6 +129,19 @@ class ActiveRuns:
             else AgentFailedError("the agent's backend broke: it was cancelled from within")
         )
 
+    def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
+        """Remember what outlasts a run, such as its process: `end` is called where the run would be
+        ended. Returns what forgets it.
+        """
+        held = (working, end)
+        self._held.append(held)
+
+        def forget() -> None:
+            if held in self._held:
+                self._held.remove(held)
+
+        return forget
+
     def end(
         self, why: str, chosen: Callable[[ActiveRun], bool] = lambda _working: True
     ) -> tuple[str, ...]:
@@ -145,6 +158,8 @@ class ActiveRuns:
             if tracked.why is None:
                 tracked.why = why
                 tracked.task.cancel(why)
+        for _working, end_held in [one for one in self._held if chosen(one[0])]:
+            end_held()
         return tuple(tracked.working.run for tracked in ended)
 
     async def stop(
@@ -162,7 +177,6 @@ class ActiveRuns:
         return runs
 
     def recheck(self) -> None:
-        """End the runs of those who may no longer ask for them."""
         self._end(_NO_LONGER, lambda working: not working.may_go_on())
 
     def _ended_since(self, since: int, working: ActiveRun) -> str | None:

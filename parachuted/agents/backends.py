@@ -31,6 +31,9 @@ class ClaudeSettings:
 
     `gateway` is its way to the model: without one the CLI goes to `base_url` itself, with no
     credential. `sandboxes` are for agents with tools of the CLI's own, which do not run without.
+
+    After a turn of a conversation its process is kept for the next one: so many at most, each for
+    `keep_s` seconds.
     """
 
     model: str
@@ -42,6 +45,8 @@ class ClaudeSettings:
     gateway: Gateway | None = None
     sandboxes: Sandboxes | None = None
     platform: str = sys.platform
+    keep_processes: int = 0
+    keep_s: float = 120.0
 
     @property
     def is_direct(self) -> bool:
@@ -57,7 +62,6 @@ class ClaudeSettings:
 def choose_backend(
     name: Literal["auto", "claude", "offline"], credential: Credential | None, base_url: str | None
 ) -> tuple[BackendName, str]:
-    """Choose the backend and say why, in a sentence for a person."""
     if name == "offline":
         return "offline", "offline, since agent.backend says so"
     if (name == "claude" or credential is not None or base_url is not None) and not has_agent_sdk():
@@ -87,8 +91,6 @@ def make_backend(name: BackendName, settings: ClaudeSettings) -> Backend:
 
 
 class _Claude:
-    """Stands for the `claude` backend until it is needed."""
-
     name = "claude"
 
     def __init__(self, settings: ClaudeSettings) -> None:

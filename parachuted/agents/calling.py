@@ -76,7 +76,6 @@ def _refuse(reason: str) -> ToolResult:
 async def _find_problem(
     schema: Mapping[str, object], arguments: Mapping[str, object]
 ) -> str | None:
-    """Say what is wrong with `arguments`, or None."""
     jsonschema = await load_heavy("jsonschema")
     errors = jsonschema.Draft202012Validator(dict(schema)).iter_errors(dict(arguments))
     return "; ".join(sorted(map(_sentence, errors))[:_SHOWN_PROBLEMS]) or None

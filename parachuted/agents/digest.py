@@ -46,12 +46,10 @@ class GeneratedSection:
 
     @property
     def is_edited(self) -> bool:
-        """Whether somebody has written between the marks."""
         return _check(self.inside) != self.check
 
 
 def find_generated(note: ParsedNote) -> GeneratedSection | None:
-    """The generated section of a note, if it has one."""
     section = note.section(SECTION)
     text = "\n".join(note.text(section.body).strip().splitlines()) if section is not None else ""
     mark = _END.search(text)
@@ -75,7 +73,6 @@ def is_foreign(note: ParsedNote) -> bool:
 
 
 def is_switched_off(note: ParsedNote) -> bool:
-    """Whether the note's frontmatter says that it wants no such section."""
     return str(note.values.get(SWITCH, "")).strip().casefold() in _OFF
 
 
@@ -123,7 +120,6 @@ def compose(note: ParsedNote, digest: str, before: Sequence[str] | None) -> str:
 
 
 def is_same(note: ParsedNote, digest: str) -> bool:
-    """Whether the section already has this content and is unedited."""
     present = find_generated(note)
     return present is not None and not present.is_edited and present.inside == _lines(digest)
 

@@ -1,7 +1,11 @@
-"""What an agent is asked to do, with which tools, and the steps that it reports."""
+"""What an agent is asked to do, with which tools, what people say to it meanwhile, and the steps
+that it reports.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +13,77 @@ from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.access.grant import Network
-from parachuted.agents.conversation import ConversationInput
+from parachuted.access.grant import Grant, Network
 from parachuted.agents.extract import LinkStyle
 from parachuted.agents.part_changes import PartChanges
-from parachuted.errors import HookRefusedError, ParachuteError
+from parachuted.errors import ActRefusedError, HookRefusedError, ParachuteError
+
+MOST_WAITING = 20
+LONGEST_TEXT = 100_000
+
+
+class ConversationInput:
+    """Of one run. All on the event loop."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._moved = asyncio.Event()
+        self._open: dict[str, Callable[[object], bool]] = {}
+        self._is_closed = False
+
+    def inject(self, text: str) -> bool:
+        """Say that to the agent as soon as it listens; False: the run has ended, or is about to.
+
+        Raises ActRefusedError for what is empty or too long, and where too much waits already.
+        """
+        if not text.strip() or len(text) > LONGEST_TEXT:
+            raise ActRefusedError(f"a message should have 1 to {LONGEST_TEXT:,} characters")
+        if self._is_closed:
+            return False
+        if len(self._texts) >= MOST_WAITING:
+            raise ActRefusedError(f"{MOST_WAITING} messages wait for the agent already")
+        self._texts.append(text)
+        self._moved.set()
+        return True
+
+    async def next_text(self) -> str:
+        while not self._texts:
+            self._moved.clear()
+            await self._moved.wait()
+        return self._texts.popleft()
+
+    @property
+    def has_text(self) -> bool:
+        """Whether something was said that was not taken yet."""
+        return bool(self._texts)
+
+    def expect(self, name: str, take: Callable[[object], bool]) -> None:
+        """An answer to that question is expected; `take` gets it, and returns whether it still
+        waited.
+        """
+        self._open[name] = take
+
+    def forget(self, name: str) -> None:
+        self._open.pop(name, None)
+
+    def answer(self, name: str, value: object) -> bool:
+        """Answer a question by its id; False: none of that id waits.
+
+        Raises ActRefusedError for an answer that does not fit; the question waits on then.
+        """
+        take = self._open.get(name)
+        if take is None:
+            return False
+        taken = take(value)
+        self.forget(name)
+        return taken
+
+    def reopen(self) -> None:
+        self._is_closed = False
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._open.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +102,6 @@ class ToolResult:
 
     @classmethod
     def of_error(cls, error: ParachuteError) -> ToolResult:
-        """The answer of a tool that failed of it."""
         return cls(
             text=error.message, is_error=True, hook_refused=isinstance(error, HookRefusedError)
         )
@@ -151,6 +220,10 @@ class Job:
     `conversation` is what a person says while the run goes on; with it, the backend yields words as
     they come from the model. `files` go with the prompt. `history` is what was said before, for a
     backend that cannot go on with `session_id`. `pool` is the budget that pays.
+
+    `hold` registers what ends a process that outlasts the run, which is called where the run would
+    be ended, and returns what takes that back; None: nothing outlasts it. `grant` is what the run
+    was granted: such a process serves only runs that were granted the same.
     """
 
     id: str
@@ -174,12 +247,12 @@ class Job:
     files: tuple[PromptFile, ...] = ()
     history: str = ""
     pool: Literal["work", "conversation"] = "work"
+    hold: Callable[[Callable[[], None]], Callable[[], None]] | None = None
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStep:
-    """A text of the agent."""
-
     text: str
 
 
@@ -219,11 +292,14 @@ class ToolUseStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStep:
     """The session that the run goes on in; `is_resumed`: it is the one that was asked for, with all
-    that was said there.
+    that was said there. `tools` are what the agent can call, `model` is which one answers, where
+    the backend says so.
     """
 
     session_id: str
     is_resumed: bool
+    tools: tuple[str, ...] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,12 +380,8 @@ PASSING_STEPS = (
 
 
 class Backend(Protocol):
-    """Turns jobs into work."""
-
     @property
-    def name(self) -> str:
-        """The name by which settings and reports know it."""
-        ...
+    def name(self) -> str: ...
 
     def run(self, job: Job) -> AsyncIterator[Step]:
         """Do the job and yield what happens, `RunResult` last.
@@ -320,6 +392,4 @@ class Backend(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """End whatever still runs."""
-        ...
+    async def close(self) -> None: ...

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from parachuted.agents.extract import bare, escape, plain, visible_lines
-from parachuted.vault.meaning import FRONTMATTER, OPENING, WHOLE, unit_texts
-from parachuted.vault.note import parse_note
+from parachuted.vault.note import FRONTMATTER, OPENING, WHOLE, parse_note, unit_texts
 
 _MOST_UNITS = 8
 _MOST_ITEMS = 6

@@ -73,8 +73,6 @@ class PendingPermission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AllowedPattern:
-    """Paths that a person has allowed an agent for a session."""
-
     agent: str
     kind: WishKind
     glob: PathGlob
@@ -86,7 +84,7 @@ class _AllowedPattern:
         try:
             glob = PathGlob(pattern)
         except ValueError as error:
-            raise ActRefusedError(f"{pattern[:80]!r} is no pattern: {error}") from error
+            raise ActRefusedError(f"{pattern[:80]!r} is not a pattern: {error}") from error
         if request.kind not in {"read", "write"} or not (
             glob.matches(request.what) or pattern == request.what
         ):
@@ -160,11 +158,9 @@ class PermissionRequests:
         return waiting is not None and await self._answer_to(waiting, wait_s)
 
     def pending(self) -> list[PendingPermission]:
-        """What waits for an answer, the oldest first."""
         return [one.question for one in self._open.values()]
 
     def never(self) -> list[str]:
-        """What is not asked again, as `agent kind what`."""
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
     def answer(
@@ -223,7 +219,7 @@ class PermissionRequests:
 
     def end_run(self, run: str, session: str | None = None) -> None:
         """A run is over: what it still asks is denied, and what it was allowed outside of any
-        session is so no longer, unless its session has begun with it and goes on.
+        session is so no longer, unless its session started with it and goes on.
         """
         self._asked.pop(run, None)
         if session is not None:

@@ -10,26 +10,25 @@ from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import RESERVED, ModuleDispatcher
 from parachuted.api.http.server import HttpServer, ServerLimits
 from parachuted.api.http.stream import EventStreams
-from parachuted.api.routes.agent_runs import AgentRunRoutes
-from parachuted.api.routes.agents import AgentRoutes
+from parachuted.api.routes.agent_runs import AgentRunRoutes, PermissionRoutes
+from parachuted.api.routes.agents import AgentRoutes, SandboxRoutes
 from parachuted.api.routes.audit import AuditRoutes
-from parachuted.api.routes.context_migration import ContextMigrationRoutes
-from parachuted.api.routes.contexts import ContextRoutes
+from parachuted.api.routes.contexts import ContextMigrationRoutes, ContextRoutes
 from parachuted.api.routes.doctor import DoctorRoutes
-from parachuted.api.routes.health import HealthRoutes, LoopHealth, VaultHealth
+from parachuted.api.routes.health import HealthRoutes, LoopHealth, SupervisorRoutes, VaultHealth
 from parachuted.api.routes.history import HistoryRoutes
 from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.instructions import InstructionRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
+from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.modules import ModuleRoutes
-from parachuted.api.routes.para import ParaRoutes
-from parachuted.api.routes.permissions import PermissionRoutes
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
-from parachuted.api.routes.power import SupervisorRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes
-from parachuted.api.routes.sandbox import SandboxRoutes
+from parachuted.api.routes.search import ParaRoutes
+from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
 
@@ -51,9 +50,11 @@ __all__ = [
     "HookRoutes",
     "HostGuard",
     "HttpServer",
+    "InstructionRoutes",
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
+    "McpServerRoutes",
     "Mode",
     "ModelRoutes",
     "ModuleDispatcher",
@@ -66,6 +67,7 @@ __all__ = [
     "SandboxRoutes",
     "ServerLimits",
     "SessionMigrationRoutes",
+    "SignInRoutes",
     "SuggestionRoutes",
     "SupervisorRoutes",
     "VaultHealth",

@@ -1,4 +1,4 @@
-"""App: the routes, and the front that every request passes first."""
+"""App: the routes, and the middleware that every request passes first."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from aiohttp import web
 from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import FRONT, ApiMiddleware
-from parachuted.api.http.module_dispatcher import ModuleDispatcher
-from parachuted.api.http.module_resource import ModuleResource
+from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
 from parachuted.api.http.route import Route
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_listing import NoteListingRoutes
-from parachuted.api.routes.note_moves import NoteMoveRoutes
 from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.notes import NoteRoutes
+from parachuted.api.routes.notes import NoteMoveRoutes, NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from parachuted.audit.chain import START, ChainPosition
 from parachuted.private import replace_private
 from parachuted.vault import VaultRoot
-from parachuted.vault.rename import move_to_free_name
+from parachuted.vault.swap import move_to_free_name
 
 FOLDER = ".parachute/audit"
 AUDIT_HEAD = "audit.head"

@@ -1,19 +1,159 @@
-"""Patterns: the lines of a `watch:` declaration, as values.
+"""Patterns: the lines of a `watch:` declaration, and the queries among them, as values.
 
-A pattern is vault content, so it is bounded and can name nothing outside the vault. What a changed
-path means to many patterns at once is the trie's work; here a line of text becomes a value or a
-sentence that says why not.
+A pattern is vault content, so it is bounded and can name nothing outside the vault. A line becomes
+a value, or a sentence that says why not; the trie matches many patterns at once.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from parachuted.bubbling.queries import WatchQuery, is_query, parse_query_terms
+from parachuted.search import KeyFilter, NoteQuery
+from parachuted.state import StateStore
+from parachuted.vault.paths import nfc
+
+_MOST_TERMS = 10
+_FIRST = re.compile(r"[^\W\d][\w-]*:[^\s/*]")
+_TERM = re.compile(r'\s*([^\W\d][\w-]*):("[^"]*"|\S+)')
+_OPERATORS: Mapping[str, Literal["eq", "ne", "gt", "lt", "in"]] = {
+    "eq": "eq",
+    "ne": "ne",
+    "gt": "gt",
+    "lt": "lt",
+    "in": "in",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchQuery:
+    """A query as it is written and as the index understands it."""
+
+    text: str
+    asked: NoteQuery
+
+
+def is_query(text: str) -> bool:
+    """Whether a pattern selects notes by content: it begins with a key and a colon, directly before
+    a value.
+    """
+    return _FIRST.match(text) is not None
+
+
+def parse_query_terms(text: str) -> tuple[WatchQuery, str]:
+    """Parse the terms `tag:x`, `folder:x`, `key:value`, `key:op:value` and `key:*`; also what
+    follows them. Raises ValueError.
+    """
+    filters: list[KeyFilter] = []
+    named: dict[str, str] = {}
+    at = 0
+    while (term := _TERM.match(text, at)) is not None:
+        key, value = term[1], term[2].strip('"')
+        at = term.end()
+        if key in {"tag", "folder"}:
+            if key in named:
+                raise ValueError(f"A query takes one `{key}:`.")
+            named[key] = value.strip("#/")
+        else:
+            filters.append(_filter(key, value))
+    if len(filters) + len(named) > _MOST_TERMS:
+        raise ValueError(f"A query takes at most {_MOST_TERMS} conditions.")
+    query = NoteQuery(
+        filters=tuple(filters),
+        folder=named.get("folder") or None,
+        tag=named.get("tag") or None,
+        limit=1_000,
+    )
+    return WatchQuery(" ".join(text[:at].split()), query), text[at:].strip()
+
+
+def _filter(key: str, value: str) -> KeyFilter:
+    op, colon, rest = value.partition(":")
+    if value == "*":
+        return KeyFilter(key=key, op="exists", value=True)
+    if colon and op in _OPERATORS:
+        return KeyFilter(
+            key=key, op=_OPERATORS[op], value=tuple(rest.split(",")) if op == "in" else rest
+        )
+    return KeyFilter(key=key, op="eq", value=value)
+
+
+class QueryMatches:
+    """The notes that each query lists, stored in the table `watch_matches`.
+
+    Changes join the state's open batch; `version` grows with each.
+    """
+
+    def __init__(self, state: StateStore) -> None:
+        self._table = state.table("watch_matches")
+        self.version = 0
+        self._load()
+        state.on_undone(self._load)
+
+    def paths(self, query: WatchQuery) -> Collection[str]:
+        """The notes that it lists now, as far as is known."""
+        return self._paths.get(query.text, ())
+
+    def is_known(self, query: WatchQuery) -> bool:
+        """Whether the index has answered."""
+        return query.text in self._paths
+
+    def has(self, query: WatchQuery, path: str) -> bool:
+        return path in self._paths.get(query.text, ())
+
+    def decide(self, query: WatchQuery, path: str, *, is_match: bool) -> bool:
+        """Record whether a changed note is listed now. Returns whether that is new."""
+        if (
+            query.text not in self._paths
+        ):  # the index has not answered yet, and may answer with what was before
+            self._undecided.setdefault(query.text, {})[path] = is_match
+            return False
+        if (path in self._paths[query.text]) == is_match:
+            return False
+        self._put(query, path, is_match=is_match)
+        return True
+
+    def answer(self, query: WatchQuery, paths: Iterable[str]) -> None:
+        """Store the index's answer; what has changed since the question keeps its newer state."""
+        found = set(paths)
+        for path, is_match in self._undecided.pop(query.text, {}).items():
+            (found.add if is_match else found.discard)(path)
+        self._paths[query.text] = set()
+        self._table.put(query.text, {"query": query.text, "path": None})
+        for path in found:
+            self._put(query, path, is_match=True)
+
+    def forget(self, wanted: Collection[WatchQuery]) -> None:
+        """Drop all queries but these."""
+        texts = {query.text for query in wanted}
+        for text in [text for text in self._paths if text not in texts]:
+            for path in self._paths.pop(text):
+                self._table.drop(f"{text}\t{path}")
+            self._table.drop(text)
+        for text in [text for text in self._undecided if text not in texts]:
+            del self._undecided[text]
+
+    def _put(self, query: WatchQuery, path: str, *, is_match: bool) -> None:
+        key = f"{query.text}\t{path}"
+        if is_match:
+            self._table.put(key, {"query": query.text, "path": path})
+            self._paths[query.text].add(path)
+        else:
+            self._table.drop(key)
+            self._paths[query.text].discard(path)
+        self.version += 1
+
+    def _load(self) -> None:
+        self._paths: dict[str, set[str]] = {}
+        self._undecided: dict[str, dict[str, bool]] = {}
+        for row in self._table:
+            paths = self._paths.setdefault(row["query"], set())
+            if row["path"] is not None:
+                paths.add(row["path"])
+        self.version += 1
+
 
 MAX_PATTERNS = 200
 MAX_LENGTH = 1_000
@@ -80,11 +220,6 @@ class WatchDeclaration:
     problems: tuple[str, ...] = ()
 
 
-def normal(name: str) -> str:
-    """A path or name in the form in which patterns compare it (NFC)."""
-    return name if name.isascii() else unicodedata.normalize("NFC", name)
-
-
 def parse_declaration(watcher: str, texts: object) -> WatchDeclaration:
     """Parse the value of `watch` in a note's frontmatter: a list of strings or one string; anything
     else is reported.
@@ -123,7 +258,7 @@ def parse_pattern(text: str, watcher: str) -> WatchPattern:
         raise ValueError(f"The pattern is longer than {MAX_LENGTH:,} characters.")
     if _CONTROL.search(text):
         raise ValueError("The pattern holds a control character.")
-    rest = normal(text.strip())
+    rest = nfc(text.strip())
     excludes = rest.startswith("!")
     if is_query(rest.removeprefix("!").lstrip()):
         return _parse_query(text, rest.removeprefix("!").lstrip(), watcher, excludes=excludes)
@@ -193,7 +328,7 @@ def _segments(where: str, watcher: str) -> tuple[Segment, ...]:
     if names.count("**") > MAX_DEEP:
         raise ValueError(f"The pattern has more than {MAX_DEEP} segments that are `**`.")
     relative = names[0] in {".", ".."}
-    resolved: list[Segment] = list(normal(watcher).split("/")[:-1]) if relative else []
+    resolved: list[Segment] = list(nfc(watcher).split("/")[:-1]) if relative else []
     for segment in _read_names(names):
         _append(resolved, segment)
     if resolved and resolved[-1] == SegmentGlob("**"):

@@ -15,20 +15,24 @@ from datetime import datetime
 from itertools import islice
 
 from parachuted.access.paths import is_control
-from parachuted.bubbling.baseline_texts import BaselineTexts
-from parachuted.bubbling.change_evaluator import ChangeEvaluator, Evaluation, WatchedChange
-from parachuted.bubbling.pending_changes import PendingChange, PendingChanges
-from parachuted.bubbling.queries import WatchQuery
-from parachuted.bubbling.watches import DeclarationChange, WatchRegistry
+from parachuted.bubbling.patterns import WatchQuery
+from parachuted.bubbling.pending_changes import (
+    ChangeEvaluator,
+    Evaluation,
+    PendingChange,
+    PendingChanges,
+    WatchedChange,
+)
+from parachuted.bubbling.watches import BaselineTexts, DeclarationChange, WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
 from parachuted.events import Bus, Change
 from parachuted.search import NoteQuery
-from parachuted.search.matching import matching
+from parachuted.search.listing import matching
 from parachuted.state import StateStore
 from parachuted.tasks import Cause, Causes, Queue, Task
 from parachuted.times import time_of
 from parachuted.vault import BRINGS_BACK, ObjectStore, VaultIndex, VaultPath, VaultRoot, new_id
-from parachuted.vault.conflicts import conflict_line
+from parachuted.vault.note import conflict_line
 
 log = logging.getLogger(__name__)
 
@@ -232,13 +236,13 @@ class Reconciler:
     ) -> None:
         with self.state.batch():
             for change in changes:
+                declares = bool(change.watch or change.problems or self.watches.of(change.path))
+                was_watching = change.source is not None and self.watches.of(change.source)
+                if not declares and not was_watching:
+                    continue
                 if change.data is not None and conflict_line(change.data) is not None:
                     continue  # what it declared before holds until a person has resolved them
-                moves = (
-                    change.source is not None
-                    and self.watches.of(change.source) is not None
-                    and bool(change.watch)
-                )
+                moves = bool(was_watching and change.watch)
                 declarations = {
                     change.source: ((), ()),
                     change.path: (change.watch, change.problems),

@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from parachuted.bubbling.patterns import PatternPart, WatchDeclaration, WatchPattern, normal
+from parachuted.bubbling.patterns import PatternPart, WatchDeclaration, WatchPattern
 from parachuted.vault import CONTEXT_NAMES
+from parachuted.vault.paths import nfc
 
 _WILDCARD = re.compile(r"[*?]")
 _Held = TypeVar("_Held")
-_ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are no names
+_ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are not names
 
 
 class VaultTree(Protocol):
@@ -86,7 +87,7 @@ class WatchTrie:
         """Who watches a path, by name; `is_context_file`: it is its folder's context file;
         `listing`: the queries that list it.
         """
-        *folders, name = normal(path).split("/")
+        *folders, name = nfc(path).split("/")
         asked = [({pattern.watcher: _alone(pattern)}, pattern.excludes) for pattern in listing]
         ends = _ends_at(_walked(self._watched, folders), name, is_context_file)
         matches = _gathered([*ends, *(end for end, excludes in asked if not excludes)])
@@ -117,9 +118,9 @@ def paths_of(declaration: WatchDeclaration, tree: VaultTree) -> list[str]:
         for name in (
             tree.folders(folder.removesuffix("/")) if any(node.leads_on for node in states) else ()
         ):
-            below = _step(states, normal(name))
+            below = _step(states, nfc(name))
             if below:
-                waiting.append((f"{folder}{name}/", below, _step(outside, normal(name))))
+                waiting.append((f"{folder}{name}/", below, _step(outside, nfc(name))))
     return sorted(found)
 
 
@@ -131,11 +132,11 @@ def _watched_names(
     names = tuple(tree.files(folder.removesuffix("/")))
     context = next((name for name in CONTEXT_NAMES if name in names), None)
     for name in names:
-        match = _gathered(_ends_at(states, normal(name), name == context)).get(watcher)
+        match = _gathered(_ends_at(states, nfc(name), name == context)).get(watcher)
         if (
             match
             and f"{folder}{name}" != watcher
-            and _less(match, _ends_at(outside, normal(name), name == context))
+            and _less(match, _ends_at(outside, nfc(name), name == context))
         ):
             yield name
 

@@ -1,23 +1,90 @@
-"""Watches: who watches what, according to the notes' declarations, and who therefore waits for
-whom.
-"""
+"""Watches: who watches what by the notes' declarations, and the texts each watcher began with."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import difflib
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from parachuted.bubbling.graph import WatchGraph
-from parachuted.bubbling.patterns import WatchDeclaration, WatchPattern, parse_declaration
-from parachuted.bubbling.queries import QueryMatches, WatchQuery
-from parachuted.bubbling.trie import WatchMatch, WatchTrie, paths_of
-from parachuted.bubbling.unmatched import unmatched
+from parachuted.bubbling.patterns import (
+    QueryMatches,
+    WatchDeclaration,
+    WatchPattern,
+    WatchQuery,
+    parse_declaration,
+)
+from parachuted.bubbling.trie import VaultTree, WatchMatch, WatchTrie, paths_of
+from parachuted.errors import ParachuteError
+from parachuted.events import Change
 from parachuted.state import StateStore
-from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath
-from parachuted.vault.conflicts import is_conflict_copy
+from parachuted.vault import CONTEXT_NAMES, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
+from parachuted.vault.paths import is_conflict_copy
+
+_CONTEXT = " or ".join(CONTEXT_NAMES)
+
+
+def unmatched(declaration: WatchDeclaration, tree: VaultTree) -> Iterator[str]:
+    """A sentence for each pattern without a match.
+
+    It may name folders and notes beside those that the pattern names.
+    """
+    for pattern in (one for one in declaration.patterns if one.query is None):
+        alone = WatchDeclaration(
+            watcher=declaration.watcher, patterns=(replace(pattern, excludes=False),)
+        )
+        if not paths_of(alone, tree):
+            yield (
+                f'"{pattern.text}" '
+                f"{'leaves nothing out' if pattern.excludes else 'matches nothing'}: "
+                f"{_why(pattern, tree)}"
+            )
+
+
+def _why(pattern: WatchPattern, tree: VaultTree) -> str:
+    folder, *rest = "", *pattern.segments
+    while len(rest) > (0 if pattern.context else 1) and isinstance(rest[0], str):
+        name = str(rest.pop(0))
+        here = _joined(folder, name)
+        if name not in tree.folders(folder):
+            if f"{name}.md" in tree.files(folder):
+                return f'there is no folder {here}; for the note write "{here}.md"'
+            return f"there is no folder {here}{_meant(name, folder, tree.folders)}"
+        folder = here
+    if pattern.context and not rest:
+        return (
+            f"the folder {folder or 'of the vault'} has no {_CONTEXT}; for its notes write "
+            f'"{_joined(folder, "*.md")}"'
+        )
+    if pattern.context:
+        return (
+            f'none of these folders has an {_CONTEXT}; for notes write "{_joined(folder, "*.md")}"'
+        )
+    if isinstance(rest[0], str):
+        return f"there is no file {_joined(folder, rest[0])}{_meant(rest[0], folder, tree.files)}"
+    return "this file does not exist"
+
+
+def _meant(name: str, folder: str, names: Callable[[str], Iterable[str]]) -> str:
+    known = {one.casefold(): one for one in names(folder)}
+    found = difflib.get_close_matches(name.casefold(), known, n=1)
+    return f"; did you mean {_joined(folder, known[found[0]])}?" if found else ""
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
 
 _EDGES_AT_ONCE = 2000
 _ATTEMPTS = 3
@@ -290,3 +357,110 @@ class _Glance:
 
     def files(self, folder: str) -> tuple[str, ...]:
         return tuple(name for name in self._index.files(folder) if not is_conflict_copy(name))
+
+
+_PIECE = 100
+_AT_ONCE = 1_000
+_LARGEST = 4 << 20
+
+
+def store_texts(
+    root: VaultRoot,
+    objects: ObjectStore,
+    texts: Iterable[tuple[VaultPath, str | None, bytes | None]],
+) -> None:
+    """Store texts by path, digest and, if it is known, content; one that is not there any more
+    under its digest is left out. Blocks on the disk.
+    """
+    objects.see(_missing(root, objects, texts))
+
+
+def _missing(
+    root: VaultRoot,
+    objects: ObjectStore,
+    texts: Iterable[tuple[VaultPath, str | None, bytes | None]],
+) -> Iterator[tuple[str, bytes]]:
+    for path, digest, data in texts:
+        if digest is None or digest in objects:
+            continue
+        try:
+            text = root.read(path).data if data is None else data
+        # gone or unreadable again: the scanner comes by, and the text counts as unknown until then
+        except ParachuteError:
+            continue
+        if len(text) <= _LARGEST and digest_of(text) == digest:
+            yield digest, text
+
+
+@dataclass(slots=True, kw_only=True)
+class BaselineTexts:
+    """Stores the texts that no watcher has reviewed yet.
+
+    `declared`: watchers whose declaration is new, for `keep_declared`. Storing raises
+    StorageFailedError or OSError, and can be repeated.
+    """
+
+    root: VaultRoot
+    objects: ObjectStore
+    index: VaultIndex
+    watches: WatchRegistry
+    declared: set[str] = field(default_factory=set, init=False)
+    _waiting: list[VaultPath] = field(default_factory=list, init=False)
+    _first_texts: dict[str, bytes] = field(default_factory=dict, init=False)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether texts wait for `keep_waiting`."""
+        return bool(self._waiting)
+
+    def remember(self, changes: Iterable[Change]) -> None:
+        """First contact: keep what was read in memory until `keep_watched`."""
+        self.declared.clear()
+        self._first_texts.update(
+            {change.path: change.data for change in changes if change.data is not None}
+        )
+
+    async def keep_watched(self, paths: Iterable[VaultPath]) -> None:
+        """Store the present texts of those of the files that are watched."""
+        paths = list(paths)
+        for start in range(0, len(paths), _PIECE):
+            await self.keep(self._watched(paths[start : start + _PIECE]))
+        self._first_texts = {}
+
+    async def keep_declared(self) -> None:
+        """Store the present texts of what new declarations watch; of very many, most wait, so that
+        no other change waits for them.
+
+        A daemon that ends meanwhile does it at its next start.
+        """
+        for watcher in tuple(self.declared):
+            watched = await asyncio.to_thread(self.watches.watched_by, watcher)
+            await self.keep(watched[:_AT_ONCE])
+            self._waiting += watched[_AT_ONCE:]
+            self.declared.discard(watcher)
+
+    async def keep_waiting(self) -> None:
+        """Store what `keep_declared` left."""
+        while self._waiting:
+            await self.keep(self._waiting[:_PIECE])
+            del self._waiting[:_PIECE]
+
+    async def keep_before(self, changes: Iterable[Change]) -> None:
+        """Store what the first contact read of files that change before `keep_watched` gets to
+        them.
+        """
+        paths = [change.source or change.path for change in changes]
+        await self.keep(self._watched(path for path in paths if path in self._first_texts))
+
+    async def keep(self, paths: Sequence[VaultPath]) -> None:
+        """Store the present texts of these files."""
+        for start in range(0, len(paths), _PIECE):
+            texts = [
+                (path, entry.digest, self._first_texts.get(path))
+                for path in paths[start : start + _PIECE]
+                if (entry := self.index.get(path))
+            ]
+            await asyncio.to_thread(store_texts, self.root, self.objects, texts)
+
+    def _watched(self, paths: Iterable[VaultPath]) -> list[VaultPath]:
+        return [path for path in paths if self.watches.watchers_of(path)]

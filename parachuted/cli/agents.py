@@ -1,5 +1,5 @@
-"""Agents: which there are and what they may do, what they ask for while they work, and how one is
-run or all are stopped. The running daemon answers these commands.
+"""Agents: which there are, what they may do, ask for and cost, and how one is run or all are
+stopped. The running daemon answers these commands.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import threading
 from argparse import Namespace
 from collections.abc import Iterator
 
+from parachuted import visible
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import JSON, Json, argument, command, flag
+from parachuted.cli.commands import JSON, Json, argument, command, flag, group
 from parachuted.cli.show import count, escape, say, say_json, say_lines, say_table, when
 from parachuted.errors import ParachuteError
-from parachuted.visible import one_line, quoted_lines
+from parachuted.visible import fact, one_line, quoted_lines
 
 _LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long before
 _MOST = 2_000  # characters of a stranger's on one line
@@ -46,7 +47,8 @@ def _list_agents(options: Namespace) -> int:
         return say_json(answer)
     rows = [
         (
-            *(agent["name"], shell_of(agent), network_of(agent)),
+            agent["name"],
+            *((shell_of(agent), network_of(agent)) if agent["permissions"] else ("-", "-")),
             *("yes" if agent["runs_here"] else "no", agent["description"]),
         )
         for agent in answer["agents"]
@@ -238,16 +240,195 @@ def _tell(ran: Json, options: Namespace) -> int:
 
 
 def shell_of(agent: Json) -> str:
-    """Which commands it may run."""
     bash = agent["permissions"]["bash"]
     return "any command" if bash is True else ", ".join(bash) if bash else "no"
 
 
 def network_of(agent: Json) -> str:
-    """Which hosts it may reach."""
     network = agent["permissions"]["network"]
     return (
         {"none": "no", "bridge": "any public host"}[network]
         if isinstance(network, str)
         else ", ".join(network)
+    )
+
+
+_MOST_SHOWN = 10_000
+_NONE = (
+    "No agent asks for anything. One that does waits a minute for `parachute permissions "
+    "allow ID` or `deny ID`."
+)
+
+
+_ID = argument("id", help="as `parachute permissions list` names it")
+
+PERMISSIONS = group(
+    "permissions",
+    "what agents ask you for",
+    "What agents ask for while they work, beyond what they were granted. Unanswered requests are "
+    "denied.",
+)
+
+
+@command("permissions list", "those that wait", JSON)
+def permissions_list(options: Namespace) -> int:
+    """List what agents ask for, and what is always denied."""
+    answer = ask("GET", "/api/permissions")
+    if options.json:
+        return say_json(answer)
+    for one in answer["permissions"]:
+        say_lines(
+            (
+                fact("question", f"{one['id']}, until {when(one['until'])} UTC"),
+                visible.quoted("agent", one["agent"]),
+                fact("wants", str(one["kind"])),
+                visible.quoted("which", one["what"], _MOST_SHOWN),
+                visible.quoted("says", one["why"]),
+            )
+        )
+    if not answer["permissions"]:
+        say(_NONE)
+    say_lines(visible.quoted("never", one, _MOST_SHOWN) for one in answer["never"])
+    return 0
+
+
+@command(
+    "permissions allow",
+    "say yes",
+    flag("--session", help="for as long as the agent's session lasts"),
+    _ID,
+    JSON,
+)
+def permissions_allow(options: Namespace) -> int:
+    """Allow what an agent asks for, this once."""
+    until, how = (
+        ("session", "for as long as its session lasts") if options.session else ("once",) * 2
+    )
+    return _answer(options, until, f"is allowed {how}")
+
+
+@command(
+    "permissions deny", "say no", flag("--once", help="this time; it may be asked again"), _ID, JSON
+)
+def permissions_deny(options: Namespace) -> int:
+    """Deny what an agent asks for; it is not asked again."""
+    if options.once:
+        return _answer(options, "deny", "is denied this once")
+    return _answer(options, "never", "is denied, and not asked again")
+
+
+@command(
+    "permissions forget",
+    "let it ask again",
+    argument("agent", help="as `parachute permissions list` names it"),
+    JSON,
+)
+def permissions_forget(options: Namespace) -> int:
+    """Let an agent ask again what you denied it."""
+    answer = ask("POST", "/api/permissions/forget", {"agent": options.agent})
+    if options.json:
+        return say_json(answer)
+    if answer["forgotten"]:
+        say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
+    else:
+        say(
+            f"Nothing was denied to {options.agent} for ever; `parachute permissions list` shows "
+            "to whom something was."
+        )
+    return 0
+
+
+def _answer(options: Namespace, answer: str, what: str) -> int:
+    asked = ask("POST", f"/api/permissions/{quoted(options.id)}", {"answer": answer})
+    if options.json:
+        return say_json(asked)
+    wish = f"{asked['kind']} {one_line(asked['what'], _MOST_SHOWN)}"
+    say(f"{one_line(asked['agent'])}: {wish} {what}.")
+    return 0
+
+
+_MOST_DAYS = 90
+_GROUPS = (
+    ("days", "date", "DAY (UTC)"),
+    ("agents", "agent", "AGENT"),
+    ("models", "model", "MODEL"),
+    ("causes", "cause", "CAUSE"),
+    ("runs", "run", "RUN"),
+)
+_ROWS = 8
+_WINDOWS = {"5h": "the five hours", "7d": "the week"}
+
+
+@command(
+    "usage",
+    "what the model cost",
+    argument(
+        "--days",
+        type=int,
+        default=7,
+        metavar="N",
+        help="over how many days, today among them (default: 7, at most 90)",
+    ),
+    JSON,
+)
+def usage(options: Namespace) -> int:
+    """Show what the model cost: by day, agent, model, change and run, and what may still be
+    spent.
+    """
+    answer = ask("GET", f"/api/usage?days={max(1, min(options.days, _MOST_DAYS))}")
+    if options.json:
+        return say_json(answer)
+    spent = answer["spent"]
+    if spent is None or not spent["total"]["requests"]:
+        say("The model was not asked; nothing was spent.")
+    else:
+        _tell_usage(spent)
+    if spent is not None:
+        limits = spent["limits"]
+        hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
+        say(
+            f"limits   {hour}, ${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the "
+            "last 24 hours"
+        )
+        talked = f"${spent['usd_last_day_conversations']:.4f}"
+        say(
+            f"         {talked} of ${limits['conversations_usd_per_day']:g} for conversations in "
+            f"the last 24 hours, ${limits['usd_per_session']:g} for one of them"
+        )
+        per_run = (
+            f"${limits['usd_per_run']:g} a run, " if limits["usd_per_run"] else ""
+        )  # none where no model is asked
+        say(f"         {per_run}${limits['usd_per_cause']:g} for all that one change leads to")
+    for name, window in answer["windows"].items():
+        until = f", until {when(window['resets_at'])} UTC" if window["resets_at"] else ""
+        say(
+            f"account  {window['utilization']:g} % of {_WINDOWS.get(name, f'the window {name}')} "
+            f"used{until}"
+        )
+    return 0
+
+
+def _tell_usage(spent: Json) -> None:
+    total = spent["total"]
+    tokens_in = total["input_tokens"] + total["cache_read_tokens"] + total["cache_written_tokens"]
+    since = f"since {spent['since'][:10]}"
+    say(
+        f"${total['usd']:.4f} {since}: {count(total['requests'], 'request')}, {tokens_in} tokens "
+        f"in, {total['output_tokens']} out"
+    )
+    for name, key, head in _GROUPS:
+        rows = [_row(one, key) for one in spent[name][: _ROWS if name != "days" else None]]
+        if rows:
+            say()
+            say_table(rows, (head, "COST", "REQUESTS", "IN", "FROM CACHE", "OUT"), nothing="")
+    for note in spent["notes"]:
+        say(f"note     {note}")
+    say()
+
+
+def _row(one: Json, key: str) -> tuple[str, ...]:
+    tokens_in = one["input_tokens"] + one["cache_written_tokens"]
+    return (
+        *(one[key] or "?", f"${one['usd']:.4f}", str(one["requests"])),
+        *(str(tokens_in), str(one["cache_read_tokens"]), str(one["output_tokens"])),
     )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from parachuted.audit.events import EVENT_TYPES
+from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told
@@ -131,7 +131,6 @@ def audit_graph(options: Namespace) -> int:
 def _follow(
     follower: AuditFollower, wanted: AuditFilter, events: list[dict[str, Any]], *, as_json: bool
 ) -> None:
-    """Until Ctrl-C."""
     while True:
         for event in events:
             if as_json:
@@ -165,7 +164,6 @@ def _wanted(options: Namespace) -> AuditFilter:
 
 
 def _places() -> tuple[Path, Path]:
-    """The home, and the vault."""
     return Path(home_of(os.environ)), Path(current_vault())
 
 

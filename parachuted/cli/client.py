@@ -47,7 +47,6 @@ def daemon_record() -> dict[str, object]:
 
 
 def is_running() -> bool:
-    """Whether a daemon of this home is."""
     return running_daemon(home_of(os.environ)) is not None
 
 

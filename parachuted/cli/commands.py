@@ -52,8 +52,6 @@ class CommandParser(argparse.ArgumentParser):
 
 
 class Argument(NamedTuple):
-    """What `add_argument` of a parser is called with."""
-
     names: tuple[str, ...]
     options: dict[str, Any]
 
@@ -78,7 +76,6 @@ def argument(*names: str, **options: object) -> Argument:
 
 
 def flag(*names: str, help: str) -> Argument:  # noqa: A002  as argparse calls it
-    """An option without a value."""
     return Argument(names, {"action": "store_true", "help": help})
 
 
@@ -86,13 +83,11 @@ JSON = flag("--json", help="print JSON")
 
 
 def limit(default: int, more: str = "") -> Argument:
-    """How many a listing shows."""
     says = f"how many (default: {default}{more})"
     return argument("-n", "--limit", type=int, default=default, metavar="N", help=says)
 
 
 def group(name: str, short: str, long: str) -> Command:
-    """Declare a group of commands."""
     return Command(name, short, long)
 
 

@@ -2,18 +2,173 @@
 
 from __future__ import annotations
 
+import json
 import os
+import queue
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask
-from parachuted.cli.commands import command, flag
-from parachuted.cli.demo_daemon import demo_daemon, demo_events, save_note
-from parachuted.cli.demo_journal import run_journal
-from parachuted.cli.show import say, say_diff
+from parachuted.cli.commands import Json, command, flag
+from parachuted.cli.show import say, say_diff, say_lines
+from parachuted.errors import DaemonError
+from parachuted.presence import running_daemon
+
+PATIENCE_S = 20.0
+
+
+def save_note(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.swp")
+    temporary.write_text(text, "utf-8")
+    temporary.replace(path)
+
+
+@contextmanager
+def demo_daemon(vault: Path, home: Path) -> Iterator[dict[str, object]]:
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PARACHUTE_")},
+        "PARACHUTE_HOME": os.fspath(home),
+        "PARACHUTE_AGENT_BACKEND": "offline",
+        "PARACHUTE_BUBBLE_QUIET_S": "1",
+    }
+    start = [sys.executable, "-P", "-m", "parachuted", "start", "--foreground", "--port", "0"]
+    process = subprocess.Popen(  # noqa: S603  our own program
+        [*start, "--vault", os.fspath(vault)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield _wait_for_daemon(home, process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_for_daemon(home: Path, process: subprocess.Popen[bytes]) -> dict[str, object]:
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        record = running_daemon(os.fspath(home))
+        if record is not None:
+            return record
+        if process.poll() is not None:
+            break
+        time.sleep(0.02)
+    said = process.communicate()[1].decode("utf-8", "replace").strip()
+    raise DaemonError(f"the demo's daemon did not start: {said or 'it said nothing'}")
+
+
+class DemoEvents:
+    """The daemon's events, read by a thread from a raw socket."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._arrived: queue.Queue[dict[str, Any]] = queue.Queue()
+        threading.Thread(target=self._read, args=(connection,), daemon=True).start()
+
+    def wait(self, event: str) -> Json:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                happened = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise DaemonError(f"the demo waited in vain for {event}") from None
+            if happened["event"] == event:
+                return happened["data"]
+
+    def _read(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                if line.startswith(b'data: {"event"'):
+                    self._arrived.put(json.loads(line[6:]))
+
+
+@contextmanager
+def demo_events(record: dict[str, object]) -> Iterator[DemoEvents]:
+    address = (str(record["host"]), int(str(record["port"])))
+    with socket.create_connection(address) as connection:
+        connection.sendall(
+            f"GET /api/events HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode()
+        )
+        yield DemoEvents(connection)
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+_PERSON = "Brain/entities/people/kim-lee.md"
+_PROJECT = "Projects/garden/AGENTS.md"
+_DAY = "Daily/journals/2026-02-24.md"
+_ENTRY = "# Noon\n\nKim Lee brought seeds of black beans for the garden.\n"
+_QUESTION = "Who grows beans?"
+_PATTERN = "Brain/entities/people/*.md"
+
+
+def run_journal(vault: Path, home: Path) -> None:
+    for name in ("brain", "daily"):
+        _install(vault, home, name)
+    project = vault / _PROJECT
+    text = project.read_text("utf-8")
+    project.write_text(f'---\nwatch:\n  - "{_PATTERN}"\n---\n{text}', "utf-8")
+    person = vault / _PERSON
+    person.parent.mkdir(parents=True)
+    person.write_text("# Kim Lee\n\nGrows beans.\n", "utf-8")
+    say(
+        f"A vault in {vault}, with Daily, the journal, and Brain, which knows people and projects. "
+        f"{_PROJECT} watches {_PATTERN}; AGENTS.md watches Projects/*."
+    )
+    with demo_daemon(vault, home) as record, demo_events(record) as events:
+        _wait_for_modules()
+        (vault / _DAY).parent.mkdir(parents=True, exist_ok=True)
+        say(f"\n1. You type into {_DAY}:\n")
+        say_lines(f"   {line}" for line in _ENTRY.splitlines())
+        say("")
+        save_note(vault / _DAY, _ENTRY)
+        entry = events.wait("daily.entry.created")
+        say(f"2. entry      Daily has a new entry in {entry['entry_path']}")
+        mention = events.wait("brain.mention.detected")
+        say(f"3. mention    Brain knows who that is: {mention['para_id']}, {_PERSON}")
+        runs = [events.wait("run.finished") for _ in range(2)]
+        for number, run in enumerate(runs, 4):
+            say(f"{number}. run        {run['watcher']}: {run['outcome']}, {run['reason']}")
+            for wrote in ask("GET", f"/api/runs/{run['run']}")["wrote"]:
+                say_diff(wrote["diff"])
+        found = ask("GET", f"/api/brain/recall?query={quote(_QUESTION)}")["results"]
+        say(f"6. recall     {_QUESTION} {found[0]['title']}, {found[0]['path']}")
+        undone = ask("POST", f"/api/runs/{runs[0]['run']}/undo", {})
+        say(f"7. undo       {len(undone['runs'])} runs taken back; your entry stays.")
+    say("\nFor a journal of your own: `parachute init --with daily,brain,chat`.")
+
+
+def _wait_for_modules() -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while any(one["status"] == "starting" for one in ask("GET", "/api/modules")["modules"]):
+        if time.monotonic() > deadline:
+            raise DaemonError("the demo's modules did not start")
+        time.sleep(0.05)
+
+
+def _install(vault: Path, home: Path, name: str) -> None:
+    from parachuted.modules.actions import ModuleActions
+    from parachuted.modules.registry.approvals import ModuleApprovals
+
+    actions = ModuleActions(ModuleApprovals(home, vault, env=os.environ))
+    shown = actions.install(f"parachute://{name}", path=None, dev=False)
+    actions.approve(name, shown["hash"], "trusted")
+
 
 _OLD = "- Start the tomatoes indoors."
 _NEW = "- Plant the tomatoes out: the frost is over."

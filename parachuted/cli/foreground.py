@@ -24,6 +24,7 @@ from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
     from parachuted.daemon import Daemon
+    from parachuted.events import ChangeListeners
 
 _LOG_BYTES = 5 << 20
 _LINES = {
@@ -79,9 +80,9 @@ async def _serve(
     """Whether it restarts. The vault is watched first; then all the rest is loaded."""
     loaded: list[Daemon] = []
 
-    async def load() -> None:
+    async def load() -> ChangeListeners:
         loaded.append(await _load(watched))
-        await loaded[0].prepare()
+        return await loaded[0].prepare()
 
     watched = WatchedVault(settings, home, flags=flags)
     try:
@@ -104,7 +105,6 @@ async def _serve(
 
 
 async def _load(watched: WatchedVault) -> Daemon:
-    """Import the rooms that answer, and build the daemon of them."""
     await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
     from parachuted.agent_choice import choose_agent
     from parachuted.agents.credentials import find_login_environment
@@ -131,8 +131,8 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
     say(f"Agent: {daemon.chosen.reason}.")
     if not (settings.vault / "Modules").is_dir():
         say(
-            "Modules: none. `parachute modules install parachute://daily` adds a journal, "
-            "`parachute modules install parachute://brain` people and projects."
+            "Modules: none. `parachute modules install parachute://chat` adds conversations, "
+            "`parachute://daily` a journal, `parachute://brain` people and projects."
         )
     say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
     watched = next(

@@ -28,7 +28,7 @@ from parachuted.hooks import (
     document,
     parse_event,
 )
-from parachuted.hooks.names import UnknownEventError
+from parachuted.hooks.hook import UnknownEventError
 from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.run_recorder import FOLDER
 from parachuted.hooks.trials import make_sample, try_hooks
@@ -291,7 +291,6 @@ async def _approval(hooks: Hooks, names: list[str] | None) -> list[str]:
 
 
 def _given(name: str | None) -> dict[str, object] | None:
-    """The sample's data from a file; `-` is stdin. Raises ParachuteError."""
     data = None if name is None else read_json(name)
     if data is None or isinstance(data, dict):
         return data

@@ -14,7 +14,6 @@ class JsonLines(logging.Formatter):
     """One JSON object a line; line ends and control characters in values are escaped by JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
         document: dict[str, object] = {
             "at": self.formatTime(record),
             "level": record.levelname.lower(),
@@ -30,7 +29,6 @@ class PlainLines(logging.Formatter):
     """A line for a terminal: the sentence, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
         fields = " ".join(f"{key}={value!r}" for key, value in _fields(record).items())
         line = escape(f"{record.levelname.lower()}: {record.getMessage()} {fields}".rstrip())
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

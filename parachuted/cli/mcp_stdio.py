@@ -41,13 +41,10 @@ class _Answer(NamedTuple):
     body: bytes
 
 
-class _NotSentError(Exception):
-    """No daemon took the message."""
+class _NotSentError(Exception): ...
 
 
 class McpForwarder:
-    """One client at the other end of two pipes."""
-
     def __init__(self, lines: IO[bytes], out: IO[bytes], *, key: str | None) -> None:
         """`key` None: the daemon takes us for the person at this machine."""
         self._lines, self._out, self._key = lines, out, key
@@ -63,7 +60,6 @@ class McpForwarder:
         is missing, and at the end."""
 
     def run(self) -> None:
-        """Until the client closes its end."""
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 for line in self._messages():
@@ -178,13 +174,11 @@ class McpForwarder:
                     unknown = session  # until a request has opened another one
 
     def _pass_on(self, answer: http.client.HTTPResponse) -> None:
-        """Each event of a stream."""
         for line in answer:
             if line.startswith(b"data: "):
                 self._say(line.removeprefix(b"data: ").strip())
 
     def _cut(self, number: object) -> None:
-        """End the stream that answers that request, if one does."""
         connection = self._streams.get(number) if isinstance(number, int | str) else None
         if connection is not None and connection.sock is not None:
             with suppress(OSError):
@@ -271,7 +265,6 @@ class McpForwarder:
         self._say(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode())
 
     def _say(self, message: bytes) -> None:
-        """One message is one line."""
         with self._writing:
             try:
                 self._out.write(message.replace(b"\n", b" ") + b"\n")

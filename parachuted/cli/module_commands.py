@@ -1,28 +1,74 @@
-"""Commands of modules: `parachute daily add ...`, carried out by the daemon.
+"""Commands of modules: `parachute daily add ...`, carried out by the daemon; and modules' settings.
 
-They are known while the daemon runs; without it, only the names of modules are. A command of
+Commands are known while the daemon runs; without it, only the names of modules are. A command of
 parachuted's own that has the name of a module comes first.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from parachuted.bundled import bundled_folder
-from parachuted.cli.answers import lines_of
-from parachuted.cli.client import ask, is_running
+from parachuted.cli.client import ask, current_vault, is_running
 from parachuted.cli.commands import CommandFunction, CommandParser, Json
-from parachuted.cli.show import say_json, say_lines
+from parachuted.cli.show import say, say_json, say_lines
 from parachuted.config import home_folder
-from parachuted.errors import NoDaemonError, NotFoundError
+from parachuted.errors import ConfigError, NoDaemonError, NotFoundError
 from parachuted.modules.registry.module_registry import ModuleRegistry
+
+NOTHING = "(nothing)"
+_INDENT = "  "
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+def lines_of(answer: object) -> Iterator[str]:
+    """The lines for any JSON value: a text as it is, a mapping as `key: value`, a list one after
+    another. What is empty is left out of a mapping.
+    """
+    if answer is None:
+        return
+    if isinstance(answer, Mapping):
+        yield from _fields(answer)
+    elif isinstance(answer, list):
+        yield from _items(answer) if answer else (NOTHING,)
+    else:
+        yield from _text(answer).split("\n")
+
+
+def _fields(answer: Mapping[str, object]) -> Iterator[str]:
+    for key, value in answer.items():
+        name = key.replace("_", " ")
+        if value in _EMPTY:
+            continue
+        lines = list(lines_of(value))
+        if isinstance(value, Mapping | list) or len(lines) > 1:
+            yield f"{name}:"
+            yield from (f"{_INDENT}{line}".rstrip() for line in lines)
+        else:
+            yield f"{name}: {lines[0]}"
+
+
+def _items(answer: list[object]) -> Iterator[str]:
+    for number, item in enumerate(answer):
+        if isinstance(item, Mapping | list) and number:
+            yield ""
+        yield from lines_of(item)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
 
 _TIMEOUT_S = 120.0
 _START_S, _LOOK_S = 15.0, 0.1
@@ -68,7 +114,6 @@ def find_module_command(
 
 
 def _started(name: str) -> Json | None:
-    """That module, once it has started: a daemon answers before all of its modules do."""
     deadline = time.monotonic() + _START_S
     while True:
         found = (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == name)
@@ -101,7 +146,6 @@ def _run(module: str, options: argparse.Namespace) -> int:
 
 
 def _official() -> frozenset[str]:
-    """The modules that parachuted brings."""
     return frozenset(file.parent.name for file in bundled_folder("modules").glob("*/manifest.yaml"))
 
 
@@ -177,3 +221,106 @@ def _is_day(text: str) -> bool:
 
 def _escaped(text: str) -> str:
     return text.replace("%", "%%")  # argparse formats its help
+
+
+if TYPE_CHECKING:
+    from parachuted.modules.registry.approvals import ModuleApprovals
+    from parachuted.modules.settings import SettingValue
+
+MODULES_KEY = "modules."
+_PARTS = 3
+
+
+def is_of_module(key: str) -> bool:
+    """Whether the key is of a module's setting, and not of the daemon's own for all modules."""
+    return key.startswith(MODULES_KEY) and len(key.split(".")) == _PARTS
+
+
+def module_settings() -> list[tuple[str, str, str, str]]:
+    """The settings of the modules that run: key, value, default and meaning."""
+    if not is_running():
+        return []
+    rows = []
+    for module in ask("GET", "/api/modules")["modules"]:
+        if not module.get("settings"):
+            continue
+        written = _approvals().config(module["name"])
+        for one in module["settings"]:
+            default = _shown(json.loads(one["default"]))
+            value = _shown(written[one["key"]]) if one["key"] in written else default
+            means = f"{one['description']} ({one['kind']})".lstrip()
+            rows.append((f"{MODULES_KEY}{module['name']}.{one['key']}", value, default, means))
+    return rows
+
+
+def get_module_setting(key: str) -> int:
+    """Print it, alone."""
+    name, setting = _parted(key)
+    written = _approvals().config(name)
+    if setting in written:
+        say(_shown(written[setting]))
+        return 0
+    say(_shown(json.loads(_get_setting(name, setting)["default"])))
+    return 0
+
+
+def set_module_setting(key: str, text: str) -> int:
+    """Write it, or take it away where the text is empty; say how the module is then."""
+    name, setting = _parted(key)
+    kind = _get_setting(name, setting)["kind"] if is_running() else ""
+    value = _value(text, kind)
+    take_back = _approvals().set_config(name, setting, value)
+    if not is_running():
+        say(f"{key} is {text or 'its default'} from the next start of the daemon on.")
+        return 0
+    module = ask("POST", f"/api/modules/{name}/restart", {})
+    if module["status"] == "failed" and f"config.{setting}" in str(module["problem"]):
+        take_back()
+        ask("POST", f"/api/modules/{name}/restart", {})
+        raise ConfigError([str(module["problem"]), f"{key} is as it was"])
+    say(f"{key} is {text or 'its default'} now.")
+    return int(module["status"] == "failed")
+
+
+def _parted(key: str) -> tuple[str, str]:
+    _, name, setting = key.split(".", 2)
+    return name, setting
+
+
+def _get_setting(name: str, setting: str) -> Json:
+    """Raises ConfigError where the module lacks that setting, or does not run."""
+    if not is_running():
+        raise ConfigError(
+            [f"{setting} is not set; its default is known while the daemon runs"],
+        )
+    found = ask("GET", f"/api/modules/{name}")["settings"]
+    one = next((one for one in found if one["key"] == setting), None)
+    if one is None:
+        names = ", ".join(one["key"] for one in found) or "none"
+        raise ConfigError([f"the module {name} has no setting {setting}; it has {names}"])
+    return one
+
+
+def _value(text: str, kind: str) -> SettingValue:
+    """The text as modules.yaml has it: only a text is in quotes."""
+    if not text:
+        return None
+    if "text" in kind.split(" | "):
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if not isinstance(value, Mapping) else "{...}"
+
+
+def _approvals() -> ModuleApprovals:
+    from parachuted.modules.registry.approvals import ModuleApprovals
+
+    return ModuleApprovals(home_folder(os.environ), Path(current_vault()), env=os.environ)

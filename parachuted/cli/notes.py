@@ -1,4 +1,4 @@
-"""Notes: found by their words, read and made from the command line."""
+"""Notes: found by their words, read and made from the command line; and the context folders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from argparse import Namespace
 
 from parachuted.cli.client import ask, fetch, in_vault, quoted
-from parachuted.cli.commands import JSON, argument, command, limit
-from parachuted.cli.show import count, escape, say, say_json
+from parachuted.cli.commands import JSON, argument, command, flag, group, limit
+from parachuted.cli.show import count, escape, say, say_json, say_table
 from parachuted.errors import NotFoundError, ParachuteError
 
 _MOST = 100
@@ -122,10 +122,10 @@ def new(options: Namespace) -> int:
 
 
 def _folder_problem(folder: str) -> str | None:
-    """What to read instead of a folder; None: there is no such folder."""
+    """What to read instead of a folder; None where the folder is missing."""
     try:
         entries = ask("GET", f"/api/ls?path={quoted(folder)}")["entries"]
-    except ParachuteError:  # the path is no folder either, and that it is no note is already known
+    except ParachuteError:  # the path is not a folder either, and is known not to be a note
         return None
     names = {entry["name"] for entry in entries}
     for name in _CONTEXT_NAMES:
@@ -150,7 +150,6 @@ def _named(file: str) -> str:
 
 
 def _section(note: dict[str, object], name: str) -> bytes:
-    """A section with those below it."""
     sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
     wanted = name.strip().lstrip("#").strip().casefold()
     start = next(
@@ -176,3 +175,55 @@ def _section(note: dict[str, object], name: str) -> bytes:
         f"{'#' * int(str(one['level']))} {one['title']}\n{one['content']}"
         for one in sections[start:below]
     ).encode("utf-8", "replace")
+
+
+_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
+
+
+CONTEXTS = group(
+    "contexts",
+    "the context files of agents",
+    "The context files that become part of agents' prompts.",
+)
+
+
+@command(
+    "contexts migrate",
+    "move old context files into folders",
+    flag("--apply", help="do it; `parachute undo` takes it back"),
+    JSON,
+)
+def migrate(options: Namespace) -> int:
+    """Show what would become of an older program's context files (Chat/contexts/*.md), or move them
+    into the folders they are about. Exits with 1 when something could not be moved.
+    """
+    answer = ask("POST" if options.apply else "GET", "/api/contexts/migration")
+    code = int(options.apply and any(move["action"] == "refuse" for move in answer["moves"]))
+    if options.json:
+        say_json(answer)
+        return code
+    rows = [
+        (
+            move["file"],
+            _DOES[move["action"]],
+            move["target"],
+            ", ".join(move["sections"]) or move["reason"],
+        )
+        for move in answer["moves"]
+    ]
+    say_table(
+        rows,
+        ("OLD FILE", "", "CONTEXT FILE", "SECTIONS ADDED, OR WHY"),
+        nothing="There are no context files in Chat/contexts.",
+    )
+    if not options.apply and rows:
+        say(
+            "\nNothing was changed. `parachute contexts migrate --apply` does it; the old files "
+            "are kept in Chat/contexts/migrated."
+        )
+    elif options.apply and answer["run"]:
+        say(
+            f"\nDone; {count(answer['sessions'], 'choice')} of sessions followed. Take it back "
+            f"with: parachute undo {answer['run']}"
+        )
+    return code

@@ -110,7 +110,7 @@ def _key(entry: PlainValue, number: int, home: Path) -> MigrationStep:
     found = _HASH.fullmatch(str(held.get("key_hash") or ""))
     if found is None:
         return MigrationStep(
-            f"the key {name!r}: what is kept of it is no SHA-256; `parachute keys create` makes "
+            f"the key {name!r}: what is kept of it is not a SHA-256; `parachute keys create` makes "
             "another"
         )
     key = ApiKey(
@@ -159,7 +159,10 @@ def _rest(kept: Path) -> Iterator[MigrationStep]:
                 "installed"
             ),
         ),
-        ("module_hashes.json", "these hashes are no approval; `parachute modules approve` is"),
+        (
+            "module_hashes.json",
+            "these hashes approve nothing; `parachute modules approve` does",
+        ),
     ):
         if (kept / name).exists():
             yield MigrationStep(f"{kept / name}: {why}")

@@ -161,7 +161,6 @@ def _refusal(supervisor: Supervisor, wanted: ServiceTarget) -> ServiceOutcome | 
 
 
 def uninstall(supervisor: Supervisor) -> ServiceOutcome:
-    """Stop the service and remove what `install` wrote; the vault and the home stay."""
     if not _exists(supervisor.file):
         return ServiceOutcome(text=f"Nothing is installed: there is no {supervisor.file}.")
     if not _is_ours(supervisor):
@@ -187,7 +186,6 @@ def uninstall(supervisor: Supervisor) -> ServiceOutcome:
 
 
 def find_state(supervisor: Supervisor) -> ServiceState:
-    """How the service is now."""
     installed = _exists(supervisor.file)
     answers = _succeeds(supervisor.answers)
     return ServiceState(
@@ -299,9 +297,7 @@ def _run(commands: Iterable[CommandLine]) -> str | None:
 
 
 def _stays_up(supervisor: Supervisor, seconds: float) -> bool:
-    """Whether it still runs after so many seconds; a start is no more than a fork to a
-    supervisor.
-    """
+    """Whether it still runs after so many seconds; to a supervisor a start is only a fork."""
     until = time.monotonic() + seconds
     while _succeeds(supervisor.running):
         if time.monotonic() >= until:
@@ -320,7 +316,7 @@ def _called(command: CommandLine) -> tuple[int, str]:
             command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
         )
     except FileNotFoundError:
-        return 127, "there is no such program"
+        return 127, "the program is missing"
     except subprocess.TimeoutExpired:
         return 124, f"it did not end within {_SECONDS} s"
     return done.returncode, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Setup: the commands that need no daemon: the vault, the settings, the login; and where a running
+"""Setup: the commands that need no daemon: vault, settings, login, completion; and where a running
 daemon differs from them.
 """
 
@@ -15,18 +15,21 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import shtab
+
 from parachuted import __version__
 from parachuted.agents import SEE_STATUS, choose_backend, describe_credentials, find_credential
 from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group
-from parachuted.cli.module_settings import (
+from parachuted.cli.module_commands import (
     get_module_setting,
     is_of_module,
     module_settings,
     set_module_setting,
 )
+from parachuted.cli.parser import make_parser
 from parachuted.cli.service import this_supervisor
 from parachuted.cli.show import agrees, say, say_json, say_table
 from parachuted.config import Settings, describe_settings, home_folder, set_setting
@@ -55,8 +58,8 @@ _UNCLEAR = argument("path", help="the vault that is unclear")
         "--with",
         dest="modules",
         metavar="NAMES",
-        help="install these of parachuted's own modules, such as daily,brain, after showing what "
-        "each may do",
+        help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
+        "what each may do",
     ),
     flag("--yes", help="with --from or --with: do it without asking"),
 )
@@ -144,7 +147,6 @@ def make_default_vault(vault: Path) -> None:
 
 
 def _offer_modules() -> None:
-    """Ask at the terminal; elsewhere the start message says how to install them."""
     from parachuted.cli.modules import install_official, official_modules
 
     if sys.stdin.isatty() and agrees(
@@ -415,4 +417,25 @@ def _value(settings: Settings, key: str) -> str:
         value = getattr(value, name)
     return (
         "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
-    )  # a login in an address is shown to nobody
+    )  # a login in an address is never shown
+
+
+_ABOUT = """\
+Print what makes your shell complete parachute's commands with the Tab key. Once:
+  bash   parachute completion bash > ~/.local/share/bash-completion/completions/parachute
+  zsh    parachute completion zsh > ~/.zfunc/_parachute, with `fpath+=~/.zfunc` before compinit in ~/.zshrc
+  fish   parachute completion fish > ~/.config/fish/completions/parachute.fish
+Make that folder first where there is none (`mkdir -p`), and open a new terminal afterwards.
+"""  # noqa: E501
+
+
+@command(
+    "completion",
+    "words completed by your shell",
+    argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
+    long=_ABOUT,
+)
+def completion(options: Namespace) -> int:
+    """Print the script of a shell."""
+    sys.stdout.write(shtab.complete(make_parser(), options.shell) + "\n")
+    return 0

@@ -75,7 +75,6 @@ def paired(text: str) -> dict[str, str]:
 
 
 def listed(text: str) -> list[str]:
-    """What stands between the commas of a setting."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -193,6 +192,15 @@ class ConversationSettings:
     ask_s: Annotated[
         _Seconds, "How many seconds an agent waits for your answer before it goes on without."
     ] = 1500.0
+    keep_processes: Annotated[
+        int,
+        Field(ge=0, le=100),
+        "How many conversations keep their process (some 190 MB each) after a turn, so that the "
+        "next one begins at once; 0: none does.",
+    ] = 2
+    keep_process_s: Annotated[
+        _Seconds, "The seconds after which a process that was kept ends, if nothing is said."
+    ] = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,23 @@
 """Context: what an agent knows about the place where it works."""
 
-from parachuted.context.assembly import ContextAssembly
 from parachuted.context.chain import (
     LARGEST_FILE,
     LEGACY_FOLDER,
     Chain,
     ChainFile,
+    ContextFolder,
     ContextSelection,
     chain_of,
     choice_of,
+    context_folder,
+    context_folders,
     names_in,
+    tokens_in,
 )
-from parachuted.context.folders import ContextFolder, context_folder, context_folders, tokens_in
 from parachuted.context.migration import PlannedMove, added_to, plan_moves
 from parachuted.context.prompt import (
     DEFAULT_TOKENS,
+    ContextAssembly,
     PromptBuilder,
     PromptPreview,
     PromptRequest,

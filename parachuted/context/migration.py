@@ -79,7 +79,6 @@ def plan_moves(index: VaultIndex, read: Read) -> Iterator[PlannedMove]:
 
 
 def old_files(index: VaultIndex) -> list[VaultPath]:
-    """The old context files."""
     return [
         LEGACY_FOLDER / name
         for name in sorted(index.files(LEGACY_FOLDER))
@@ -203,7 +202,6 @@ def _free(file: VaultPath, index: VaultIndex) -> VaultPath:
 
 
 def _grown(data: bytes, title: str, body: str) -> bytes | None:
-    """With the section at its end, if it can be one there."""
     try:
         return apply_edit(AppendToSection(section=title, content=body, create=True), data)
     except EditRefusedError:

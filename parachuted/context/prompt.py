@@ -1,5 +1,4 @@
-"""Prompt: the system prompt of a conversation: who the agent is, then the context files, the
-nearest last because they take precedence.
+"""Prompt: the system prompt of a conversation, and the context files in it, the nearest last.
 
 Deterministic: the same notes give the same text. What stands in notes is quoted, and cannot end its
 quotation.
@@ -7,13 +6,25 @@ quotation.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
+from parachuted.access.context_preview import ContextPart, ContextPreview
+from parachuted.access.origin import UNTRUSTED
+from parachuted.access.origins import Origins
 from parachuted.access.private_text import without_private
-from parachuted.context.chain import LARGEST_FILE, Chain, ChainFile, ContextSelection, chain_of
-from parachuted.context.folders import tokens_in
+from parachuted.context.chain import (
+    LARGEST_FILE,
+    Chain,
+    ChainFile,
+    ContextSelection,
+    chain_of,
+    choice_of,
+    tokens_in,
+)
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, VaultRoot, parse_note, printable
 
@@ -167,7 +178,6 @@ class PromptBuilder:
 def assemble(
     base: str, contexts: Sequence[tuple[ChainFile, PromptText]], working: PromptText | None
 ) -> str:
-    """The prompt as one text."""
     texts = [*(text for _file, text in contexts), *([working] if working else [])]
     mark = hashlib.sha256("\0".join([base, *(text.text for text in texts)]).encode()).hexdigest()[
         :8
@@ -192,7 +202,6 @@ def assemble(
 
 
 def tokens_of_text(text: str) -> int:
-    """The usual estimate."""
     return tokens_in(len(text.encode("utf-8", "surrogatepass")))
 
 
@@ -223,7 +232,6 @@ def _parents(folder: VaultPath) -> Iterator[VaultPath]:
 
 
 def _agent(text: PromptText) -> tuple[str, str]:
-    """What the agent's note says it is, and its name."""
     note = parse_note(text.text.encode())
     named = note.values.get("name")
     name = (
@@ -234,3 +242,83 @@ def _agent(text: PromptText) -> tuple[str, str]:
     return note.text(note.body).strip() + "\n", " ".join(
         name.encode("utf-8", "replace").decode().split()
     )[:200]
+
+
+_NS = 1_000_000_000
+
+
+class ContextAssembly:
+    """Assembles them. What a caller may read, and the reading itself, are the caller's own."""
+
+    def __init__(
+        self,
+        index: VaultIndex,
+        watched_by: Callable[[str], Sequence[VaultPath]],
+        origins: Origins | None = None,
+    ) -> None:
+        """`watched_by` answers the context files that one watches."""
+        self._index, self._watched_by, self._origins = index, watched_by, origins
+
+    async def load(
+        self,
+        folders: Iterable[str],
+        *,
+        sees: Callable[[str], bool],
+        read: Callable[[str], Awaitable[str]],
+        max_tokens: int = DEFAULT_TOKENS,
+    ) -> ContextPreview:
+        """The context of these folders, and of what their context files watch.
+
+        Over `max_tokens` the farthest are left out first. What cannot be read is listed with the
+        reason. Raises PathRefusedError for what is no path in the vault.
+        """
+        choice = choice_of(folders, self._index)
+        chain = await asyncio.to_thread(
+            chain_of, choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees
+        )
+        texts: list[tuple[ChainFile, PromptText]] = []
+        files: list[ChainFile] = []
+        for file in chain.files:
+            if file.included:
+                try:
+                    texts.append((file, _text(file.path, await read(file.path))))
+                except ParachuteError as error:  # it was there a moment ago
+                    reason = f"{file.reason}, but could not be read: {error.message}"
+                    files.append(replace(file, included=False, reason=reason))
+                    continue
+            files.append(file)
+        text = assemble("", texts, None) if texts else ""
+        return ContextPreview(
+            text=text,
+            tokens=tokens_of_text(text),
+            is_truncated=_is_cut(chain, texts),
+            parts=tuple(map(self._part, files)),
+        )
+
+    def _part(self, file: ChainFile) -> ContextPart:
+        entry = self._index.get(file.path)
+        modified = None if entry is None else datetime.fromtimestamp(entry.mtime_ns / _NS, UTC)
+        origin = "you" if self._origins is None else self._origins.of(file.path)
+        return ContextPart(
+            path=printable(file.path),
+            level=file.level,
+            tokens=file.tokens,
+            included=file.included,
+            reason=file.reason,
+            modified=modified,
+            is_strange=origin in UNTRUSTED,
+        )
+
+
+def _text(path: VaultPath, text: str) -> PromptText:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return PromptText(
+        path=path,
+        text=text[:LARGEST_FILE],
+        digest=digest,
+        is_cut=len(text) > LARGEST_FILE,
+    )
+
+
+def _is_cut(chain: Chain, texts: Sequence[tuple[ChainFile, PromptText]]) -> bool:
+    return chain.truncated or any(text.is_cut for _file, text in texts)

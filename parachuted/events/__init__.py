@@ -1,14 +1,11 @@
 """Events: what happens in the vault, how it is detected, and who hears of it."""
 
-from parachuted.events.bus import Bus, Event
+from parachuted.events.bus import Bus, Event, Problems
 from parachuted.events.catalog import CATALOG, CORE, FACTS, EventKind
-from parachuted.events.change_committer import ChangeCommitter, ChangeListeners
 from parachuted.events.change_detector import ChangeDetector
-from parachuted.events.changes import PERSON, Change
-from parachuted.events.debouncer import DebounceTimes
+from parachuted.events.changes import PERSON, Change, ChangeCommitter, ChangeListeners
 from parachuted.events.disk_scan import DiskScan, load_ignore
-from parachuted.events.problems import Problems
-from parachuted.events.watcher import ChangeHints, FileWatcher, make_watcher
+from parachuted.events.watcher import ChangeHints, DebounceTimes, FileWatcher, make_watcher
 
 __all__ = [
     "CATALOG",

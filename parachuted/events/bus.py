@@ -28,10 +28,7 @@ class Event:
     kind: EventKind
     timestamp: datetime
     data: Mapping[str, object]
-    values: EventValues = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", EventValues(self.kind, self.data))
+    _values: EventValues | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def event(self) -> str:
@@ -41,7 +38,9 @@ class Event:
         """The event as far as that listener may see it, unchanged where nothing is left out; None
         where it may not.
         """
-        found = listener.heard(self.kind, self.data, self.values)
+        if self._values is None:  # the same for all listeners, of whom there may be none
+            object.__setattr__(self, "_values", EventValues(self.kind, self.data))
+        found = listener.heard(self.kind, self.data, self._values)
         if found is None:
             return None
         name, data = found
@@ -180,3 +179,36 @@ def _tell(listener: Callable[[_Told], None], told: _Told) -> None:
     except Exception:
         event = told if isinstance(told, Event) else told[0]
         log.exception("a listener failed", extra={"event": event.event})
+
+
+class Problems:
+    """The open problems. Each is reported when it appears and when it is resolved."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.open: dict[str, str] = {}  # by subject
+
+    def set(self, subject: str, problem: str | None) -> None:
+        """Set the problem of `subject`; None: it is resolved."""
+        if self.open.get(subject) == problem:
+            return
+        if problem is None:
+            del self.open[subject]
+        else:
+            self.open[subject] = problem
+        self._bus.publish("vault.problem", subject=subject, problem=problem)
+
+    def replace(self, group: str, found: dict[str, str]) -> None:
+        """Set all problems of a group; those not named are resolved."""
+        for subject in [
+            subject
+            for subject in self.open
+            if subject.startswith(group) and subject.removeprefix(group) not in found
+        ]:
+            self.set(subject, None)
+        self.add(group, found.items())
+
+    def add(self, group: str, found: Iterable[tuple[str, str]]) -> None:
+        """Add problems to a group."""
+        for subject, problem in found:
+            self.set(group + subject, problem)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from parachuted.access.fields import PATH_KINDS, FieldKind, schema_of
+from parachuted.access.events import PATH_KINDS, FieldKind, schema_of
 
 _PATH, _PATHS, _TEXT, _TEXTS, _FREE, _MESSAGE, _ID, _IDS, _NUMBER, _FLAG = FieldKind
 
@@ -382,5 +382,5 @@ FACTS: Mapping[str, EventKind] = MappingProxyType(
 CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
 """First words that are the core's alone: no module's event begins with one.
 
-For Daily, Chat and Brain there are events to tell.
+Daily, Chat and Brain publish events of their own.
 """

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from parachuted.errors import StorageFailedError
-from parachuted.events.change_committer import ChangeCommitter
-from parachuted.events.changes import Change, SortedChanges, sort_seen
-from parachuted.events.debouncer import Debouncer, DebounceTimes
+from parachuted.events.bus import Problems
+from parachuted.events.changes import Change, ChangeCommitter, SortedChanges, sort_seen
 from parachuted.events.disk_scan import DiskScan, FileIdentity, ScanRequest, ScanResult
-from parachuted.events.problems import Problems
-from parachuted.events.watcher import ChangeHints, FileWatcher
+from parachuted.events.watcher import ChangeHints, Debouncer, DebounceTimes, FileWatcher
 from parachuted.vault import IGNORE_FILE, PathDifference, printable
 
 log = logging.getLogger(__name__)
@@ -55,7 +53,6 @@ class ChangeDetector:
             watcher,
             problems,
         )
-        self._index = committer.index
         self._full_every_s = full_every_s
         self._pace = pace
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scanner")
@@ -181,10 +178,12 @@ class ChangeDetector:
                 continue
             if _is_scrap(path):
                 continue
-            if hint == "closed" and (self._knows(path) or self._is_put_in_place(hints, path)):
+            if hint == "closed" and (
+                self._committer.knows(path) or self._is_put_in_place(hints, path)
+            ):
                 self._debouncer.discard(path)
                 self._next.closed.add(path)
-            elif hint == "touched" and path in self._index:
+            elif hint == "touched" and path in self._committer.index:
                 self._next.folders.add(path)
             else:
                 self._next.closed.discard(path)
@@ -196,13 +195,10 @@ class ChangeDetector:
         if self._next or self._debouncer:
             self._wake.set()
 
-    def _knows(self, path: str) -> bool:
-        return self._index.get(path) is not None
-
     def _is_put_in_place(self, hints: ChangeHints, path: str) -> bool:
         """Whether it was written under a passing name first, and got its own when it was whole."""
         old_name = hints.old_names.get(path)
-        return old_name is not None and not self._knows(old_name)
+        return old_name is not None and not self._committer.knows(old_name)
 
     async def _wait(self) -> None:
         """Until there is a hint, a debounced path is due, or a heartbeat has passed: a vault put in
@@ -295,9 +291,11 @@ class ChangeDetector:
             self._problems.replace("file:", scan.problems)
         else:
             self._next.everything |= self._disk_scan.is_unwatched and not self.polling
-            for path in paths.difference(scan.problems):
-                self._problems.set(f"file:{printable(path)}", None)
-            self._problems.add("file:", scan.problems.items())
+            if self._problems.open:
+                for path in paths.difference(scan.problems):
+                    self._problems.set(f"file:{printable(path)}", None)
+            if scan.problems:
+                self._problems.add("file:", scan.problems.items())
         self._debouncer.scanned(paths - scan.unsettled, now)
         for path in scan.unsettled:
             self._debouncer.again(path, now)
@@ -364,7 +362,7 @@ class ChangeDetector:
         """
         now = self._loop.time()
         moving = bool(found.went) and any(
-            self._index.get(path) is None for path in self._debouncer.waiting()
+            not self._committer.knows(path) for path in self._debouncer.waiting()
         )
         gone = [
             seen
@@ -387,10 +385,10 @@ class ChangeDetector:
 
     def _implausible(self, gone: list[PathDifference], look: ScanResult) -> str | None:
         """Files missing for too short a time count too, so that a storm is seen as a whole."""
-        known = len(self._index)
+        known = len(self._committer.index)
         missing = len(
             {seen.path for seen in gone}.union(
-                path for path in self._debouncer.missing if self._index.get(path) is not None
+                path for path in self._debouncer.missing if self._committer.knows(path)
             )
         )
         if (missing < _MANY or missing * 2 <= known) and not (
@@ -435,8 +433,8 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _is_scrap(path: str) -> bool:
-    """Whether the name alone says that it is no note, so that what editors do on the way wakes
-    nobody.
+    """Whether the name alone says that it is not a note, so that files that editors make on
+    the way wake no watcher.
     """
     name = path.rpartition("/")[2]
     return name.startswith(".") and name != IGNORE_FILE

@@ -1,15 +1,28 @@
-"""Changes: from what a scan found to what happened, pairing a removed file with an added one.
-
-Pure.
-"""
+"""Changes: what happened to the files that a scan saw, recorded as work and then published."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Literal, NamedTuple
 
-from parachuted.vault import Author, IndexEntry, PathDifference, VaultPath
+from parachuted.errors import StorageFailedError
+from parachuted.vault import (
+    BRINGS_BACK,
+    Author,
+    History,
+    IndexEntry,
+    IndexSnapshot,
+    PathDifference,
+    VaultIndex,
+    VaultPath,
+    Write,
+    new_id,
+)
 
 PERSON = Author(by="person")
 
@@ -119,3 +132,240 @@ def _inode(entry: IndexEntry) -> object:
 
 def _content(entry: IndexEntry) -> object:
     return entry.digest if entry.size else None
+
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 256
+_KEPT_AT_ONCE = 16 * _CHUNK
+
+Explained = tuple[Change, list[Write]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeListeners:
+    """`record` makes changes durable as work before the index forgets them; `tell` publishes them.
+
+    The function that `record` returns is called afterwards, to publish what follows.
+    """
+
+    record: Callable[[Sequence[Change]], Awaitable[Callable[[], None]]]
+    tell: Callable[[Sequence[Change]], None]
+
+
+class ChangeCommitter:
+    """Keeps the index, its copy on disk and the records of our own writes in step with detected
+    changes.
+    """
+
+    def __init__(
+        self,
+        index: VaultIndex,
+        snapshot: IndexSnapshot,
+        history: History,
+        load_listeners: Callable[[], Awaitable[ChangeListeners]],
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`load_listeners` is awaited once, when the first change is committed."""
+        self.index = index
+        self._snapshot, self._history, self._clock = snapshot, history, clock
+        self._load_listeners = load_listeners
+        self._listeners: ChangeListeners | None = None
+        self._emptied: set[str] = set()
+        self._unsaved: list[Write] = []
+
+    def knows(self, path: str) -> bool:
+        """Whether the index has a file of that path."""
+        return self.index.get(path) is not None
+
+    async def commit(
+        self, found: SortedChanges, thread: Executor, *, remember: bool
+    ) -> list[Change]:
+        """Commit what was found, in pieces, so that the event loop stays free; `remember`: on disk
+        too.
+
+        Raises StorageFailedError or OSError; what was not published by then is found again.
+        """
+        loop = asyncio.get_running_loop()
+        explained = (
+            await loop.run_in_executor(thread, self._explain, found)
+            if found.came or found.went
+            else []
+        )
+        told: list[Explained] = []
+        try:
+            for start in range(0, len(explained), _CHUNK):
+                piece = explained[start : start + _CHUNK]
+                await self._commit([change for change, _writes in piece])
+                told += piece
+                if len(told) >= _KEPT_AT_ONCE:
+                    await loop.run_in_executor(thread, self._keep, told, remember)
+                    told = []
+                await asyncio.sleep(0)
+        finally:
+            if told:
+                await loop.run_in_executor(thread, self._keep, told, remember)
+        for seen in found.same:
+            self.index.set(seen.path, seen.new)
+        if remember and found.same:
+            await loop.run_in_executor(
+                thread, self._remember, [(seen.path, seen.new) for seen in found.same], []
+            )
+        return [change for change, _writes in explained]
+
+    def follow_folders(self, new: Iterable[str], gone: Iterable[str], entered: set[str]) -> None:
+        """Forget removed folders once their files are forgotten, unless they are back by then."""
+        for folder in new:
+            self.index.add_folder(folder)
+        self._emptied = (self._emptied - entered).union(gone)
+        for folder in sorted(self._emptied, reverse=True):
+            if not self.index.entries(folder) and not self.index.folders(folder):
+                self.index.drop_folder(folder)
+                self._emptied.discard(folder)
+
+    def save(self) -> None:
+        """Write the whole index to disk. OSError."""
+        self._snapshot.save(self.index)
+        try:
+            self._history.notice(self._unsaved)
+        except StorageFailedError as error:
+            log.warning("our own writes are not marked as noticed yet", extra={"error": str(error)})
+        else:
+            self._unsaved = []
+
+    def close(self) -> None:
+        self._snapshot.close()
+
+    async def _commit(self, changes: Sequence[Change]) -> None:
+        if self._listeners is None:
+            self._listeners = await self._load_listeners()
+        publish_results = await self._listeners.record(changes)
+        for change in changes:
+            if change.source is not None:
+                self.index.set(change.source, None)
+            self.index.set(change.path, change.new)
+        self._listeners.tell(changes)
+        publish_results()
+
+    def _explain(self, found: SortedChanges) -> list[Explained]:
+        """In a thread: who made each change, with the records of our writes that it completes.
+
+        What our writer did not do, a person did; all of one scan has one cause.
+        """
+        person = Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
+        explained = []
+        for seen, left in [*found.came, *((seen, None) for seen in found.went)]:
+            ours = self._history.unnoticed(seen.path, seen.new.digest if seen.new else None)
+            left_by_us = self._history.unnoticed(left.path, None) if left is not None else None
+            change = _change(
+                seen, left, person if ours is None else self._author(ours, seen, person)
+            )
+            explained.append((change, [write for write in (ours, left_by_us) if write is not None]))
+        return explained
+
+    def _author(self, ours: Write, seen: PathDifference, person: Author) -> Author:
+        """Who made what our writer left: also a person, when it was merged with a save that was not
+        detected.
+        """
+        if self._history.is_ours_since(ours, seen.old.digest if seen.old is not None else None):
+            return ours.author
+        if ours.author.run is None or ours.author.by in BRINGS_BACK:
+            return replace(person, key=ours.author.key)
+        return replace(ours.author, causes=(*ours.author.causes, *person.causes))
+
+    def _keep(self, told: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
+        """In a thread: record what was published in the history and in the index's copy on disk."""
+        writes = [write for _change, writes in told for write in writes]
+        by_people = _by_people(told, since_start=remember)
+        if by_people:
+            self._saw(by_people)
+        if remember:
+            self._remember(_lines(told), writes)
+        else:
+            # while the copy on disk is of before them, the next start has to come across them too
+            self._unsaved += writes
+
+    def _saw(self, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:
+        """Record it for explanations only; a disk that refuses loses just that."""
+        try:
+            self._history.saw(self._clock(), seen)
+        except StorageFailedError as error:
+            log.warning(
+                "a person's changes are missing in the history", extra={"error": str(error)}
+            )
+
+    def _remember(
+        self, lines: Sequence[tuple[str, IndexEntry | None]], writes: Sequence[Write]
+    ) -> None:
+        if lines:
+            self._snapshot.append(lines, self.index)
+        if writes:
+            self._history.notice(writes)
+
+
+def _change(seen: PathDifference, left: PathDifference | None, author: Author) -> Change:
+    """The change that `seen` is; `left`: what it was before it moved."""
+    if seen.new is None:
+        return Change(kind="deleted", path=seen.path, old=seen.old, new=None, author=author)
+    if left is not None:
+        return Change(
+            kind="moved",
+            path=seen.path,
+            old=left.old,
+            new=seen.new,
+            author=author,
+            source=left.path,
+            data=seen.data,
+            watch=seen.watch,
+            origin=seen.origin,
+            problems=tuple(problem.message for problem in seen.problems),
+        )
+    return Change(
+        kind="created" if seen.old is None else "modified",
+        path=seen.path,
+        old=seen.old,
+        new=seen.new,
+        author=author,
+        data=seen.data,
+        watch=seen.watch,
+        origin=seen.origin,
+        problems=tuple(problem.message for problem in seen.problems),
+    )
+
+
+def _by_people(
+    explained: Iterable[Explained], *, since_start: bool
+) -> list[tuple[str, str, str | None, str | None]]:
+    """What none of our writes explains, for the history.
+
+    What a start finds for the first time is not new.
+    """
+    changes = [
+        change
+        for change, writes in explained
+        if not writes and (since_start or change.kind != "created")
+    ]
+    notes = [
+        change
+        for change in changes
+        if change.new is None or change.new.digest is not None or change.source is not None
+    ]
+    return [
+        (
+            change.path,
+            change.kind,
+            change.source,
+            change.new.digest if change.new is not None else None,
+        )
+        for change in notes
+    ]
+
+
+def _lines(explained: Iterable[Explained]) -> list[tuple[str, IndexEntry | None]]:
+    """What the index's copy on disk has to follow."""
+    lines: list[tuple[str, IndexEntry | None]] = []
+    for change, _writes in explained:
+        if change.source is not None:
+            lines.append((change.source, None))
+        lines.append((change.path, change.new))
+    return lines

@@ -1,4 +1,4 @@
-"""Disk scan: scans the disk for one turn of the change detector.
+"""Disk scan: what one turn of the change detector reads, and whether hints still come.
 
 It blocks, and runs in one thread; others only hand it turns.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from parachuted.events.canary import Canary
-from parachuted.events.network_mounts import network_mount
 from parachuted.events.watcher import FileWatcher
 from parachuted.vault import (
     IGNORE_FILE,
@@ -22,7 +23,120 @@ from parachuted.vault import (
     VaultPath,
     VaultRoot,
 )
-from parachuted.vault.rename import born_ns
+from parachuted.vault.swap import born_ns
+from parachuted.vault_state import CONTROL_FOLDER, ID_FILE
+
+MOUNTS = Path("/proc/self/mountinfo")
+_TYPES = re.compile(
+    r"9p|afs|beegfs|ceph|cifs|coda|drvfs|fakeowner|gfs2|glusterfs|lustre|ncpfs|nfs4?|ocfs2|prl_fs|smb3|smbfs|vboxsf|virtiofs|vmhgfs"
+    r"|fuse\.(?:davfs2?|gcsfuse|glusterfs|grpcfuse|osxfs|rclone|s3fs|smbnetfs|sshfs|vmhgfs-fuse)"
+)
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+def network_mount(folder: Path) -> str | None:
+    """The type of the network file system of the folder, or of a folder in it; None: none
+    is known.
+    """
+    try:
+        table = MOUNTS.read_text("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    return network_type(os.fspath(folder), table)
+
+
+def network_type(folder: str, table: str) -> str | None:
+    """The same, from the text of /proc/self/mountinfo (proc(5)).
+
+    Of two mounts on one folder the later one counts.
+    """
+    below, holding = f"{folder.rstrip('/')}/", ("", "")
+    mounts = {
+        place: kind
+        for line in table.splitlines()
+        if (mount := _mount(line)) is not None
+        for place, kind in (mount,)
+    }
+    for place, kind in mounts.items():
+        if below.startswith(f"{place.rstrip('/')}/"):
+            holding = max(holding, (place, kind), key=lambda found: len(found[0]))
+        elif place.startswith(below) and _TYPES.fullmatch(kind):
+            return kind
+    return holding[1] if _TYPES.fullmatch(holding[1]) else None
+
+
+def _mount(line: str) -> tuple[str, str] | None:
+    before, mark, after = line.partition(" - ")
+    fields = before.split(" ")
+    if not mark or len(fields) < 5:  # noqa: PLR2004  the mount point is the fifth
+        return None
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4]), after.split(" ")[0]
+
+
+CANARY = f"{CONTROL_FOLDER}/{ID_FILE}"
+_OPEN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Canary:
+    """`is_silent`: the last touch was not reported. Times are the event loop's, in seconds.
+
+    `every_s`: how often it is touched; `patience_s`: how long the report may take.
+    """
+
+    def __init__(
+        self, root: VaultRoot, watcher: FileWatcher, *, every_s: float, patience_s: float
+    ) -> None:
+        self._root, self._watcher, self._every_s, self._patience_s = (
+            root,
+            watcher,
+            every_s,
+            patience_s,
+        )
+        self._folder: tuple[int, int] | None = None
+        self._next = 0.0
+        self._touched: float | None = None
+        self.is_silent = False
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is to be touched now; also notes whether the last touch went unreported."""
+        if self._touched is not None and now - self._touched > self._patience_s:
+            self.is_silent, self._touched = True, None
+        return self._touched is None and now >= self._next
+
+    def touch(self, now: float) -> None:
+        """Touch it; if that fails, no report is expected. Blocks on the disk."""
+        self._next = now + self._every_s
+        try:
+            self._touched = now
+            self._touch()
+        except OSError:
+            self._touched = None
+
+    def hears(self, path: str) -> bool:
+        """Whether the path is the canary's, which counts as its report."""
+        if path != CANARY:
+            return False
+        self._touched, self.is_silent = None, False
+        return True
+
+    def _touch(self) -> None:
+        with self._root.opened_folder(CONTROL_FOLDER) as folder:
+            at = os.fstat(folder)
+            if self._folder != (
+                at.st_dev,
+                at.st_ino,
+            ):  # only then: a watch that was lost is to be found out
+                self._watcher.enter(CONTROL_FOLDER)
+                self._folder = (at.st_dev, at.st_ino)
+            descriptor = os.open(ID_FILE, _OPEN, dir_fd=folder)
+            try:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise OSError(None, "not a regular file")
+                os.utime(descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
+            finally:
+                os.close(descriptor)
+
 
 _WATCHES_USED_UP = {errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _IGNORE_BYTES = 1 << 20

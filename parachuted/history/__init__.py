@@ -1,6 +1,5 @@
 """History: versions with authors, why, restore, undo and retention."""
 
-from parachuted.history.queries import HistoryQueries
 from parachuted.history.restore import Restore
 from parachuted.history.retention import (
     HistoryPruning,
@@ -11,7 +10,7 @@ from parachuted.history.retention import (
 )
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.undo import Undo, UndoResult
-from parachuted.history.why import LineOrigin, Why
+from parachuted.history.why import HistoryQueries, LineOrigin, Why
 
 __all__ = [
     "HistoryPruning",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.history.operation import new_act
-from parachuted.history.queries import SHORT, HistoryQueries
 from parachuted.history.revert import RefuseText, refuse_nothing
+from parachuted.history.run_account import new_act
+from parachuted.history.why import SHORT, HistoryQueries
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     NOTE_SUFFIXES,

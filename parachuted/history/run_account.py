@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import reprlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from parachuted.access.authority import Authority
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import PASSING_STEPS, ChangedNote, RunResult, Step, TextStep, ToolCallStep
 from parachuted.tasks import Causes, RunOutcome, Task
-from parachuted.vault import BRINGS_BACK, PERSONS, History, ObjectStore, WriteResult, printable
-from parachuted.vault.run_document import Digests, run_document, wrote
+from parachuted.vault import (
+    BRINGS_BACK,
+    PERSONS,
+    Author,
+    Caller,
+    History,
+    ObjectStore,
+    Store,
+    Write,
+    WriteResult,
+    new_id,
+    printable,
+)
+from parachuted.vault.trail import Digests, requested, run_document, wrote
 
 NAME = "curator"
 RUNNING = "running"
@@ -216,3 +231,241 @@ def _step(step: TextStep | ToolCallStep) -> dict[str, object]:
 
 def _brief(value: object) -> str:
     return value[:_STEP_TEXT] if isinstance(value, str) else reprlib.repr(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation.
+
+    `takes_back` are the runs that it undoes; undoing the operation puts them in force again.
+
+    `watcher` is the file that it is about. All methods block on the disk, and raise
+    StorageFailedError.
+    """
+
+    by: str
+    run: str
+    at: datetime
+    watcher: str
+    reason: str
+    takes_back: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    caller: Caller | None = None
+
+    @property
+    def author(self) -> Author:
+        key = self.caller.limited_key if self.caller is not None else ""
+        return Author(by=self.by, run=self.run, causes=self.causes, key=key, caller=self.caller)
+
+    def begin(self, history: History) -> None:
+        """Record the start: after a crash it is a failed run, whose writes can be undone."""
+        save(history, {**self._document(), "outcome": RUNNING})
+
+    def end(
+        self,
+        history: History,
+        objects: ObjectStore,
+        at: datetime,
+        reason: str,
+        *,
+        quotes: Iterable[str] = (),
+    ) -> dict[str, object]:
+        """Record the end.
+
+        `quotes` are the files, as they are printed, that the reason mentions. Returns the document.
+        """
+        writes = history.writes_by(self.run)
+        net = net_of(writes, objects)
+        quoted = QuotedPaths([self.watcher, *quotes, *(printable(write.path) for write in writes)])
+        document = {
+            **self._document(),
+            "ended": at.isoformat(),
+            "outcome": "changed" if net else "unchanged",
+            "reason": reason,
+            "wrote": net,
+            "quotes": quoted.document(),
+        }
+        save(history, document)
+        return document
+
+    def _document(self) -> dict[str, object]:
+        return run_document(
+            self.run,
+            watcher=self.watcher,
+            agent=self.by,
+            started=self.at,
+            causes=requested(self.causes, self.watcher, 1, self.at),
+            outcome=RUNNING,
+            reason=self.reason,
+            takes_back=list(self.takes_back),
+        )
+
+
+def new_act(
+    by: str,
+    at: datetime,
+    *,
+    watcher: str,
+    reason: str,
+    takes_back: Iterable[str] = (),
+    carries: bool = False,
+    caller: Caller | None = None,
+) -> Operation:
+    """An operation that starts now; with `carries` it is a new cause for those whom it wakes."""
+    causes = (new_id("c", at),) if carries else ()
+    return Operation(
+        by=by,
+        run=new_id("r", at),
+        at=at,
+        watcher=watcher,
+        reason=reason,
+        takes_back=tuple(takes_back),
+        causes=causes,
+        caller=caller,
+    )
+
+
+def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, object]]:
+    """The net effect of writes, oldest first: each file that differs after the last of them from
+    before the first, with the difference.
+    """
+    net: dict[str, Digests] = {}
+    for write in writes:
+        net[write.path] = (net[write.path][0] if write.path in net else write.before, write.after)
+    return [
+        wrote(path, digests, objects) for path, digests in net.items() if digests[0] != digests[1]
+    ]
+
+
+def in_force(
+    history: History, document: Mapping[str, object], undone: Mapping[str, object] | None
+) -> None:
+    """Record that a run was undone, or (None) that it is in force again; for an undo, the reverse
+    for what it undid, however deep.
+    """
+    save(history, {**document, "undone": None if undone is None else dict(undone)})
+    again = (
+        {"at": document["started"], "with": document["id"], "run": document["id"]}
+        if undone is None
+        else None
+    )
+    for name in document.get("takes_back", ()):  # type: ignore[attr-defined]
+        taken = history.run(str(name))
+        if taken is not None:
+            in_force(history, taken, again)
+
+
+_WHY = {
+    "person": "asked for by {}",
+    "clock": "by the clock",
+    "event": "after an event",
+    "module": "by itself",
+}
+
+
+class CallRun:
+    """One call: a request, a tool call, an event, a schedule.
+
+    `is_over`: the call has ended, and only what it began goes on.
+
+    Nothing is recorded before its first write, which makes the record durable with it. What work
+    that outlives the call writes is a run of its own, for each time that it writes. Threads may
+    share it.
+    """
+
+    def __init__(self, store: Store, what: str, authority: Authority) -> None:
+        """`what` names the call, `authority` is its caller's."""
+        self._store, self._what, self._authority = store, what, authority
+        self._lock = threading.Lock()
+        self._document: dict[str, object] | None = None
+        self._writers, self.is_over, self._must_stay = 0, False, False
+        self._earlier: tuple[str, ...] = ()
+        self._causes: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> str | None:
+        """The run that is being written; None before the first write."""
+        document = self._document
+        return None if document is None else str(document["id"])
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes of what is being written: a new one where nothing led to the call."""
+        return self._causes
+
+    @contextmanager
+    def writing(self, by: str, path: str, reason: str = "") -> Iterator[None]:
+        """Around a write of that file by that author; a run with a `reason` is recorded also where
+        nothing changes. Blocks on the disk.
+
+        Raises StorageFailedError.
+        """
+        with self._lock:
+            if self._document is None:
+                self._begin(by, path, reason)
+            self._must_stay |= bool(reason)
+            self._writers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writers -= 1
+                if self.is_over and not self._writers:
+                    self._end()
+
+    def close(self) -> None:
+        """The call is over. Blocks on the disk where it wrote. Raises StorageFailedError."""
+        with self._lock:
+            self.is_over = True
+            if not self._writers:
+                self._end()
+
+    def _begin(self, by: str, path: str, reason: str) -> None:
+        now, asked = self._store.clock(), self._authority
+        self._causes = asked.causes_at(now)
+        watcher = printable(path)
+        causes = (
+            requested(self._causes, watcher, 1, now)
+            if asked.asked_by == "person"
+            else [{"id": cause} for cause in self._causes]
+        )
+        is_agents = asked.within is not None and asked.asked_by != "event"
+        why = "for an agent" if is_agents else _WHY[asked.asked_by].format(asked.who or "you")
+        document = run_document(
+            new_id("r", now),
+            watcher=watcher,
+            agent=by,
+            started=now,
+            ended=now.isoformat(),
+            causes=causes,
+            parents=list(self._earlier or asked.runs),
+            reason=reason or f"{self._what}, {why}",
+        )
+        self._save(document)
+        self._document = document
+
+    def _end(self) -> None:
+        """Record what it wrote; a call that wrote nothing after all leaves no record."""
+        if self._document is None:
+            return
+        history, objects, run = self._store.history, self._store.objects, str(self.run)
+        writes = history.writes_by(run)
+        net = net_of(writes, objects)
+        document, self._document = self._document, None
+        if not (writes or self._must_stay):
+            history.drop_runs([run], is_durable=False)
+            return
+        self._earlier = (run,)
+        self._must_stay = False
+        quotes = QuotedPaths([str(document["watcher"]), *(printable(one.path) for one in writes)])
+        known = history.run(run) or document
+        ended = {
+            "ended": self._store.clock().isoformat(),
+            "outcome": "changed" if net else "unchanged",
+            "wrote": net,
+            "quotes": quotes.document(),
+        }
+        self._save({**known, **ended})
+
+    def _save(self, document: dict[str, object]) -> None:
+        save(self._store.history, document, is_durable=False)

@@ -13,9 +13,15 @@ from itertools import zip_longest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.events import Bus
-from parachuted.history.operation import Operation, in_force, new_act
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
-from parachuted.history.run_account import RUNNING, causes_of, has_ended
+from parachuted.history.run_account import (
+    RUNNING,
+    Operation,
+    causes_of,
+    has_ended,
+    in_force,
+    new_act,
+)
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     UNDO,
@@ -75,7 +81,7 @@ class Undo:
 
         `may_write` is asked for each file, where it was written and where it is now, before
         anything changes: ActRefusedError where it refuses. A file whose text `refuse` raises for
-        stays unchanged and is reported as kept. Raises NotFoundError when there is no such run,
+        stays unchanged and is reported as kept. Raises NotFoundError for an unknown run,
         EditRefusedError when it was undone already or is not over.
         """
         async with self._turn:

@@ -5,10 +5,10 @@ from parachuted.home_files.editing import (
     REMOVED,
     CannotEditError,
     Changes,
+    HomeFile,
     edit_document,
     new_document,
 )
-from parachuted.home_files.home_file import HomeFile
 
 __all__ = [
     "REMOVED",

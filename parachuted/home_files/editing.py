@@ -1,4 +1,5 @@
-"""Editing: a change of some values in a YAML text, with every other byte as it was.
+"""Editing: a change of some values in a YAML text or a home file, with every other byte
+as it was.
 
 Comments, order, quotes and line ends stay. The result is read again and compared with what was
 meant, so a text that is written in an unusual way is refused, not damaged. No kept library does
@@ -9,10 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from parachuted.errors import StorageFailedError
 from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
+from parachuted.private import UntrustedFileError, locked, mark_at, read_private, replace_private
 
 Value: TypeAlias = "str | bool | int | float | list[Any] | Mapping[str, Any] | None"
 Place: TypeAlias = "tuple[str | int, ...]"
@@ -129,7 +133,6 @@ def _replaced(text: str, node: YamlNode, new: str) -> _Splice:
 
 
 def _colon(text: str, node: YamlNode) -> int:
-    """The place behind the colon of its key."""
     colon = text.find(":", node.key_stop)
     if node.key_stop is None or colon < 0 or text[node.key_stop : colon].strip():
         raise CannotEditError("a key is not followed by its colon")
@@ -248,7 +251,6 @@ def _flow_inner(values: Mapping[Any, Any], *, is_list: bool) -> str:
 
 
 def _with(whole: PlainValue, place: Place, values: Mapping[str | int, Any]) -> PlainValue:
-    """The plain value with those changes, as it will be read."""
     if place:
         return _with(whole, (), {place[0]: _with(_child(whole, place[0]), place[1:], values)})
     pairs: dict[Any, PlainValue] = (
@@ -278,3 +280,45 @@ def _as_read(value: Any) -> PlainValue:  # noqa: ANN401  a value of any shape
     if isinstance(value, list):
         return [_as_read(one) for one in value]
     return json.dumps(value) if isinstance(value, bool | int | float) else value
+
+
+class HomeFile:
+    """One file of a home. Calls read or write the disk, a few milliseconds at most."""
+
+    def __init__(self, home: Path, name: str, *, limit: int, is_secret: bool = False) -> None:
+        self.path, self.limit = home / name, limit
+        self._home, self._is_secret = home, is_secret
+
+    def mark(self) -> tuple[int, ...] | None:
+        return mark_at(self.path)
+
+    def read(self) -> str | None:
+        """Its text; None: there is none.
+
+        Raises UntrustedFileError where others could have changed it or, where it is secret, read
+        it.
+        """
+        return read_private(self.path, self.limit, is_secret=self._is_secret)
+
+    def change(self, edit: Callable[[str | None], str]) -> None:
+        """Replace its text, in one step, by what `edit` makes of it; nothing when that is the same.
+
+        Raises UntrustedFileError, also when it would be too large, StorageFailedError, and what
+        `edit` raises, having changed nothing.
+        """
+        try:
+            with locked(self._home, f"{self.path.name}.lock"):
+                before = self.read()
+                text = edit(before)
+                if text == before:
+                    return
+                if len(text.encode()) > self.limit:
+                    raise UntrustedFileError(
+                        f"{self.path.name} would be larger than {self.limit // 1024} KB; remove "
+                        "entries that are no longer needed"
+                    )
+                replace_private(self.path.resolve(), text.encode())
+        except OSError as error:
+            raise StorageFailedError(
+                f"{self.path.name} could not be written: {error.strerror}", errno=error.errno
+            ) from error

@@ -2,15 +2,29 @@
 Code's protocol.
 """
 
-from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import HookApprovals
-from parachuted.hooks.decision import ALLOWED, HookAnswer, HookDecision, Permission, combine
+from parachuted.hooks.decision import (
+    ALLOWED,
+    HookAnswer,
+    HookDecision,
+    Permission,
+    combine,
+    read_answer,
+)
 from parachuted.hooks.event_listener import HookEventListener
-from parachuted.hooks.hook import Hook, HookError, HookStatus
+from parachuted.hooks.hook import (
+    BLOCKING,
+    CLAUDE_NAMES,
+    Hook,
+    HookError,
+    HookStatus,
+    claude_name,
+    is_blocking,
+    parse_event,
+)
 from parachuted.hooks.hook_event import HookEvent, cause_data, document, event_data
 from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.loading import HookSet, load_hooks
-from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES, claude_name, is_blocking, parse_event
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, ProcessResult
 from parachuted.hooks.write_hooks import WriteHooks

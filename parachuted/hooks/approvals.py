@@ -1,7 +1,9 @@
 """The approved scripts, by the SHA-256 of their content, in the home's hook-approvals.json.
 
 The home is trusted, so a new script is pinned when first seen. A pinned script that changed does
-not run until a person approves it, so an agent that manages to write to it gains nothing.
+not run until a person approves it, so an agent that manages to write to it gains nothing. What is
+declared in the vault, such as an MCP server, is pinned the same way, and runs only once a person
+has approved it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -37,10 +40,6 @@ _CHUNK = 1 << 20
 _SETTLED_NS = 100_000_000
 _EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
 _PINS = TypeAdapter(dict[str, str])
-_UNREADABLE = (
-    f"no script runs: {NAME} cannot be understood; `parachute hooks approve` approves "
-    "them as they are now, and rewrites it"
-)
 
 _Mark = tuple[int, ...]
 
@@ -52,8 +51,15 @@ class _UnfitError(Exception):
 class HookApprovals:
     """The pins of one home. May be used from any thread, and beside another process."""
 
-    def __init__(self, home: Path) -> None:
-        self._home, self._path = home, home / NAME
+    def __init__(
+        self, home: Path, name: str = NAME, command: str = "parachute hooks approve"
+    ) -> None:
+        """`name` is the file's, `command` what a person types to approve."""
+        self._home, self._name, self._path, self._command = home, name, home / name, command
+        self._unreadable = (
+            f"no script runs: {name} cannot be understood; `{command}` approves them as they are "
+            "now, and rewrites it"
+        )
         self._lock = threading.RLock()
         self._digests: dict[Path, tuple[_Mark, str]] = {}
         self._pins: dict[str, str] | None = {}
@@ -76,30 +82,47 @@ class HookApprovals:
             except _UnfitError as error:
                 return str(error)
             if self._pins is None:
-                return _UNREADABLE
+                return self._unreadable
             changed = [
                 path for path, digest in found.items() if self._pins.get(path, digest) != digest
             ]
             if changed:
-                return (
-                    f"{', '.join(changed)} has changed since it was approved; `parachute hooks "
-                    "approve` lets it run"
-                )
+                return self._changed(changed)
             return self._pin_new(
                 {path: digest for path, digest in found.items() if digest != _EMPTY}
             )
 
-    def approve(self, files: Iterable[Path]) -> list[str]:
-        """Let these scripts run as they are now; returns those for which that is news.
+    def objection(self, name: str, digest: str, files: Iterable[Path]) -> str | None:
+        """Why what is declared as `name`, with these scripts, does not run, or None: nothing of it
+        is pinned but by `approve`.
+        """
+        with self._lock:
+            try:
+                self._look()
+                found = {name: digest} | {str(file): self._digest(file) for file in files}
+            except _UnfitError as error:
+                return str(error)
+            if self._pins is None:
+                return self._unreadable
+            if name not in self._pins:
+                return f"it has not been approved; `{self._command}` lets it run"
+            changed = [one for one, now in found.items() if self._pins.get(one) != now]
+            if not changed:
+                return None
+            return self._changed(changed)
 
-        Raises StorageFailedError.
+    def approve(
+        self, files: Iterable[Path], declared: Mapping[str, str] = MappingProxyType({})
+    ) -> list[str]:
+        """Let these scripts, and what is `declared` with its digest, run as they are now; returns
+        those for which that is news. Raises StorageFailedError.
 
         One that is not there, or that others may write to, stays refused.
         """
         with self._lock, self._writing():
             self._look()
             pins = {} if self._pins is None else self._pins
-            found: dict[str, str] = {}
+            found: dict[str, str] = {**declared}
             for file in files:
                 with contextlib.suppress(_UnfitError):
                     found[str(file)] = self._digest(file)
@@ -107,6 +130,11 @@ class HookApprovals:
             if news or self._pins is None:
                 self._write({**pins, **found})
             return news
+
+    def _changed(self, names: Iterable[str]) -> str:
+        return (
+            f"{', '.join(names)} has changed since it was approved; `{self._command}` lets it run"
+        )
 
     def _is_pinned(self, file: Path) -> bool:
         return self._pins is not None and str(file) in self._pins
@@ -118,7 +146,7 @@ class HookApprovals:
             with self._writing():
                 self._look()
                 if self._pins is None:
-                    return _UNREADABLE
+                    return self._unreadable
                 self._write({**found, **self._pins})
         except StorageFailedError as error:
             return f"a script that is new here could not be approved: {error.message}"
@@ -147,13 +175,13 @@ class HookApprovals:
         data = json.dumps(dict(sorted(pins.items())), indent=1).encode() + b"\n"
         if len(data) > _LIMIT:
             raise StorageFailedError(
-                f"{NAME} would be too large; remove it, and approve what is there"
+                f"{self._name} would be too large; remove it, and approve what is there"
             )
         try:
             replace_private(self._path, data)
         except OSError as error:
             raise StorageFailedError(
-                f"{NAME} could not be written: {error.strerror}", errno=error.errno
+                f"{self._name} could not be written: {error.strerror}", errno=error.errno
             ) from error
         self._pins, self._mark = pins, None
 
@@ -182,13 +210,12 @@ class HookApprovals:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """One writer at a time, on this machine."""
         with contextlib.ExitStack() as held:
             try:
-                held.enter_context(locked(self._home, "hook-approvals.lock"))
+                held.enter_context(locked(self._home, self._path.with_suffix(".lock").name))
             except OSError as error:
                 raise StorageFailedError(
-                    f"{NAME} could not be written: {error.strerror}", errno=error.errno
+                    f"{self._name} could not be written: {error.strerror}", errno=error.errno
                 ) from error
             yield
 

@@ -143,7 +143,6 @@ def _in_shape(hook_event: HookEvent, counterpart: _Counterpart, replaced: str) -
 def _response(
     name: str, given: Mapping[str, object], text: str, replaced: str, took: object
 ) -> dict[str, object]:
-    """Our tool's result in the shape of that tool's."""
     place, lines = given.get(_FILE), text.splitlines()
     if name == "Read":
         file = {

@@ -27,7 +27,7 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.meaning import WHOLE
+from parachuted.vault.note import WHOLE
 
 _HEARS = (
     EventFilter.of_person()
@@ -44,11 +44,9 @@ _PROBLEM = "hooks:listening"
 class FactListener(Protocol):
     """The hooks, as receivers of events."""
 
-    def wants(self, event: str) -> bool:
-        """Whether there is a hook for that event."""
+    def wants(self, event: str) -> bool: ...
 
-    def tell(self, hook_event: HookEvent) -> None:
-        """Run those that it concerns, in the background."""
+    def tell(self, hook_event: HookEvent) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +56,6 @@ class _QueuedEvent:
 
     @property
     def size(self) -> int:
-        """How much text is held for it."""
         return len(self.change.data or b"") if self.change is not None else 0
 
 
@@ -108,7 +105,6 @@ class HookEventListener:
             self._changes, self._changed = (), None
 
     async def run(self) -> None:
-        """Deliver events until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -121,7 +117,6 @@ class HookEventListener:
                 self._report(_PROBLEM, None)
 
     def close(self) -> None:
-        """Hear nothing more."""
         self._end()
 
     def _on_events(self, events: Sequence[Event]) -> None:

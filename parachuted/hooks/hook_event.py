@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from parachuted.hooks.names import claude_name
+from parachuted.hooks.hook import claude_name
 from parachuted.times import moment_text
 
 _COMMON = (
@@ -123,7 +123,6 @@ class HookEvent:
 
     @property
     def path(self) -> str | None:
-        """The vault's path that it is about, if it is about one."""
         value = self.data.get("path", self.data.get("watcher"))
         return value if isinstance(value, str) else _named_whole(self.data, self.vault)
 
@@ -198,7 +197,6 @@ def _claude_fields(event: str, data: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(value: object, depth: int = 0) -> object:
-    """The same in what JSON has."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if depth > _DEEPEST:

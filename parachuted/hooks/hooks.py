@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks.answers import read_answer
 from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
@@ -29,14 +28,13 @@ from parachuted.hooks.decision import (
     StopObjections,
     combine,
     is_handed_on,
+    read_answer,
 )
-from parachuted.hooks.hook import Hook, HookError, HookStatus
+from parachuted.hooks.hook import Hook, HookError, HookStatus, is_blocking
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
-from parachuted.hooks.long_text import LongTexts
 from parachuted.hooks.matching import Match, compile_hook
-from parachuted.hooks.names import is_blocking
-from parachuted.hooks.reporting import HookReporter, subject_of
+from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, not_started
 
@@ -118,12 +116,10 @@ class Hooks:
 
     @property
     def errors(self) -> tuple[HookError, ...]:
-        """The last failures, the newest last."""
         return tuple(self._reporter.errors)
 
     @property
     def recorder(self) -> HookRunRecorder:
-        """The last runs."""
         return self._recorder
 
     def look(self) -> None:
@@ -144,7 +140,6 @@ class Hooks:
         self._check_approvals()
 
     def wants(self, event: str) -> bool:
-        """Whether any hook is for that event."""
         return event in self._wanted
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
@@ -432,7 +427,6 @@ async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
 
 
 def _word(hook: Hook, answer: HookAnswer) -> str:
-    """What one hook's answer comes to, for its record."""
     if answer.failure is not None:
         return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
     if answer.blocks is not None:

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from parachuted.home_files import YamlRejectedError
-from parachuted.hooks.hook import Hook
-from parachuted.hooks.names import (
+from parachuted.hooks.hook import (
     BLOCKING,
     NEVER_CLOSED,
+    Hook,
     UnknownEventError,
     is_blocking,
     parse_script_name,
@@ -90,7 +90,6 @@ def _argv(path: Path, head: bytes) -> tuple[str, ...]:
 
 
 def _description(head: bytes) -> str | None:
-    """The first descriptive line of the script."""
     for line in head.decode("utf-8", "replace").splitlines():
         if line.startswith("#!") or "coding:" in line or not line.strip():
             continue

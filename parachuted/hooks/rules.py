@@ -15,8 +15,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parachuted.hooks.claude_tools import TOOL_EVENTS
+from parachuted.hooks.hook import is_blocking
 from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.names import is_blocking
 from parachuted.keys.path_globs import PathGlob
 
 OccurrenceTest = Callable[[HookEvent], bool]

@@ -97,12 +97,10 @@ class HookRunRecorder:
         return record
 
     def flush(self) -> None:
-        """Wait until all is written."""
         with self._changed:
             self._changed.wait_for(lambda: not self._is_writing)
 
     def last(self, count: int) -> tuple[HookRunRecord, ...]:
-        """The newest, the newest first."""
         with self._changed:
             numbers = list(self._ids)[-count:] if count > 0 else []
         records = (self.get(_name(number)) for number in reversed(numbers))

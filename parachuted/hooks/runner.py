@@ -210,7 +210,6 @@ class HookRunner:
         return _result(order, outcome)
 
     async def _pass(self, order: ProcessOrder) -> tuple[HookProcess, ProcessOutcome]:
-        """Pass it to an idle helper process, or to a new one if that has ended."""
         hook_process = await self._take()
         try:
             return hook_process, await hook_process.run(order)

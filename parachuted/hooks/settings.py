@@ -21,9 +21,15 @@ from typing import Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from parachuted.home_files import YamlNode, YamlRejectedError, read_document
-from parachuted.hooks.hook import DEFAULT_TIMEOUT_S, Hook
+from parachuted.hooks.hook import (
+    BLOCKING,
+    CLAUDE_EVENTS,
+    DEFAULT_TIMEOUT_S,
+    Hook,
+    UnknownEventError,
+    parse_event,
+)
 from parachuted.hooks.matching import compile_hook
-from parachuted.hooks.names import BLOCKING, CLAUDE_EVENTS, UnknownEventError, parse_event
 
 _ELSEWHERE = ("prompt", "agent", "http", "mcp_tool")
 _LONGEST_S = 24 * 60 * 60

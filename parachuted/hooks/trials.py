@@ -15,11 +15,10 @@ from typing import Any, cast
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks.decision import combine
-from parachuted.hooks.hook import Hook
+from parachuted.hooks.hook import Hook, parse_event
 from parachuted.hooks.hook_event import HookEvent, event_data
 from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.matching import compile_hook
-from parachuted.hooks.names import parse_event
 from parachuted.hooks.run_recorder import HookRunRecord
 
 _NOTE = "Projects/garden/AGENTS.md"

@@ -19,8 +19,7 @@ EVENT = "write.before"
 class ThreadHooks(Protocol):
     """The hooks, as a writing thread asks them."""
 
-    def wants(self, event: str) -> bool:
-        """Whether there is a hook for that event."""
+    def wants(self, event: str) -> bool: ...
 
     def ask_from_thread(
         self, hook_event: HookEvent, loop: asyncio.AbstractEventLoop
@@ -53,7 +52,6 @@ class WriteHooks:
         self._has_begun = True
 
     def is_asked(self) -> bool:
-        """Whether any hook wants to know of writes."""
         return self._has_begun and self._hooks.wants(EVENT)
 
     def ask(self, intent: WriteIntent) -> None:

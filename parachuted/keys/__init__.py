@@ -1,9 +1,18 @@
 """Keys: who a caller is and what they may do; nothing in the vault can change it."""
 
-from parachuted.keys.api_key import ApiKey, key_document, parse_scope, scope_document, time_text
-from parachuted.keys.key_file import KeyFile, KeysRefusedError, NameTakenError
-from parachuted.keys.key_ring import KeyRing
-from parachuted.keys.minting import USUAL, MintedKey, mint, parse_end, parse_words
+from parachuted.keys.api_key import (
+    USUAL,
+    ApiKey,
+    MintedKey,
+    key_document,
+    mint,
+    parse_end,
+    parse_scope,
+    parse_words,
+    scope_document,
+    time_text,
+)
+from parachuted.keys.key_ring import KeyFile, KeyRing, KeysRefusedError, NameTakenError
 from parachuted.keys.path_globs import PathGlob
 from parachuted.keys.scopes import (
     CAPABILITIES,

@@ -1,17 +1,21 @@
-"""API key: one entry of keys.yaml; only the SHA-256 of the key is stored."""
+"""API key: one entry of keys.yaml, and how a new one is made; only the SHA-256 of the key is
+stored.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import secrets
+import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeGuard
 
 from parachuted.home_files import PlainValue
 from parachuted.keys.path_globs import PathGlob
-from parachuted.keys.scopes import CAPABILITIES, Identity, Scope
+from parachuted.keys.scopes import CAPABILITIES, NOBODY, Identity, Scope
 
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
@@ -36,16 +40,13 @@ class ApiKey:
     expires: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Whether it has expired."""
         return self.expires is not None and self.expires <= now
 
     def identity(self) -> Identity:
-        """Who asks when this key is shown."""
         return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
 
 
 def hash_of(key: str) -> str:
-    """What is kept of a key."""
     return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
@@ -97,7 +98,6 @@ def parse_scope(scope: object) -> Scope:
 
 
 def scope_document(scope: Scope) -> dict[str, object]:
-    """A scope as it is written."""
     document: dict[str, object] = {
         "module": scope.module,
         "capabilities": [one for one in CAPABILITIES if one in scope.capabilities],
@@ -110,7 +110,6 @@ def scope_document(scope: Scope) -> dict[str, object]:
 
 
 def key_document(key: ApiKey) -> dict[str, object]:
-    """An entry as it is written."""
     document: dict[str, object] = {
         "id": key.id,
         "key_hash": key.key_hash,
@@ -165,3 +164,79 @@ def _is_texts(value: object) -> TypeGuard[Sequence[str]]:
         and not isinstance(value, str)
         and all(isinstance(one, str) for one in value)
     )
+
+
+PREFIX = "para_"
+_LENGTH = 32
+_LETTERS = string.ascii_letters + string.digits
+_SPAN = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
+_HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
+USUAL = (Scope(module="*", capabilities=frozenset({"read", "write"})),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MintedKey:
+    """A new key: `secret` is shown once and kept nowhere."""
+
+    key: ApiKey
+    secret: str
+
+
+def mint(
+    name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None
+) -> MintedKey:
+    """Make a key. Raises ValueError, with the reason, for a name or an end that cannot be."""
+    if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
+        raise ValueError("the name of a key should be a text of 1 to 100 characters in one line")
+    if name == NOBODY.name:
+        raise ValueError(f"no key can be called {name}: it is what the audit calls who shows none")
+    if expires is not None and expires <= now:
+        raise ValueError("the key would be over before it is used")
+    secret = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+    made = now.replace(microsecond=0)
+    key = ApiKey(
+        id=f"k_{secrets.token_hex(6)}",
+        key_hash=hash_of(secret),
+        name=name,
+        scopes=tuple(scopes),
+        created=made,
+        expires=expires,
+    )
+    return MintedKey(key=key, secret=secret)
+
+
+def parse_words(words: str, paths: Sequence[str]) -> Scope:
+    """The scope of `daily:read,write`, limited to these patterns (none: every path).
+
+    Raises ValueError, with the reason.
+    """
+    module, mark, capabilities = words.partition(":")
+    if not mark:
+        raise ValueError(
+            f"{words[:80]!r} should be a module and what may be done there, such as "
+            "daily:read,write"
+        )
+    scope = parse_scope(
+        {"module": module, "capabilities": [one.strip() for one in capabilities.split(",")]}
+    )
+    return Scope(
+        module=scope.module,
+        capabilities=scope.capabilities,
+        paths=tuple(map(PathGlob, paths)) if paths else None,
+    )
+
+
+def parse_end(words: str, now: datetime) -> datetime:
+    """When `90d` (or 12h, 4w, 1y) from now is, or the ISO 8601 time that it is.
+
+    Raises ValueError, with the reason.
+    """
+    span = _SPAN.fullmatch(words)
+    try:
+        end = now + timedelta(hours=int(span[1]) * _HOURS[span[2]]) if span else parse_time(words)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{words[:80]!r} should be a span such as 90d (h, d, w or y) or a time such as "
+            "2027-01-31T12:00:00Z"
+        ) from error
+    return end.replace(microsecond=0)

@@ -46,7 +46,6 @@ class AccessGrant:
     alternatives: tuple[tuple[tuple[PathGlob, ...], ...], ...] | None
 
     def sees(self, path: str) -> bool:
-        """Whether that file of the vault exists for the caller."""
         if self.alternatives is None:
             return True
         return any(
@@ -55,7 +54,6 @@ class AccessGrant:
         )
 
     def enters(self, folder: str) -> bool:
-        """Whether a file that exists for the caller could be below that folder."""
         if self.alternatives is None:
             return True
         return any(
@@ -75,7 +73,6 @@ class AccessGrant:
         return hashlib.sha256(repr(patterns).encode()).hexdigest()[:16]
 
     def both(self, other: AccessGrant) -> AccessGrant:
-        """What both see."""
         if self.alternatives is None or other.alternatives is None or self == other:
             return self if other.alternatives is None else other
         return AccessGrant(

@@ -2,14 +2,11 @@
 Protocol.
 """
 
-from parachuted.mcp_server.changes import VaultChanges
 from parachuted.mcp_server.clients import ClientSources, ClientTable
-from parachuted.mcp_server.module_tools import ServedModuleTools
-from parachuted.mcp_server.note_tools import ServedNoteTools
-from parachuted.mcp_server.past_tools import PastTools
-from parachuted.mcp_server.resources import NoteResources
+from parachuted.mcp_server.note_tools import PastTools, ServedNoteTools
+from parachuted.mcp_server.resources import NoteResources, VaultChanges
 from parachuted.mcp_server.routes import McpRoutes
-from parachuted.mcp_server.tools import McpTools
+from parachuted.mcp_server.tools import McpTools, ServedModuleTools, tools_of
 
 __all__ = [
     "ClientSources",
@@ -21,4 +18,5 @@ __all__ = [
     "ServedModuleTools",
     "ServedNoteTools",
     "VaultChanges",
+    "tools_of",
 ]

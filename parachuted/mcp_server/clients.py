@@ -19,23 +19,21 @@ from datetime import datetime
 from typing import Literal
 
 from parachuted.access.authority import Authority
-from parachuted.access.grant import Grant
+from parachuted.access.grant import NOTHING, Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.access.patterns import NOTHING
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import EditRefusedError
-from parachuted.history.operation import Operation, new_act
-from parachuted.history.run_account import CLIENT
+from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import Identity
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounded_vault import BoundedVault
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.current_run import CurrentRun
 from parachuted.runs.run_guard import RunGuard
+from parachuted.runs.run_request import CurrentRun
 from parachuted.search import Search
 from parachuted.suggestions import Proposal
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import (
     Author,
     Caller,
@@ -75,7 +73,7 @@ class ClientSources:
 
 @dataclass(slots=True)
 class _Act:
-    """One call that may write: begun in the history with its first write."""
+    """One call that may write: started in the history with its first write."""
 
     record: Operation
     is_begun: bool = False
@@ -90,7 +88,6 @@ class McpClient:
     """
 
     def __init__(self, sources: ClientSources, identity: Identity, name: str) -> None:
-        """`name` is what the client calls itself."""
         self.id, self.identity = secrets.token_hex(16), identity
         self.by = _name_of(name, identity)
         self.taint = Taint()
@@ -258,11 +255,9 @@ class ClientTable:
         self._clients: OrderedDict[str, McpClient] = OrderedDict()
 
     def make(self, identity: Identity, name: str) -> McpClient:
-        """A client that has no session yet."""
         return McpClient(self.sources, identity, name)
 
     def keep(self, client: McpClient) -> None:
-        """Give the client a session, which its `id` names."""
         self._keep(client.id, client)
 
     def find(self, session: str, identity: Identity) -> McpClient | None:
@@ -281,11 +276,9 @@ class ClientTable:
         return client
 
     def end(self, session: str) -> None:
-        """Forget that client."""
         self._clients.pop(session, None)
 
     def recheck(self) -> None:
-        """Forget every client whose identity may no longer ask."""
         for key, client in tuple(self._clients.items()):
             if not self.sources.holds(client.identity):
                 del self._clients[key]

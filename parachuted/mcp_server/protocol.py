@@ -6,7 +6,7 @@ the next: sessions, rights and subscriptions are ours.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,12 +26,74 @@ from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.api.http.route import ApiCall
-from parachuted.errors import ParachuteError
-from parachuted.mcp_server.changes import SCHEME, ClientChanges, VaultChanges
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.mcp_server.clients import McpClient
-from parachuted.mcp_server.prompts import PROMPTS, filled
-from parachuted.mcp_server.resources import NoteResources
+from parachuted.mcp_server.resources import SCHEME, ClientChanges, NoteResources, VaultChanges
 from parachuted.mcp_server.tools import McpTools, ServedTool
+
+_LONGEST = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpPrompt:
+    """One prompt; `{argument}` in its text stands for the one thing that it asks for."""
+
+    name: str
+    description: str
+    argument: str
+    says: str
+    text: str
+
+
+PROMPTS = (
+    McpPrompt(
+        name="journal",
+        description="Write what happened into today's journal.",
+        argument="what",
+        says="What happened.",
+        text=(
+            "Write this into my journal of today, in my own words. Use daily-create where there is "
+            "such a tool, else append it to Daily/journals/ with today's date:\n\n{argument}"
+        ),
+    ),
+    McpPrompt(
+        name="recall",
+        description="Answer a question from the notes, with the notes it comes from.",
+        argument="question",
+        says="The question.",
+        text=(
+            "Answer from my notes alone. Search them with several wordings, read what you find, "
+            "and name the path of each note that you rely on. Where the notes do not say, say "
+            "so.\n\n{argument}"
+        ),
+    ),
+    McpPrompt(
+        name="why",
+        description="Explain where a note's lines come from.",
+        argument="path",
+        says="The note.",
+        text=(
+            "Explain with the tools `why` and `history` who wrote what stands in the note "
+            "{argument}, in which runs and because of what. Name the run that I would undo to take "
+            "the last change back, and do not undo it yourself."
+        ),
+    ),
+)
+
+
+def filled(name: str, arguments: Mapping[str, str] | None) -> tuple[McpPrompt, str]:
+    """The prompt and its text with the argument in it.
+
+    Raises NotFoundError, or EditRefusedError where the argument is missing or too long.
+    """
+    found = next((one for one in PROMPTS if one.name == name), None)
+    if found is None:
+        raise NotFoundError(f"there is no prompt {name[:80]}")
+    value = (arguments or {}).get(found.argument, "").strip()
+    if not 0 < len(value) <= _LONGEST:
+        raise EditRefusedError(f"{found.argument} should be a text of 1 to {_LONGEST} characters")
+    return found, found.text.replace("{argument}", value)
+
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -58,8 +120,6 @@ class _Asked:
 
 
 class McpProtocol:
-    """Answers requests; `run` is its life."""
-
     def __init__(
         self,
         tools: McpTools,
@@ -90,14 +150,12 @@ class McpProtocol:
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
-        """Inside, `answer` answers."""
         async with self._manager.run():
             yield
 
     async def answer(
         self, client: McpClient, api: ApiCall, scope: Message, receive: Receive, send: Send
     ) -> None:
-        """Answer one request of that client, as an ASGI application."""
         await self._manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
 
     async def _list_tools(
@@ -220,8 +278,6 @@ class _ChangesOfOne:
         """Not used: changes come from the vault."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Pass on what the client may hear; call the result to stop."""
-
         def tell(changes: ClientChanges) -> None:
             for address in sorted(changes.updated):
                 listener(ResourceUpdated(uri=address))
@@ -250,7 +306,6 @@ class _Server(Server[Any]):
 
 
 def definition(tool: ServedTool) -> types.Tool:
-    """The tool as a client is given it."""
     hints = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,
         destructive_hint=None if tool.is_read_only else tool.is_destructive,

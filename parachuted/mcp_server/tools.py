@@ -7,27 +7,35 @@ the client's bounded vault, the routes of the API and the tools of modules; noth
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from functools import partial
+from http import HTTPStatus
+from types import MethodType
+from typing import TypeAlias, TypeVar
 
 from aiohttp import web
 
+from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
-from parachuted.api.http.answers import json_bytes, json_value
-from parachuted.api.http.errors import http_sentence
+from parachuted.api.http.answers import http_sentence, json_bytes, json_value
 from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ConflictError, ParachuteError
 from parachuted.keys import Capability, Identity
 from parachuted.mcp_server.clients import McpClient
-from parachuted.vault import VaultRoot
+from parachuted.modules.hosting.audited import para_ids_of
+from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.registry.declaration import ToolSpec
+from parachuted.modules.results import Response
+from parachuted.vault import VaultRoot, new_id
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +46,8 @@ _MOST_KEYS, _KEYS_S = 1_000, 600.0
 _CUT_SHORT = "the call was cut short"
 
 Schema: TypeAlias = Mapping[str, object]
+_Method = TypeVar("_Method", bound=Callable[..., Awaitable[object]])
+_SERVED = "__served__"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,7 +59,6 @@ class ToolCall:
     given: Mapping[str, object]
 
     def text(self, name: str) -> str:
-        """A text among the arguments; empty where it is missing."""
         value = self.given.get(name)
         return value if isinstance(value, str) else ""
 
@@ -115,7 +124,6 @@ class ServedTool:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether a call changes nothing."""
         return self.capability == "read"
 
 
@@ -131,6 +139,47 @@ def an_object(*required: str, **properties: object) -> Schema:
     }
 
 
+def served(
+    description: str,
+    module: str,
+    capability: Capability,
+    *,
+    takes: Schema,
+    answers: Schema,
+    is_destructive: bool = False,
+    is_idempotent: bool = False,
+) -> Callable[[_Method], _Method]:
+    """Make a method the tool of its name; `ServedTool` says what each argument means."""
+
+    def declare(method: _Method) -> _Method:
+        def bind(owner: object) -> ServedTool:
+            return ServedTool(
+                name=method.__name__,
+                description=description,
+                takes=takes,
+                answers=answers,
+                module=module,
+                capability=capability,
+                call=MethodType(method, owner),
+                is_destructive=is_destructive,
+                is_idempotent=is_idempotent,
+            )
+
+        setattr(method, _SERVED, bind)
+        return method
+
+    return declare
+
+
+def tools_of(*owners: object) -> list[ServedTool]:
+    return [
+        getattr(member, _SERVED)(owner)
+        for owner in owners
+        for member in vars(type(owner)).values()
+        if hasattr(member, _SERVED)
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class _Answered:
     """A call that had an idempotency key, and its answer."""
@@ -141,26 +190,25 @@ class _Answered:
 
 
 class McpTools:
-    """All tools, of the core and of the modules that run."""
-
     def __init__(
         self,
-        groups: Sequence[Callable[[], Sequence[ServedTool]]],
+        tools: Sequence[ServedTool],
+        of_modules: Callable[[], Sequence[ServedTool]],
         *,
         audit: AuditRecorder,
         clock: Callable[[], datetime],
     ) -> None:
-        """Each group answers its tools as they are just now."""
-        self._groups, self._audit, self._clock = groups, audit, clock
+        """`of_modules` gives the tools of the modules that run just now."""
+        self._tools, self._of_modules = tools, of_modules
+        self._audit, self._clock = audit, clock
         self._answered: OrderedDict[tuple[str, str], _Answered] = OrderedDict()
 
     def offered(self, identity: Identity) -> list[ServedTool]:
         """The tools that the identity's scopes allow, each name once."""
         found: dict[str, ServedTool] = {}
-        for group in self._groups:
-            for tool in group():
-                if identity.grant(tool.module, tool.capability) is not None:
-                    found.setdefault(tool.name, tool)
+        for tool in (*self._tools, *self._of_modules()):
+            if identity.grant(tool.module, tool.capability) is not None:
+                found.setdefault(tool.name, tool)
         return list(found.values())
 
     async def call(
@@ -267,3 +315,102 @@ def _with_response(result: ToolResult) -> ToolResult:
 
 def _refused(text: str) -> ToolResult:
     return ToolResult(text=text, is_error=True)
+
+
+_LARGEST_SCHEMA = 400
+
+
+class ServedModuleTools:
+    """The tools of all modules. A key needs `write` on a module to call its tools, as it does over
+    HTTP.
+    """
+
+    def __init__(
+        self,
+        modules: ModuleManager,
+        holds: Callable[[Identity], bool],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._modules, self._holds, self._clock = modules, holds, clock
+
+    def tools(self) -> Sequence[ServedTool]:
+        """Those that are there just now; one name of several modules has the module's before it."""
+        offered = self._modules.tools()
+        times = Counter(spec.name for _module, spec in offered)
+        return [
+            self._tool(
+                module, spec, spec.name if times[spec.name] == 1 else f"{module}-{spec.name}"
+            )
+            for module, spec in offered
+        ]
+
+    def _tool(self, module: str, spec: ToolSpec, name: str) -> ServedTool:
+        return ServedTool(
+            name=name,
+            description=spec.description,
+            takes=_brief(spec.schema),
+            checked={"type": "object", **spec.schema},
+            answers=_short(spec.answer),
+            module=module,
+            capability="write",
+            call=partial(self._call, module, spec.name),
+            is_destructive=True,
+        )
+
+    async def _call(self, module: str, tool: str, call: ToolCall) -> object:
+        """What follows from it reaches no further than the key does on that module, and counts as
+        a stranger's once the client has read one's text.
+        """
+        client, identity = call.client, call.client.identity
+        grant = call.api.identity.grant(module, "write")
+        if grant is None:
+            raise web.HTTPForbidden(text=f"this key lacks the scope {module}:write")
+        if client.taint:
+            raise web.HTTPForbidden(
+                text=f"{client.taint.why()}, so tools of modules are not for this client any more"
+            )
+        authority = Authority(
+            reads=grant,
+            writes=grant,
+            holds=lambda: self._holds(identity),
+            causes=(new_id("c", self._clock()),),
+            entry="http",
+            asked_by="person",
+            taint=client.taint,
+            caller=identity.api_key,
+            request_id=call.api.id,
+            who=client.by,
+        )
+        result = await self._modules.call_tool(module, tool, call.given, authority)
+        body = result.body if isinstance(result, Response) else result
+        if isinstance(result, Response) and result.status >= HTTPStatus.BAD_REQUEST:
+            said = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+            raise web.HTTPUnprocessableEntity(text=said)
+        call.api.para_ids.extend(para_ids_of(body))
+        return body
+
+
+def _brief(schema: Schema) -> Schema:
+    """The schema of arguments as a model needs it: a call is checked by the whole of it."""
+    kept = {name: value for name, value in schema.items() if name != "additionalProperties"}
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        kept["properties"] = {name: _brief_one(one) for name, one in properties.items()}
+    return {"type": "object", **kept}
+
+
+def _brief_one(shape: object) -> object:
+    """What may be left out need not be null too, and its default is the module's matter."""
+    if not isinstance(shape, Mapping):
+        return shape
+    kept = {name: value for name, value in shape.items() if name != "default"}
+    ways = [one for one in kept.get("anyOf", ()) if one != {"type": "null"}]
+    if len(ways) == 1:
+        return {**{name: value for name, value in kept.items() if name != "anyOf"}, **ways[0]}
+    return {**kept, "anyOf": ways} if ways else kept
+
+
+def _short(schema: Schema) -> Schema:
+    """The schema of an answer, where it is worth its room in every prompt."""
+    is_object = schema.get("type") == "object"
+    return schema if is_object and len(json.dumps(schema)) <= _LARGEST_SCHEMA else {}

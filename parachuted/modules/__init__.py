@@ -25,7 +25,6 @@ from parachuted.access.notes import (
     SetSection,
     Upload,
 )
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import (
     AgentPermissionRequest,
     AgentQuestion,
@@ -39,22 +38,23 @@ from parachuted.modules.agent_runs import (
     AgentToolCall,
     AgentToolUse,
     AgentUsage,
+    is_shortened,
+    visible_to_agents,
 )
-from parachuted.modules.bodies import Body, Form, FormPart
-from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
-from parachuted.modules.private import is_shortened, visible_to_agents
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.modules.scheduling import Schedules, ScheduleStatus
 from parachuted.modules.services import (
+    ActivityAccess,
     ContextAccess,
+    CurrentCall,
     FolderAccess,
     Services,
     StateAccess,
     VaultAccess,
 )
-from parachuted.modules.streams import ServerEvent, Stream
+from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
 
 __all__ = [
     "Activity",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.errors import NotFoundError
-from parachuted.modules.hosting.data_folder import delete_module_data, has_module_data
+from parachuted.modules.hosting.module_state import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError, ModuleEntry, TrustLevel
@@ -64,7 +64,6 @@ class ModuleActions:
         return {"module": _told(entry), "hash": consent.digest} | _consent(consent)
 
     def _lying(self, source: str) -> str | None:
-        """The name of the module in that folder of the vault."""
         return next(
             (entry.name for entry in self._trust.entries() if Path(source) == entry.folder), None
         )
@@ -74,7 +73,6 @@ class ModuleActions:
         return _told(self._trust.approve(name, digest, trust=trust))
 
     def enable(self, name: str) -> dict[str, Any]:
-        """Let it run."""
         return _told(self._trust.enable(name))
 
     def disable(self, name: str) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`."""
+"""An agent's run as a stream of steps, and a question to a model: `self.agent`, `self.ask`.
+
+The policy reads notes as the vault does, which a module's process has no need of until a text names
+something private.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,26 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Annotated, Protocol, TypeAlias
 
+from parachuted.access.by_kind import ByKind
 from parachuted.errors import AgentFailedError
-from parachuted.heavy import load_heavy
+from parachuted.heavy import load_heavy, load_heavy_here
+
+_NAMED = "private"
+
+
+def visible_to_agents(text: str) -> str:
+    """The text of a note without what is private, which is for no prompt and no index."""
+    if _NAMED not in text.lower():
+        return text
+    return str(load_heavy_here("private").visible_to_agents(text))
+
+
+def is_shortened(text: str) -> bool:
+    """Whether a private part was left out of the text that was read."""
+    return _NAMED in text and bool(load_heavy_here("private").is_shortened(text))
+
 
 _FENCED = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _MOST_SHOWN = 200
@@ -59,11 +79,14 @@ class AgentToolUse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSession:
     """The session in which the run works. `is_resumed`: it is the one that was asked for, and the
-    model knows what was said there.
+    model knows what was said there. `tools` are what the agent can call, `model` is which one
+    answers, as far as they are known.
     """
 
     session_id: str
     is_resumed: bool
+    tools: Sequence[str] = ()
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +128,7 @@ class AgentPermissionRequest:
     patterns: Sequence[str] = ()
 
 
-AgentStep: TypeAlias = (
+AgentStep: TypeAlias = Annotated[
     AgentText
     | AgentToolCall
     | AgentTextDelta
@@ -114,8 +137,9 @@ AgentStep: TypeAlias = (
     | AgentSession
     | AgentUsage
     | AgentQuestion
-    | AgentPermissionRequest
-)
+    | AgentPermissionRequest,
+    ByKind(),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +247,8 @@ class ModuleAgent:
         Options: those of `Module.run_agent`, and `session_id`, an earlier run's to go on with.
         With `conversation=True` its words are steps as they come, a person can be asked, and there
         are more: `model`, `system_prompt`, `attachments` (files of the vault), `narrowing` (an
-        `AgentNarrowing`) and `history`, what was said before, for a session that cannot be resumed.
+        `AgentNarrowing`), `history`, what was said before, for a session that cannot be resumed,
+        and `context`, what goes ahead of the prompt and is not the person's words.
         `budget="conversation"`: another run that serves a conversation, whose budget pays for it.
         Raises what `Module.run_agent` raises before anything is spent.
         """

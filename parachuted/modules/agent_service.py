@@ -1,16 +1,24 @@
-"""Runs an agent that a person asked for by its name, over HTTP, at a terminal or in a chat."""
+"""Agents by name: lists them with their grants, and runs one for a person."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
 
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
-from parachuted.errors import NotFoundError
+from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure
+from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origins import Origins
+from parachuted.bubbling import WatchRegistry
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.agent_plan import read_options
+from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
+from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest, read_options
+from parachuted.vault import VaultIndex, printable
 
 
 class AgentService:
@@ -92,4 +100,191 @@ class AgentService:
             folder=folder,
             session=session,
             authority=authority,
+        )
+
+
+_READING, _WRITING = (
+    ("list_notes", "read_note", "search_notes"),
+    ("write_note", "append_note", "edit_section"),
+)
+_OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
+_CURATOR_IS = (
+    "Keeps a note current with what it watches: it reads what changed, and writes that note alone."
+)
+_MOST_SHOWN = 20
+
+
+class ApprovedModules(Protocol):
+    """Which modules may run, and the agents that they declare."""
+
+    def approved(self, name: str) -> ApprovedModule | None:
+        """The module of that name as it was approved, while it may run."""
+        ...
+
+    def agents_of(self, name: str) -> Mapping[str, AgentConfig]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStatus:
+    """One agent.
+
+    `problem` says why it would not run here or, where it `runs_here` all the same, what it has to
+    do without; `order` is what it would be asked with, None for curators.
+    """
+
+    name: str
+    description: str
+    module: str | None
+    grant: Grant
+    tools: tuple[str, ...]
+    calls: tuple[str, ...] = ()
+    config: AgentConfig | None = None
+    order: RunRequest | None = None
+    problem: str | None = None
+    runs_here: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachableFiles:
+    """The files of the vault that an agent reaches: the numbers, and the first of each."""
+
+    reads: int
+    writes: int
+    strangers: int
+    left_out: int
+    first: tuple[str, ...]
+    first_writes: tuple[str, ...]
+
+
+class AgentListing:
+    """All agents. `names` are those of all modules."""
+
+    def __init__(
+        self,
+        desk: AgentService,
+        modules: ApprovedModules,
+        names: Callable[[], Iterable[str]],
+        watches: WatchRegistry,
+        index: VaultIndex,
+        origins: Origins,
+    ) -> None:
+        self._desk, self._modules, self._names = desk, modules, names
+        self._watches, self._index, self._origins = watches, index, origins
+
+    def all_names(self) -> list[str]:
+        found = [CURATOR, MAINTENANCE]
+        for module in sorted(self._names()):
+            approved = self._modules.approved(module)
+            if approved is not None:
+                found += [
+                    f"{module}/{agent}"
+                    for agent in {**self._modules.agents_of(module), **approved.manifest.agents}
+                ]
+        return found
+
+    async def get(self, name: str, *, folder: str | None = None) -> AgentStatus:
+        """The agent of that name, working in that folder. Raises NotFoundError."""
+        if name == CURATOR:
+            return self._curator()
+        options = {} if folder is None else {"working_directory": folder}
+        order = await self._desk.order(name, "", options, authority=Authority(), entry="cli")
+        one, runs = order.definition, self._desk.runs
+        grant = runs.grant(order)
+        here, lost = await runs.possible(order, grant)
+        problem = await runs.obstacle(order, here)
+        tools = (
+            *_READING,
+            *(_WRITING if grant.writes.alternatives != () else ()),
+            "suggest_change",
+            *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
+        )
+        return AgentStatus(
+            name=one.name,
+            description=one.config.description or one.who,
+            module=one.module,
+            grant=grant,
+            tools=(*tools, *grant.native),
+            calls=grant.tools,
+            config=one.config,
+            order=order,
+            problem=problem or lost,
+            runs_here=problem is None,
+        )
+
+    async def all(self) -> list[AgentStatus]:
+        """All of them; one whose settings are wrong is listed as one that runs nowhere."""
+        found = []
+        for name in self.all_names():
+            try:
+                found.append(await self.get(name))
+            except NotFoundError:  # its module was switched off meanwhile
+                continue
+            except (ActRefusedError, ParachuteError) as error:
+                nothing = exactly([])
+                grant = Grant(agent=name, reads=nothing, writes=nothing, lane=nothing)
+                module = name.partition("/")[0]
+                found.append(
+                    AgentStatus(
+                        name=name,
+                        description="",
+                        module=module,
+                        grant=grant,
+                        tools=(),
+                        problem=error.message,
+                        runs_here=False,
+                    )
+                )
+        return found
+
+    def seen(self, grant: Grant) -> ReachableFiles:
+        """What of the vault is reached. Blocks for a large vault."""
+        first: list[str] = []
+        first_writes: list[str] = []
+        reads = writes = strangers = total = 0
+        for path in list(self._index.paths()):
+            total += 1
+            if grant.may_write(path):
+                writes += 1
+                first_writes += [printable(path)] if writes <= _MOST_SHOWN else []
+            if not grant.may_read(path):
+                continue
+            reads += 1
+            first += [printable(path)] if reads <= _MOST_SHOWN else []
+            entry = self._index.get(path)
+            strangers += (
+                self._origins.of(path, entry.digest if entry is not None else None) in UNTRUSTED
+            )
+        return ReachableFiles(
+            reads=reads,
+            writes=writes,
+            strangers=strangers,
+            left_out=total - reads,
+            first=tuple(first),
+            first_writes=tuple(first_writes),
+        )
+
+    def exposure(self, known: AgentStatus, seen: ReachableFiles) -> Exposure:
+        """Whether it has private data, strangers' text and a way out."""
+        return exposure(
+            known.grant,
+            private_files=seen.reads - seen.strangers,
+            untrusted_files=seen.strangers,
+            calls=known.calls,
+        )
+
+    def _curator(self) -> AgentStatus:
+        """All that curators reach together; each run reaches one note and what that watches."""
+        watchers = [declaration.watcher for declaration in self._watches.all()]
+        own = exactly(watchers)
+        reads = exactly(
+            dict.fromkeys(
+                [
+                    *watchers,
+                    *(str(path) for one in watchers for path in self._watches.watched_by(one)),
+                ]
+            )
+        )
+        grant = Grant(agent=CURATOR, reads=reads, writes=own, lane=own)
+        return AgentStatus(
+            name=CURATOR, description=_CURATOR_IS, module=None, grant=grant, tools=_OF_CURATOR
         )

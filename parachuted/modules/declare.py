@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inspect import getattr_static, isfunction
 from typing import Literal, TypeAlias, TypeVar
 
-from parachuted.modules.timing import Timing, parse_timing
+from parachuted.modules.scheduling import Timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
@@ -197,7 +197,6 @@ def interface(name: str) -> Callable[[_F], _F]:
 
 
 def path_fields(path: str) -> tuple[str, ...]:
-    """The names between braces in a route's path."""
     return tuple(_FIELD.findall(path))
 
 

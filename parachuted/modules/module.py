@@ -9,10 +9,9 @@ from typing import Any, ClassVar, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
-from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
-from parachuted.modules.services import ContextAccess, Services
+from parachuted.modules.services import ContextAccess, CurrentCall, Services
 from parachuted.modules.settings import read_settings
 
 _MAY_BE_ITS_OWN = ("suggest", "ask")

@@ -1,12 +1,17 @@
-"""The services of a module, the same in the daemon and in its own process."""
+"""The services of a module, the same in the daemon and in its own process.
+
+Apart, so that a module's process loads nothing for it.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.activity import Activity
 from parachuted.access.context_preview import ContextPreview
 from parachuted.access.hit import Hits, Paths
 from parachuted.access.notes import (
@@ -19,10 +24,53 @@ from parachuted.access.notes import (
     Upload,
     Writer,
 )
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.scheduling import ScheduleAccess
+
+
+class ActivityAccess(Protocol):
+    """What was talked about, one file a day, in the vault's `.parachute/activity/`."""
+
+    async def log(
+        self,
+        summary: str,
+        *,
+        session_id: str | None = None,
+        session_title: str | None = None,
+        agent_type: str | None = None,
+        exchange_number: int = 0,
+    ) -> None:
+        """Add one line, with the time that it is now.
+
+        EditRefusedError: the summary is too long. StorageFailedError.
+        """
+        ...
+
+    async def read(self, day: str) -> list[Activity]:
+        """What was logged on that day of UTC, such as 2026-11-23, oldest first.
+
+        ActRefusedError: only for a trusted module or one that may read the whole vault, and not on
+        behalf of a key that is limited to some paths.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentCall:
+    """On whose behalf the code works now.
+
+    `run` is the id of the agent's run that called a tool, or None: a person, the clock or another
+    module called. `origin` is whose words what it writes counts as: `you`, `agent`, or a stranger's
+    (`bot`, `imported`, `web`), where `is_strangers` is true. `key` is the id of the API key that
+    asked; empty for a person at the machine, a schedule and the module itself. `is_limited`: it
+    reaches only some paths of the vault.
+    """
+
+    run: str | None
+    origin: str
+    is_strangers: bool = False
+    key: str = ""
+    is_limited: bool = False
 
 
 class VaultAccess(Protocol):
@@ -243,24 +291,16 @@ class Services(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """The module's name."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def config(self) -> Mapping[str, object]:
-        """The person's settings for it."""
-        ...
+    def config(self) -> Mapping[str, object]: ...
 
     @property
-    def log(self) -> logging.Logger:
-        """Where it logs."""
-        ...
+    def log(self) -> logging.Logger: ...
 
     @property
-    def vault(self) -> VaultAccess:
-        """The vault, within its permissions."""
-        ...
+    def vault(self) -> VaultAccess: ...
 
     @property
     def folders(self) -> FolderAccess:
@@ -268,44 +308,28 @@ class Services(Protocol):
         ...
 
     @property
-    def state(self) -> StateAccess:
-        """Its own memory."""
-        ...
+    def state(self) -> StateAccess: ...
 
     @property
-    def data_folder(self) -> Path:
-        """A folder of its own, outside the vault."""
-        ...
+    def data_folder(self) -> Path: ...
 
     @property
-    def has_model(self) -> bool:
-        """Whether there is a model."""
-        ...
+    def has_model(self) -> bool: ...
 
     @property
-    def schedules(self) -> ScheduleAccess:
-        """Its schedules."""
-        ...
+    def schedules(self) -> ScheduleAccess: ...
 
     @property
-    def contexts(self) -> ContextAccess:
-        """The context of folders."""
-        ...
+    def contexts(self) -> ContextAccess: ...
 
     @property
-    def runs(self) -> RunAccess:
-        """The runs of its agents."""
-        ...
+    def runs(self) -> RunAccess: ...
 
     @property
-    def activity(self) -> ActivityAccess:
-        """The activity log."""
-        ...
+    def activity(self) -> ActivityAccess: ...
 
     @property
-    def current_call(self) -> CurrentCall:
-        """On whose behalf its code works now."""
-        ...
+    def current_call(self) -> CurrentCall: ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Say that something happened; the name begins with the module's own."""
@@ -315,9 +339,7 @@ class Services(Protocol):
         """The object that provides that interface now, or None."""
         ...
 
-    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        """Let one of the module's agents answer."""
-        ...
+    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str: ...
 
     async def suggest(
         self,

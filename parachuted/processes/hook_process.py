@@ -95,7 +95,6 @@ class HookProcess:
 
     @classmethod
     async def start(cls) -> HookProcess:
-        """Begin one. OSError when the machine has no room for a process."""
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -115,12 +114,10 @@ class HookProcess:
 
     @property
     def pid(self) -> int:
-        """Its own."""
         return self._process.pid
 
     @property
     def is_ready(self) -> bool:
-        """Whether another program may be given to it."""
         return self._is_whole and self._process.returncode is None and not self._reader.at_eof()
 
     async def run(self, order: ProcessOrder) -> ProcessOutcome:
@@ -161,11 +158,9 @@ class HookProcess:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process.returncode is None
 
     def dismiss(self) -> None:
-        """Let it go, without waiting. Nothing is running in it."""
         self._is_whole = False
         self._writer.close()
 

@@ -39,7 +39,6 @@ class MemoryTrimmer:
             self._timer = loop.call_later(_TRIM_AFTER_S, self._trim, loop)
 
     def close(self) -> None:
-        """Cancel what was requested."""
         if self._timer is not None:
             self._timer.cancel()
 

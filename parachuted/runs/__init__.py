@@ -4,8 +4,7 @@ from parachuted.runs.agent_hooks import AgentHooks, HookAsker, NoHooks, RunHooks
 from parachuted.runs.curator import Curator, CuratorBriefing
 from parachuted.runs.curator_run import CuratorSessions
 from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.run_recovery import RunRecovery
-from parachuted.runs.task_reviews import TaskReviews
+from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 
 __all__ = [
     "AgentHooks",

@@ -37,31 +37,26 @@ _MOST_SESSIONS = 2_000
 class HookAsker(Protocol):
     """Runs hooks. `wants` is cheap: nothing is put together without a hook for it."""
 
-    def wants(self, event: str) -> bool:
-        """Whether there is a hook for that event."""
+    def wants(self, event: str) -> bool: ...
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
         """Run the hooks that it concerns, and wait for what they say."""
 
-    def tell(self, hook_event: HookEvent) -> None:
-        """Run them, and wait for nothing."""
+    def tell(self, hook_event: HookEvent) -> None: ...
 
 
 class NoHooks:
     """There are no hooks."""
 
     def wants(self, event: str) -> bool:
-        """None does."""
         del event
         return False
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
-        """None objects."""
         del hook_event
         return HookDecision()
 
-    def tell(self, hook_event: HookEvent) -> None:
-        """None hears it."""
+    def tell(self, hook_event: HookEvent) -> None: ...
 
 
 def _published(event: str, /, **data: object) -> None:
@@ -97,7 +92,6 @@ class AgentHooks:
     _refusals: list[str] = field(default_factory=list)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The same tools, each call of which hooks may see, change and refuse."""
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
     async def prompt(self, prompt: str, *, source: str = "system") -> str:
@@ -222,7 +216,6 @@ class AgentHooks:
         )
 
     def refused(self, words: str) -> None:
-        """A hook refused what the agent would have written."""
         self._refusals.append(words)
 
     def ended(self) -> str | None:
@@ -300,7 +293,6 @@ class AgentHooks:
             self._ends.append(f"a hook ended the run: {decision.reason}")
 
     async def _shows(self, decision: HookDecision) -> None:
-        """The agent is about to be shown words of a hook."""
         self.added()
         if decision.sources:
             await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
@@ -413,7 +405,6 @@ class RunHooks:
         return None if session in self._sessions else "resume"
 
     def went_on(self, session: str) -> None:
-        """A turn of that session has ended."""
         self._sessions[session] = None
         self._sessions.move_to_end(session)
         while len(self._sessions) > _MOST_SESSIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,20 +23,26 @@ from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
-from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, NoteTools, module_tools
-from parachuted.runs.attachments import Attachments, load_attachments
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.agent_tools import (
+    DeclaredTool,
+    ModuleTools,
+    NoteTools,
+    ServerTool,
+    ServerToolCalls,
+    ServerTools,
+    module_tools,
+    server_tools,
+)
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.current_run import CurrentRun
-from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.questions import question_tool
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.conversations import Attachments, load_attachments, question_tool
+from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.runs.run_guard import RunGuards
-from parachuted.runs.run_request import RunReport, RunRequest
+from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, new_id, printable
 
@@ -80,12 +87,14 @@ class PreparedAgentRun:
         contexts: ContextAssembly | None,
         modules: ModuleTools,
         boxes: SandboxProvider | None,
+        servers: ServerTools | None = None,
     ) -> None:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._modules, self._boxes = skills, modules, boxes
-        self._contexts = contexts
+        self._contexts, self._servers = contexts, servers
+        self._calls: ServerToolCalls | None = None
         self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
         self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
@@ -145,7 +154,6 @@ class PreparedAgentRun:
 
     @property
     def active(self) -> ActiveRun:
-        """As it is listed while it works."""
         return ActiveRun(
             run=self.id,
             agent=self._definition.name,
@@ -163,7 +171,6 @@ class PreparedAgentRun:
 
     @property
     def session(self) -> str | None:
-        """The session to go on with."""
         return self.account.cost.session_id if self.account.cost is not None else None
 
     async def prepare(self) -> None:
@@ -207,7 +214,9 @@ class PreparedAgentRun:
             watcher=self.task.watcher,
             system_prompt=system,
             prompt=f"{attached.words}{prompt}",
-            tools=self._hooks.tools(self.audit.tools(self._tools(skills))),
+            tools=self._hooks.tools(
+                self.audit.tools(self._tools(skills, await self._offered_by_servers()))
+            ),
             limits=order.limits,
             changes=(),
             at=now,
@@ -220,7 +229,12 @@ class PreparedAgentRun:
             files=attached.files,
             history=order.history,
             pool=order.pool,
+            hold=None if order.conversation is None else self._hold,
+            grant=self.grant,
         )
+
+    def _hold(self, end: Callable[[], None]) -> Callable[[], None]:
+        return self._lifecycle.hold(self.active, end)
 
     async def work(self) -> RunOutcome:
         """Do the job. What the agent did in its container is taken over before this ends."""
@@ -240,6 +254,8 @@ class PreparedAgentRun:
         del error
         self._has_ended = True
         asked = self.order
+        if self._calls is not None:
+            await self._calls.close()
         if asked.conversation is not None:
             asked.conversation.close()
             if self._talks_in:
@@ -261,7 +277,6 @@ class PreparedAgentRun:
         return True
 
     def ran(self, outcome: RunOutcome) -> RunReport:
-        """For the caller."""
         return RunReport(
             words=self._words,
             run=self.id,
@@ -320,7 +335,13 @@ class PreparedAgentRun:
             ask_command=self._guard.command,
         )
 
-    def _tools(self, skills: Sequence[Skill]) -> Sequence[Tool]:
+    async def _offered_by_servers(self) -> Sequence[ServerTool]:
+        """The tools of other people's MCP servers, where it may call any."""
+        if self._servers is None or not any("__" in name for name in self.grant.tools):
+            return ()
+        return await asyncio.to_thread(self._servers.tools)
+
+    def _tools(self, skills: Sequence[Skill], offered: Sequence[ServerTool]) -> Sequence[Tool]:
         one, config = self._definition, self._definition.config
         if not one.has_tools:
             return ()
@@ -344,6 +365,10 @@ class PreparedAgentRun:
         made += module_tools(
             self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
         )
+        if offered and self._servers is not None:
+            self._calls = self._servers.open()
+            taken = [tool.name for tool in made]
+            made += server_tools(offered, self.grant.tools, taken, self._calls, self.taint)
         return made
 
     def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:
@@ -410,7 +435,8 @@ class PreparedAgentRun:
         source = self._run_hooks.start_of(order.session)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
-        return "\n\n".join([prompt, *context])
+        before = [order.context.rstrip()] if order.context else []
+        return "\n\n".join([*before, prompt, *context])
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
@@ -450,14 +476,12 @@ class _Heard:
     told: Callable[[str], None]
 
     async def propose(self, proposal: Proposal) -> Suggestion:
-        """File one."""
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion
 
 
 def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
-    """What stands for the run where a curator's has a task."""
     return Task(
         id=new_id("t", now),
         watcher=order.definition.watcher,
@@ -472,7 +496,6 @@ def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
 
 
 def _cause_of(task: Task, agent: str) -> dict[str, object]:
-    """As hooks get it."""
     return {
         "id": task.causes[0],
         "root": None,

@@ -21,11 +21,11 @@ from parachuted.agents import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.job import NativeCallResult
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.runs.native import make_native
-from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import PutForward
 from parachuted.tools.checkin import CheckinProposal
 from parachuted.tools.checkout import Checkout, CheckoutResult
@@ -98,12 +98,10 @@ class AgentSandboxes:
     private: tuple[Path, ...] = ()
 
     async def problem(self) -> str | None:
-        """Why no container can be had here."""
         return (await self.sandboxes.status()).problem
 
     @asynccontextmanager
     async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
-        """The run's copy, filled, and the tools over it."""
         grant = boxed.grant
         config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
         async with self.sandboxes.prepare(config, is_writable=is_writable) as slot:
@@ -183,7 +181,6 @@ class RunCommandGate:
         self._allowed: set[str] = set()
 
     def objection(self, command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  the gate's own shape
-        """As `check_command`, but for what a person has just allowed."""
         return None if command in self._allowed else check_command(command, allowed)
 
     def asking(self, native: NativeTools) -> NativeTools:
@@ -273,7 +270,6 @@ def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTo
 
 
 def _told(filled: CheckoutResult) -> str:
-    """What the prompt says of its copy."""
     lines = [f"Your copy has {filled.files} files."]
     lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
     if filled.left_out:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from parachuted.access.authority import Authority
+from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.runs.bounded_vault import BoundedVault
@@ -62,28 +63,20 @@ class AnswerWithStatus(Protocol):
         ...
 
     @property
-    def body(self) -> object:
-        """Plain JSON."""
-        ...
+    def body(self) -> object: ...
 
 
 class DeclaredTool(Protocol):
     """A module's tool, as it declares it."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def description(self) -> str:
-        """What it does, to an agent."""
-        ...
+    def description(self) -> str: ...
 
     @property
-    def schema(self) -> Mapping[str, object]:
-        """The JSON schema of its arguments."""
-        ...
+    def schema(self) -> Mapping[str, object]: ...
 
 
 CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
@@ -101,7 +94,6 @@ class NoteTools:
     read: dict[str, str] = field(default_factory=dict)
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools, as an agent is given them."""
         path = {
             "type": "string",
             "description": "The note's path in the vault, as list_notes gives it.",
@@ -321,9 +313,7 @@ class ModuleTrust:
 class ModuleTools(Protocol):
     """The running modules, to agents."""
 
-    def tools(self) -> Iterable[tuple[str, DeclaredTool]]:
-        """Their tools, each with its module's name."""
-        ...
+    def tools(self) -> Iterable[tuple[str, DeclaredTool]]: ...
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
@@ -336,21 +326,84 @@ class ModuleTools(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTool:
+    """A tool of an MCP server that is not ours, as a person approved it. `name` is what agents call
+    it by, `tool` what its server does.
+    """
+
+    name: str
+    server: str
+    tool: str
+    description: str
+    schema: Mapping[str, object]
+
+
+class ServerToolCalls(Protocol):
+    """How one run calls them."""
+
+    async def call(self, server: str, tool: str, arguments: Mapping[str, object]) -> ToolResult:
+        """What the tool answers; a failure is an answer too."""
+        ...
+
+    async def close(self) -> None:
+        """End what the calls began."""
+        ...
+
+
+class ServerTools(Protocol):
+    """The MCP servers that are not ours."""
+
+    def tools(self) -> Sequence[ServerTool]:
+        """The tools of those that a person approved. Blocks on the disk."""
+        ...
+
+    def open(self) -> ServerToolCalls:
+        """For one run."""
+        ...
+
+
+MCP_SERVERS = "mcp_servers"
+"""Among the tools that a manifest asks for: those of all MCP servers that the person approves."""
+
+
+def server_tools(
+    offered: Iterable[ServerTool],
+    allowed: Sequence[str],
+    taken: Iterable[str],
+    calls: ServerToolCalls,
+    taint: Taint,
+) -> tuple[Tool, ...]:
+    """Those whose names are allowed. What one answers is a stranger's text."""
+    names = set(taken)
+    return tuple(
+        _server_tool(one, calls, taint)
+        for one in offered
+        if one.name in allowed and one.name not in names
+    )
+
+
+def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
+    async def called(arguments: Mapping[str, object]) -> ToolResult:
+        answer = await calls.call(one.server, one.tool, arguments)
+        taint.read(f"the MCP server {one.server}", "web")
+        return replace(answer, text=_cut(answer.text))
+
+    return Tool(name=one.name, description=one.description, schema=one.schema, call=called)
+
+
 class NoModuleTools:
     """There are no modules."""
 
     def tools(self) -> Sequence[tuple[str, DeclaredTool]]:
-        """None."""
         return ()
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], authority: Authority
     ) -> object:
-        """There is none to call."""
         del arguments, authority
         raise NotFoundError(f"there is no tool {tool} of a module {module}")
 
     def trust_of(self, module: str) -> ModuleTrust:
-        """No module is trusted."""
         del module
         return ModuleTrust(is_trusted=False)

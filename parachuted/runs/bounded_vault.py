@@ -1,4 +1,4 @@
-"""The vault as a module sees it, limited by its permissions at every call.
+"""The vault as a module or a run of its agent sees it, limited by its permissions at every call.
 
 Over HTTP the caller's key decides whether a route is reached; what the handler then does is limited
 by the module's permissions and by the caller's authority, including the key's paths.
@@ -7,25 +7,35 @@ by the module's permissions and by the caller's authority, including the key's p
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import replace
 
+from parachuted.access.authority import Authority, current
 from parachuted.access.notes import NoteChange, Upload
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.origin import Origin
+from parachuted.access.origins import Origins
+from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
     EditRefusedError,
     ParachuteError,
 )
-from parachuted.history.call_run import CallRun
+from parachuted.history.run_account import CallRun
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.vault_writing import VaultWriting
-from parachuted.tools import Mover, MoveResult
+from parachuted.search import Search
+from parachuted.tools import Mover, MoveResult, Writing, unwatched
 from parachuted.vault import (
     NOTE_SUFFIXES,
+    Author,
+    Caller,
     IncomingFile,
+    Store,
+    VaultIndex,
     VaultPath,
     WriteResult,
     digest_of,
@@ -171,3 +181,72 @@ class BoundedVault(VaultWriting):
     def _placed(self, real: VaultPath, incoming: IncomingFile) -> WriteResult:
         self._refuse_watching(real, b"", incoming.beginning(_FRONTMATTER))
         return place_incoming(self._store, real, incoming, self._author(), is_new=True)
+
+
+class BoundedVaults:
+    """Opens the vault for one module, or for one run of its agent."""
+
+    def __init__(
+        self,
+        store: Store,
+        index: VaultIndex,
+        search: Search,
+        audit: AuditRecorder | None = None,
+    ) -> None:
+        self.store, self._index, self._search, self._audit = store, index, search, audit
+
+    def of_module(
+        self,
+        name: str,
+        bounds: ModuleBounds,
+        *,
+        authority: Callable[[], Authority] = current,
+        writing: Writing = unwatched,
+        origins: Origins | None = None,
+        own: Origin = "agent",
+    ) -> BoundedVault:
+
+        def author() -> Author:
+            now = authority()
+            return Author(
+                by=f"module:{name}",
+                run=now.call.run if now.call is not None else None,
+                causes=(now.call.causes if now.call is not None else ())
+                or now.causes_at(self.store.clock()),
+                key=now.caller if now.is_limited else "",
+                caller=Caller("module", name, now.request_id),
+            )
+
+        return BoundedVault(
+            self.store,
+            self._index,
+            self._search,
+            bounds,
+            author,
+            audit=self._audit,
+            authority=authority,
+            writing=writing,
+            origins=origins,
+            own=own,
+        )
+
+    def of_run(
+        self,
+        bounds: ModuleBounds,
+        author: Author,
+        *,
+        run: RunWatch,
+        authority: Callable[[], Authority],
+        wrote: Callable[[WriteResult], None],
+    ) -> BoundedVault:
+        return BoundedVault(
+            self.store,
+            self._index,
+            self._search,
+            bounds,
+            lambda: author,
+            audit=self._audit,
+            authority=authority,
+            writing=lambda _path: nullcontext(wrote),
+            run=run,
+        )

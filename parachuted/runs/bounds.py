@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import Grant
+from parachuted.access.grant import NOTHING, Grant, all_of, any_of, exactly, grant_of, within
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.access.patterns import NOTHING, all_of, any_of, exactly, grant_of, within
 from parachuted.errors import ActRefusedError, PathRefusedError
 from parachuted.keys import AccessGrant
 from parachuted.vault import VaultPath, printable
@@ -37,7 +36,6 @@ class ModuleBounds:
 
     @classmethod
     def of_agent(cls, who: str, grant: Grant) -> Self:
-        """Those of one run of an agent."""
         return cls(
             who=who,
             reads=grant.reads,
@@ -61,7 +59,6 @@ class ModuleBounds:
         )
 
     def limited(self, reads: AccessGrant, writes: AccessGrant) -> ModuleBounds:
-        """The same bounds, limited by the caller's paths."""
         if reads.alternatives is None and writes.alternatives is None:
             return self
         lacks = (
@@ -87,7 +84,6 @@ class ModuleBounds:
         )
 
     def may_read(self, path: str) -> bool:
-        """Whether that file exists for them."""
         return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
@@ -112,7 +108,6 @@ class ModuleBounds:
         self._check(path, real, "read", self.may_read(path), self.may_read(real))
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
-        """The same for writing."""
         if is_control(path):
             raise PathRefusedError(
                 f"{printable(path)} belongs to a program, to a module's code, or to a person, and "

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.access.granting import curator_grant
+from parachuted.access.grant import curator_grant
 from parachuted.access.origin import SessionTaints, Taint
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import Job
@@ -138,7 +138,6 @@ class CuratorRun:
 
     @property
     def active(self) -> ActiveRun:
-        """As it is listed while it works."""
         return ActiveRun(
             run=str(self._task.run),
             agent=NAME,
@@ -267,6 +266,5 @@ class CuratorRun:
         await self._wait(reason)
 
     async def _wait(self, reason: str) -> None:
-        """The same run is tried again."""
         await self._reviews.release(self._looked)
         await asyncio.to_thread(self._lifecycle.accounts.wait, self.account, reason)

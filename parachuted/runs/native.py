@@ -22,7 +22,7 @@ from parachuted.agents import ToolResult
 from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
 from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.tools.checkout import Checkout
 from parachuted.tools.hostile_folder import shown
 
@@ -91,7 +91,6 @@ class _Gate:
     _number: int = 0
 
     async def before(self, name: str, arguments: Mapping[str, object]) -> str | None:
-        """Why the call may not be; None: it may."""
         reason = call_objection(name, arguments, self.grant, self.taint, self.check_command)
         if reason is not None:
             return reason
@@ -249,7 +248,6 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
 
 
 def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
-    """The arguments with paths as they are in the vault, where they are in it."""
     told = dict(arguments)
     for name in _PLACES:
         place = told.get(name)

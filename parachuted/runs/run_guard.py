@@ -23,7 +23,7 @@ from parachuted.agents.permission import (
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.suggestions import Proposal
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import printable
 
 PutForward: TypeAlias = Callable[
@@ -56,11 +56,9 @@ class RunGuard:
 
     @property
     def is_tainted(self) -> bool:
-        """Whether it has read untrusted text."""
         return bool(self.taint)
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
-        """Whether that text is untrusted."""
         return self._origin(path, digest, data) in UNTRUSTED
 
     def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
@@ -84,7 +82,6 @@ class RunGuard:
         )
 
     async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
-        """Whether a person allows it that file now."""
         return await self._asked(PermissionRequest(kind=what, what=path))
 
     async def host(self, host: str) -> bool:
@@ -92,7 +89,6 @@ class RunGuard:
         return await self._asked(PermissionRequest(kind="network", what=host))
 
     async def command(self, command: str) -> bool:
-        """Whether a person allows it that command now."""
         return await self._asked(PermissionRequest(kind="bash", what=command))
 
     async def _asked(self, request: PermissionRequest) -> bool:

@@ -16,7 +16,7 @@ from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
 from parachuted.access.run_watch import ProposedChange, RunWatch
-from parachuted.audit.events import AuditRecorder, NullAuditRecorder
+from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,
@@ -27,9 +27,8 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.bounded_notes import BoundedNotes
+from parachuted.runs.bounded_notes import BoundedNotes, has_spans, set_key, vault_edit
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.note_values import has_spans, set_key, vault_edit
 from parachuted.search import Search
 from parachuted.tools import Writing, unwatched
 from parachuted.vault import (

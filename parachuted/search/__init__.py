@@ -1,11 +1,7 @@
 """Search: an index of the notes beside the vault, which can be deleted at any time."""
 
 from parachuted.search.engine import Ranking, SearchHit, SearchResults
-from parachuted.search.indexed_note import row_of
-from parachuted.search.indexer import IndexUpdate
-from parachuted.search.note_catalogue import NoteCatalogue
-from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
-from parachuted.search.rows import (
+from parachuted.search.indexed_note import (
     CatalogueLink,
     CatalogueNote,
     CataloguePage,
@@ -14,7 +10,11 @@ from parachuted.search.rows import (
     LinkPage,
     NoteQuery,
     Operator,
+    row_of,
 )
+from parachuted.search.indexer import IndexUpdate
+from parachuted.search.note_catalogue import NoteCatalogue
+from parachuted.search.query import LONGEST, PARTS, ParsedQuery, QueryError, parse_query
 from parachuted.search.search import Search, UnindexedNote
 
 __all__ = [

@@ -5,12 +5,52 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from parachuted.search.database import COLUMNS
 from parachuted.search.indexed_note import IndexedNote
-from parachuted.search.words import plain
+from parachuted.search.query import emoji, plain
+from parachuted.state import Database
 from parachuted.vault import name_key
+
+COLUMNS = ("title", "headings", "body", "tags", "matter", "place", "facets")
+_VERSION = 4
+# FTS5 collects 4 MB of words in memory before it writes a segment; with its default of 1 MB a third
+# of the time goes into merging
+_SCHEMA = f"""
+CREATE TABLE notes (
+    id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, name BLOB NOT NULL, title TEXT NOT NULL, modified REAL NOT NULL,
+    size INTEGER NOT NULL, digest TEXT NOT NULL, tags TEXT NOT NULL, matter TEXT NOT NULL, typed TEXT NOT NULL,
+    reason TEXT);
+CREATE INDEX notes_by_name ON notes (name);
+CREATE INDEX notes_with_reason ON notes (path) WHERE reason IS NOT NULL;
+CREATE TABLE others (path BLOB PRIMARY KEY, name BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX others_by_name ON others (name);
+CREATE TABLE tags (tag TEXT NOT NULL, note INTEGER NOT NULL, PRIMARY KEY (tag, note)) WITHOUT ROWID;
+CREATE TABLE fields (
+    note INTEGER NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL, folded TEXT NOT NULL, kind TEXT NOT NULL, number REAL NOT NULL,
+    PRIMARY KEY (note, key, at)) WITHOUT ROWID;
+CREATE INDEX fields_by_key ON fields (key, note);
+CREATE TABLE links (
+    note INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, text BLOB NOT NULL, name BLOB NOT NULL, from_folder INTEGER NOT NULL,
+    line INTEGER NOT NULL, PRIMARY KEY (note, at)) WITHOUT ROWID;
+CREATE INDEX links_by_name ON links (name);
+CREATE VIRTUAL TABLE texts USING fts5({", ".join(COLUMNS)}, tokenize = "unicode61 remove_diacritics 2 tokenchars '{emoji()}'");
+INSERT INTO texts (texts, rank) VALUES ('hashsize', 4194304);
+"""  # noqa: E501, S608
+
+
+def make_database(path: Path) -> Database:
+    """The index in that file, which is opened at its first use."""
+    return Database(
+        path,
+        label="the search index",
+        loss="it is rebuilt from the vault",
+        migrations={_VERSION: _SCHEMA},
+        is_derived=True,
+    )
+
 
 _PIECES = ", ".join(
     f"CAST(substr(?1, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - "
@@ -38,7 +78,7 @@ class IndexTables:
         return {text_of(path): (digest, modified) for path, digest, modified in rows}
 
     def others(self) -> set[str]:
-        """The files that are known and are no notes."""
+        """The known files that are not notes."""
         return {text_of(path) for (path,) in self._connection.execute("SELECT path FROM others")}
 
     def last_id(self) -> int:
@@ -105,7 +145,7 @@ class IndexTables:
                 self._connection.execute(f"DELETE FROM {table} WHERE note = ?", row)  # noqa: S608
 
     def put_others(self, paths: Iterable[str]) -> None:
-        """Remember files that are no notes, so that links to them lead somewhere."""
+        """Remember files that are not notes, so that links to them lead somewhere."""
         rows = ((key_of(path), key_of(name_key(path.rpartition("/")[2]))) for path in paths)
         self._connection.executemany("INSERT OR IGNORE INTO others VALUES (?, ?)", rows)
 
@@ -168,3 +208,32 @@ def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:
         indexed_note.typed,
         indexed_note.reason,
     )
+
+
+def write_cursor(about: str, *values: object) -> str:
+    """A text for the place after these values, in a list of that order."""
+    return (
+        urlsafe_b64encode(json.dumps([about, *values], separators=(",", ":")).encode())
+        .decode()
+        .rstrip("=")
+    )
+
+
+def read_cursor(text: str, about: str, kinds: Sequence[type | tuple[type, ...]]) -> list[object]:
+    """The values in a cursor.
+
+    Raises ValueError where it is none, or is of a list in another order.
+    """
+    try:
+        found = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the cursor is invalid; pass `next` back unchanged") from error
+    if not isinstance(found, list) or len(found) != len(kinds) + 1 or found[0] != about:
+        raise ValueError("the cursor belongs to a list in another order; start again without it")
+    values = found[1:]
+    if not all(
+        isinstance(value, kind) and not isinstance(value, bool)
+        for value, kind in zip(values, kinds, strict=True)
+    ):
+        raise ValueError("the cursor is invalid; pass `next` back unchanged")
+    return values

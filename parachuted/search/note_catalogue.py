@@ -6,11 +6,16 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from parachuted.search.cursors import read_cursor, write_cursor
-from parachuted.search.index_tables import key_of, link_name, text_of
+from parachuted.search.index_tables import key_of, link_name, read_cursor, text_of, write_cursor
+from parachuted.search.indexed_note import (
+    CatalogueLink,
+    CatalogueNote,
+    CataloguePage,
+    LinkPage,
+    NoteQuery,
+)
 from parachuted.search.listing import make_listing
-from parachuted.search.rows import CatalogueLink, CatalogueNote, CataloguePage, LinkPage, NoteQuery
-from parachuted.search.words import plain, storable
+from parachuted.search.query import plain, storable
 from parachuted.state import Database
 from parachuted.vault import Link, resolve, resolve_target
 
@@ -121,6 +126,13 @@ class NoteCatalogue:
         with self._database.reading(_SECONDS) as connection:
             names = _Names(connection, sees)
             return [resolve(link, source, names) for link in links]
+
+    def led_to(self, target: str, source: str, sees: Callable[[str], bool]) -> str | None:
+        """The file that a link of that target in the note `source` leads to, or would, as
+        `resolved`.
+        """
+        with self._database.reading(_SECONDS) as connection:
+            return resolve_target(target, source, _Names(connection, sees), from_folder=True)
 
     def unresolved(
         self, sees: Callable[[str], bool], limit: int, after: str | None = None

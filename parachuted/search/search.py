@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.search.database import make_database
 from parachuted.search.engine import SearchEngine, SearchResults
-from parachuted.search.index_tables import text_of
-from parachuted.search.indexer import Indexer, IndexReport, IndexUpdate
+from parachuted.search.index_tables import make_database, text_of
+from parachuted.search.indexer import Indexer, IndexReport
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import ParsedQuery
 from parachuted.state import DatabaseStatus
@@ -52,7 +51,7 @@ class Search:
         """
         self._database = make_database(path)
         self._finder = SearchEngine(self._database)
-        self._indexer = Indexer(
+        self.indexer = Indexer(
             self._database,
             root,
             listing=lambda: files_of(index),
@@ -60,38 +59,17 @@ class Search:
             caught_up=caught_up,
             is_noticing=is_noticing,
         )
-        self._database.on_damage = self._indexer.lose
+        self._database.on_damage = self.indexer.lose
         self.catalogue = NoteCatalogue(self._database)
 
     @property
     def is_behind(self) -> bool:
         """Whether something is known that is not indexed yet."""
-        return self._indexer.is_behind
-
-    @property
-    def waiting(self) -> int:
-        """How many files are to be indexed yet."""
-        return self._indexer.waiting
-
-    def start(self) -> None:
-        """Begin to follow the vault, in a thread."""
-        self._indexer.start()
-
-    def follow(self, path: str, entry: IndexEntry | None, data: bytes | None = None) -> None:
-        """A file is there, with this content if it was read, or is gone. Returns at once."""
-        self._indexer.follow([(path, IndexUpdate(entry, data))])
-
-    def follow_all(self, files: Iterable[tuple[str, IndexUpdate]]) -> None:
-        """The same for several files, by path."""
-        self._indexer.follow(files)
+        return self.indexer.is_behind
 
     def settle(self, seconds: float) -> bool:
         """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
-        return self._indexer.settle(seconds)
-
-    def look(self) -> None:
-        """See whether the file of the index is still there. Returns at once."""
-        self._indexer.look()
+        return self.indexer.settle(seconds)
 
     def find(
         self,
@@ -129,7 +107,7 @@ class Search:
 
     def close(self) -> None:
         """End the thread and close the file. Blocks."""
-        self._indexer.close()
+        self.indexer.close()
         self._database.close()
 
 

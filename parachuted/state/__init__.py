@@ -4,8 +4,7 @@ from tinydb import where
 
 from parachuted.state.database import SQLITE_VERSION, Database, DatabaseStatus, transaction
 from parachuted.state.journal import JournalDisk
-from parachuted.state.state import StateStore, open_state
-from parachuted.state.table import Table, TableRecord
+from parachuted.state.table import StateStore, Table, TableRecord, open_state
 
 __all__ = [
     "SQLITE_VERSION",

@@ -1,8 +1,8 @@
 """Proposed changes, as files that a person can tick."""
 
+from parachuted.suggestions.payload import SuggestingRun, suggestion_tool
 from parachuted.suggestions.suggestion import Proposal, Status, Suggestion, SuggestionAction
 from parachuted.suggestions.suggestions import Suggestions
-from parachuted.suggestions.tool import SuggestingRun, suggestion_tool
 
 __all__ = [
     "Proposal",

@@ -1,13 +1,12 @@
-"""Makes a suggested change through the one writer, if its base is unchanged or can be merged, and
-records the run.
-"""
+"""Applying: makes an accepted change through the one writer, as a run that can be undone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from parachuted.access.origin import UNTRUSTED
 from parachuted.access.origins import Origins
 from parachuted.errors import (
     ConflictError,
@@ -16,9 +15,15 @@ from parachuted.errors import (
     ParachuteError,
     PathRefusedError,
 )
-from parachuted.suggestions.payload import check_target, text_after
+from parachuted.suggestions.payload import changes_watch, check_target, text_after
 from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, record_of, superseded
-from parachuted.suggestions.suggestion import USER, PlannedSuggestion, Status, Suggestion
+from parachuted.suggestions.suggestion import (
+    USER,
+    PlannedSuggestion,
+    Status,
+    Suggestion,
+    SuggestionAction,
+)
 from parachuted.vault import (
     PERSONS,
     Author,
@@ -33,7 +38,80 @@ from parachuted.vault import (
     new_id,
     printable,
 )
-from parachuted.vault.run_document import run_document, wrote
+from parachuted.vault.trail import run_document, wrote
+
+LEAST_RESOLVED = 20
+_MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    agent: str
+    action: SuggestionAction
+    approved: int
+    modified: int
+    rejected: int
+
+    @property
+    def resolved(self) -> int:
+        return self.approved + self.modified + self.rejected
+
+    @property
+    def rate(self) -> float:
+        """What was approved as it was, of all that was decided on, 0 to 1; what a person had to
+        change counts half.
+        """
+        return (self.approved + self.modified / 2) / self.resolved if self.resolved else 0.0
+
+
+def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
+    """By agent and action.
+
+    Undecided suggestions, and those that another agent decided, do not count.
+    """
+    found: dict[tuple[str, SuggestionAction], dict[str, int]] = {}
+    for one in suggestions:
+        if one.resolved_by == USER and one.status in {"approved", "modified", "rejected"}:
+            counts = found.setdefault((one.source_agent, one.action), {})
+            counts[one.status] = counts.get(one.status, 0) + 1
+    return [
+        Acceptance(
+            agent=agent,
+            action=action,
+            approved=counts.get("approved", 0),
+            modified=counts.get("modified", 0),
+            rejected=counts.get("rejected", 0),
+        )
+        for (agent, action), counts in sorted(found.items())
+    ]
+
+
+def needs_no_asking(
+    suggestion: Suggestion,
+    before: bytes | None,
+    after: bytes | None,
+    known: Iterable[Acceptance],
+    rate: float,
+) -> bool:
+    """Whether it may be applied at once: nearly all of its kind were approved, and its text is
+    trusted.
+
+    `rate` 0 is never. A change to watch patterns is always asked.
+    """
+    if (
+        rate <= 0
+        or suggestion.action not in _MAY_BE_SPARED
+        or suggestion.origin in UNTRUSTED
+        or changes_watch(before, after)
+    ):
+        return False
+    return any(
+        (one.agent, one.action) == (suggestion.source_agent, suggestion.action)
+        and one.resolved >= LEAST_RESOLVED
+        and one.rate >= rate
+        for one in known
+    )
+
 
 _LARGEST_TARGET = 8 << 20
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from parachuted.errors import ParachuteError
 from parachuted.events import PERSON, Bus, Event
 from parachuted.suggestions.store import WRITER, SuggestionRecord
-from parachuted.suggestions.suggestion_file import FOLDER, SuggestionFile
+from parachuted.suggestions.suggestion import FOLDER, SuggestionFile
 from parachuted.suggestions.suggestions import Suggestions
 from parachuted.vault import VaultPath, VaultRoot
 

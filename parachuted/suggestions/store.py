@@ -25,15 +25,13 @@ from parachuted.state import StateStore
 from parachuted.suggestions.suggestion import (
     PlannedSuggestion,
     Suggestion,
-    from_document,
-    to_document,
-)
-from parachuted.suggestions.suggestion_file import (
     SuggestionFile,
     SuggestionPreview,
     body_of,
+    from_document,
     normal,
     read_file,
+    to_document,
     with_words,
     write_file,
 )

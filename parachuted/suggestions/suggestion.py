@@ -1,13 +1,22 @@
-"""A proposed change that waits for a person, and its outcome."""
+"""Suggestion: a proposed change, the file that shows it, and its outcome."""
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar, get_args
 
+import frontmatter
+from frontmatter.default_handlers import SafeDumper
+
 from parachuted.access.origin import Origin
+from parachuted.times import with_times
+from parachuted.vault import parse_note, printable
 
 SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
@@ -160,3 +169,259 @@ def _one_of(words: tuple[_Word, ...], value: object) -> _Word:
         if word == value:
             return word
     raise ValueError(f"{str(value)[:40]!r} is not one of {', '.join(map(str, words))}")
+
+
+FOLDER = "Suggestions"
+_BELOW = "below"
+_LARGEST_INLINE = 16 << 10
+_LARGEST_SHOWN = 256 << 10
+_JSON_KEYS = ("payload", "modifications")
+_BOX = re.compile(r"[-*+] \[([ xX])\] (approve|reject)\b")
+_BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+_ONE_LINE = 1 << 30
+_MOST_WORDS = 4_000
+_VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "Link from"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionPreview:
+    """What a person is to see below the boxes: the difference, the new text where the difference
+    was cut, and what became of it.
+    """
+
+    diff: str
+    text: str | None = None
+    words: str = ""
+    after: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionFile:
+    """A file as it was read.
+
+    `suggestion` is what its frontmatter says, None where that is not a suggestion; `shown` all
+    below it, boxes empty.
+    """
+
+    suggestion: Suggestion | None
+    seal: str
+    shown: str = field(repr=False)
+    approve: bool = False
+    reject: bool = False
+
+    @property
+    def is_ticked(self) -> bool:
+        """Whether somebody ticked a box."""
+        return self.approve or self.reject
+
+
+def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
+    """All that stands below the frontmatter."""
+    lines = [f"# {title_of(suggestion)}", ""]
+    if shown.words:
+        lines += [
+            f"> **{line}**" if line else ">" for line in _lines(shown.words[:_MOST_WORDS])
+        ] + [""]
+    lines += [
+        f"By {_plain(suggestion.source_agent)}, {suggestion.timestamp:%Y-%m-%d %H:%M} UTC:",
+        "",
+    ]
+    lines += [
+        *(f"> {line}" for line in _lines(suggestion.reasoning.strip() or "(no reason was given)")),
+        "",
+    ]
+    if suggestion.is_pending:
+        lines += ["- [ ] approve", "- [ ] reject", ""]
+        lines += [f"Tick one box and save, or `parachute suggestions approve {suggestion.id}`.", ""]
+    else:
+        lines += [
+            f"**{suggestion.status}** by {suggestion.resolved_by}: {_plain(suggestion.outcome)}",
+            "",
+        ]
+    if shown.diff:
+        lines += [
+            "## What would change" if suggestion.is_pending else "## What was proposed",
+            "",
+            *_fenced(shown.diff, "diff"),
+            "",
+        ]
+        hidden = _unseen(shown.diff + (shown.text or ""))
+        lines += [f"It holds characters that are not seen: {hidden}.", ""] if hidden else []
+    if shown.text is not None:
+        lines += ["## The whole new text", "", *_fenced(shown.text, ""), ""]
+    for title, text in shown.after:
+        lines += [f"## {title}", "", *_fenced(text, ""), ""]
+    if _is_below(suggestion):
+        lines += ["## Payload", "", "```json", json.dumps(dict(suggestion.payload)), "```", ""]
+    return "\n".join(lines)
+
+
+def write_file(suggestion: Suggestion, body: str, seal: str) -> bytes:
+    """The file."""
+    document = to_document(suggestion)
+    for name in _JSON_KEYS:
+        document[name] = "" if document[name] is None else json.dumps(document[name])
+    if _is_below(suggestion):
+        document["payload"] = _BELOW
+    post = frontmatter.Post(body)
+    post.metadata = with_times(
+        {name: "" if value is None else value for name, value in document.items()} | {"seal": seal}
+    )
+    text = frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)
+    return f"{text}\n".encode()
+
+
+def read_file(data: bytes) -> SuggestionFile:
+    """What the file says. Never raises: a file may hold anything."""
+    note = parse_note(data)
+    body = data[note.body.start : note.body.stop].decode("utf-8", "replace")
+    ticks, shown = _boxes(normal(body))
+    return SuggestionFile(
+        suggestion=_suggestion(note.values, body),
+        seal=str(note.values.get("seal", "")),
+        shown=shown,
+        approve="approve" in ticks,
+        reject="reject" in ticks,
+    )
+
+
+def with_words(data: bytes, words: str) -> bytes:
+    """A file that is none of ours, with words for a person above its text and its boxes empty."""
+    start = parse_note(data).body.start
+    body = data[start:].decode("utf-8", "surrogateescape")
+    quoted = "\n".join(f"> **{line}**" for line in _lines(words[:_MOST_WORDS]))
+    kept = body.lstrip("\r\n").removeprefix(quoted).lstrip("\r\n")
+    emptied = "\n".join(
+        f"- [ ] {box[2]}{line[box.end() :]}" if (box := _BOX.match(line)) else line
+        for line in kept.split("\n")
+    )
+    return data[:start] + f"\n{quoted}\n\n{emptied}".encode("utf-8", "surrogateescape")
+
+
+def normal(body: str) -> str:
+    """The text as every editor leaves it: line ends, blanks at the ends of lines and of the text
+    told apart from nothing.
+    """
+    return "\n".join(line.rstrip() for line in body.replace("\r\n", "\n").split("\n")).strip("\n")
+
+
+def title_of(suggestion: Suggestion) -> str:
+    """What it would do, in a few words."""
+    several = stands_for(suggestion)
+    if several is not None:
+        return f"{len(several)} suggestions at once"
+    return f"{_VERBS[suggestion.action]} {_plain(printable(suggestion.path))}"
+
+
+def file_name(suggestion: Suggestion) -> str:
+    """What its file is called."""
+    name = (
+        suggestion.path.rpartition("/")[2].rpartition(".")[0]
+        or suggestion.path.rpartition("/")[2]
+        or "several"
+    )
+    slug = re.sub(
+        r"[^a-z0-9]+",
+        "-",
+        unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower(),
+    ).strip("-")[:40]
+    return (
+        f"{FOLDER}/{suggestion.timestamp:%Y-%m-%d}-{slug or suggestion.action}-{suggestion.id}.md"
+    )
+
+
+def _suggestion(values: Mapping[str, object], body: str) -> Suggestion | None:
+    document: dict[str, object] = {name: value or None for name, value in values.items()}
+    try:
+        document |= {
+            "outcome": values["outcome"],
+            "reasoning": values["reasoning"],
+            "source_session": values["source_session"],
+        }
+        document["causes"] = list(values["causes"]) if isinstance(values["causes"], list) else []
+        for name in _JSON_KEYS:
+            text = str(values[name])
+            if name == "payload" and text == _BELOW:
+                text = (
+                    body.replace("\r\n", "\n")
+                    .rstrip()
+                    .removesuffix("```")
+                    .rstrip()
+                    .rpartition("\n")[2]
+                )
+            document[name] = json.loads(text) if text else None
+        return from_document(document)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _boxes(body: str) -> tuple[frozenset[str], str]:
+    """The boxes that are ticked, and the text with them empty.
+
+    Below the first fence or heading of the second level there is none.
+    """
+    ticked: set[str] = set()
+    lines = body.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith(("```", "~~~", "## ")):
+            break
+        box = _BOX.match(line)
+        if box is not None:
+            if box[1] != " ":
+                ticked.add(box[2])
+            lines[number] = f"- [ ] {box[2]}"
+    return frozenset(ticked), "\n".join(lines)
+
+
+def _is_below(suggestion: Suggestion) -> bool:
+    """Whether the payload is too much for a frontmatter."""
+    return len(json.dumps(dict(suggestion.payload))) > _LARGEST_INLINE
+
+
+class _Texts(SafeDumper):  # type: ignore[misc,valid-type]
+    """Writes a text of more than one word in double quotes, on one line."""
+
+    def represent_str(self, text: str) -> object:
+        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is not text
+        return self.represent_scalar(
+            "tag:yaml.org,2002:str", whole, style=None if whole.isidentifier() else '"'
+        )
+
+
+_Texts.add_representer(str, _Texts.represent_str)
+_Texts.add_multi_representer(str, _Texts.represent_str)
+
+
+def _fenced(text: str, kind: str) -> list[str]:
+    shown = (
+        text if len(text) <= _LARGEST_SHOWN else f"{text[:_LARGEST_SHOWN]}\n(cut: there is more)"
+    )
+    longest = max((len(found) for found in re.findall(r"`+", shown)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{kind}", *_lines(shown.removesuffix("\n")), fence]
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text that anybody may have written: none of them can end the quotation or the
+    fence that it stands in.
+    """
+    return [_plain(line) for line in _BREAKS.split(text)]
+
+
+def _plain(text: str) -> str:
+    return "".join(
+        one if one == "\t" or unicodedata.category(one) not in {"Cc", "Cs", "Zl", "Zp"} else " "
+        for one in text
+    )
+
+
+def _unseen(text: str) -> str:
+    """Characters that turn writing round or take no room, by which a text can look like another one
+    (Boucher and Anderson, 2021).
+    """
+    found = Counter(
+        one
+        for one in text
+        if unicodedata.category(one) == "Cf" or unicodedata.bidirectional(one) in {"RLO", "LRO"}
+    )
+    return ", ".join(f"U+{ord(one):04X} x{number}" for one, number in found.most_common(10))

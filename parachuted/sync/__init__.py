@@ -1,16 +1,15 @@
 """Sync: what a device asks of the vault: its files, its changes, and texts to write back."""
 
-from parachuted.sync.deletions import DeletionCounter
-from parachuted.sync.digests import FileDigests
 from parachuted.sync.listing import (
     BINARY_SUFFIXES,
+    FileDigests,
     FolderListing,
     ListingQuery,
     ListingRow,
     ListingView,
     VisibleFiles,
 )
-from parachuted.sync.putting import PutResult, can_be_merged, put_whole
+from parachuted.sync.putting import DeletionCounter, PutResult, can_be_merged, put_whole
 
 __all__ = [
     "BINARY_SUFFIXES",

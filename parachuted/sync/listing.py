@@ -1,18 +1,89 @@
-"""Listing: the files below a folder that a device may have, cached by folder until something
-changes.
-"""
+"""Listing: the files below a folder that a device may have, with their digests."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fnmatch
+import os
 import re
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from parachuted.vault import IndexEntry, VaultIndex
+from parachuted.errors import PathRefusedError
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of_open
+
+_MOST = 50_000
+_TICK_NS = 20_000_000
+_State: TypeAlias = tuple[int, int, int]
+
+
+class FileDigests:
+    """Digests by path, each with the state of the file that it was read in.
+
+    `learn` and `digest` are for threads.
+    """
+
+    def __init__(self, root: VaultRoot, most: int = _MOST) -> None:
+        """`most`: how many are kept; the ones learnt longest ago go first."""
+        self._root, self._most = root, most
+        self._known: OrderedDict[str, tuple[_State, str]] = OrderedDict()
+
+    def known(self, path: str, entry: IndexEntry) -> str | None:
+        """The digest of the file in that state, if it was read in it."""
+        found = self._known.get(path)
+        return (
+            found[1]
+            if found is not None and found[0] == (entry.mtime_ns, entry.size, entry.inode)
+            else None
+        )
+
+    def learn(self, paths: Iterable[str]) -> dict[str, str]:
+        """Read these files; returns the digests of those that can be read. Blocks on the disk."""
+        found = {}
+        for path in paths:
+            with (
+                contextlib.suppress(OSError, PathRefusedError),
+                self._root.opened_file(VaultPath.parse(path)) as descriptor,
+            ):
+                found[path] = self.digest(VaultPath(path), descriptor)
+        return found
+
+    def digest(self, path: VaultPath, descriptor: int) -> str:
+        """The digest of an open file, read if it is not known in that state.
+
+        OSError. Blocks on the disk.
+
+        It is kept unless the file changed while it was read, or a moment before.
+        """
+        state = _state(os.fstat(descriptor))
+        found = self._known.get(path)
+        if found is not None and found[0] == state:
+            return found[1]
+        digest = digest_of_open(descriptor)
+        status = os.fstat(descriptor)
+        if _state(status) == state and not _is_fresh(status):
+            self._keep(path, state, digest)
+        return digest
+
+    def _keep(self, path: str, state: _State, digest: str) -> None:
+        self._known[path] = (state, digest)
+        self._known.move_to_end(path)
+        while len(self._known) > self._most:
+            self._known.popitem(last=False)
+
+
+def _state(status: os.stat_result) -> _State:
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _is_fresh(status: os.stat_result) -> bool:
+    """Whether a second write in the same tick of the clock could still come and not show."""
+    return abs(time.time_ns() - status.st_ctime_ns) < _TICK_NS
+
 
 BINARY_SUFFIXES = (
     ".wav",
@@ -70,7 +141,7 @@ class FolderListing:
 class ListingQuery:
     """What a device asks about.
 
-    `pattern` is fnmatch's, for names. `quick`: digests of files that are no notes are not needed.
+    `pattern` is fnmatch's, for names. `quick`: digests of files that are not notes are not needed.
 
     `whose` tells callers apart who see different files.
     """
@@ -86,7 +157,7 @@ class ListingQuery:
 class ListingView:
     """The answer to one question, kept up with the index.
 
-    `known` gives the digest of a file that is no note, if it was ever read.
+    `known` gives the digest of a file that is not a note, if it was ever read.
 
     `told`: all of it as it is sent, once it was; None again when it changed.
     """

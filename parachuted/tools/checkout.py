@@ -17,7 +17,7 @@ from pathlib import Path
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.audit.events import AuditRecorder, NullAuditRecorder
+from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
     ActRefusedError,

@@ -197,7 +197,6 @@ class ContextFiles:
         return ToolResult(text="Noted. Nothing was written.")
 
     def saw(self, path: str, data: bytes, digest: str | None = None) -> None:
-        """The agent has been shown that text of that file."""
         self.quoted.add(printable(path))
         self.taint.read(printable(path), self._origin(path, data, digest))
 

@@ -22,7 +22,8 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault.conflicts import conflict_line, is_conflict_copy
+from parachuted.vault.note import conflict_line
+from parachuted.vault.paths import is_conflict_copy
 from parachuted.vault.root import read_all
 from parachuted.vault_state import CONTROL_FOLDER
 
@@ -41,7 +42,6 @@ class VaultDoctor:
         self._store, self._index = store, index
 
     async def check_notes(self) -> list[LintWarning]:
-        """Every oddity of every note, by path."""
         return await asyncio.to_thread(
             self._check,
             sorted(path for path in self._index.paths() if path.endswith(NOTE_SUFFIXES)),

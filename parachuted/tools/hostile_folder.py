@@ -134,7 +134,6 @@ class HostileFolder:
         )
 
     def put(self, path: str, data: bytes) -> FileStamp:
-        """Make it a file of that content, whatever stands there or on the way to it."""
         folder, _, name = path.rpartition("/")
         temporary = f".{secrets.token_hex(8)}.tmp"
         with self._folder(folder, make=True) as into:
@@ -205,7 +204,6 @@ class HostileFolder:
     def _entry(
         self, walked: FolderContents, prefix: str, entry: os.DirEntry[str], folders: list[str]
     ) -> None:
-        """One name of a folder, sorted to where it belongs."""
         name, path = entry.name, f"{prefix}{entry.name}"
         try:
             status = entry.stat(follow_symlinks=False)

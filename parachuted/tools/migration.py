@@ -26,7 +26,7 @@ from parachuted.vault import (
     new_id,
     printable,
 )
-from parachuted.vault.run_document import requested, run_document, wrote
+from parachuted.vault.trail import requested, run_document, wrote
 
 NAME = "migration"
 CanSee = Callable[[str], bool]

@@ -55,7 +55,6 @@ class FileNames:
             self._by_name.setdefault(name_key(path.rpartition("/")[2]), []).append(path)
 
     def by_name(self, key: str) -> Iterable[str]:
-        """The files whose last name is that, as `name_key` spells it."""
         return self._by_name.get(key, ())
 
     def exists(self, path: str) -> bool:

@@ -143,7 +143,6 @@ def _copy_all(
 def _copy(
     source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path
 ) -> bool:
-    """One file; False when no more is taken."""
     if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
         sum_.left_out.append(
             (

@@ -237,7 +237,6 @@ class VaultCopy:
         self.files[path] = CopiedFile(content.digest, entry, mark)
 
     def drop(self, path: str) -> None:
-        """Take the file out of the copy."""
         self.folder.remove(path)
         self.files.pop(path, None)
 

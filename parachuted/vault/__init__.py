@@ -2,9 +2,7 @@
 
 from parachuted.vault.author import Author, Caller, SourceType
 from parachuted.vault.batch import EditBatch
-from parachuted.vault.declared_origin import declared_origin
-from parachuted.vault.diff import count_changed, diff_of
-from parachuted.vault.edit_request import EditRequest, WriteResult, decide_all
+from parachuted.vault.edit_request import EditRequest, WriteIntent, WriteResult, decide_all
 from parachuted.vault.edits import (
     AppendToSection,
     DeleteKey,
@@ -18,7 +16,7 @@ from parachuted.vault.edits import (
     TextSpan,
     apply_edit,
 )
-from parachuted.vault.frontmatter import NoteProblem, declared_watch
+from parachuted.vault.frontmatter import NoteProblem, declared_origin, declared_watch
 from parachuted.vault.history import (
     BRINGS_BACK,
     PERSONS,
@@ -29,7 +27,6 @@ from parachuted.vault.history import (
     Write,
     new_id,
 )
-from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
 from parachuted.vault.links import (
     Link,
@@ -42,20 +39,34 @@ from parachuted.vault.links import (
     rewrite_links,
     spelled,
 )
-from parachuted.vault.meaning import Meaning, changed_units, meaning
-from parachuted.vault.merge import MergeResult, merge_three
-from parachuted.vault.note import ParsedNote, Section, Span, is_utf8, parse_note
+from parachuted.vault.merge import MergeResult, count_changed, diff_of, merge_three
+from parachuted.vault.note import (
+    Meaning,
+    ParsedNote,
+    Section,
+    Span,
+    changed_units,
+    is_utf8,
+    meaning,
+    parse_note,
+)
 from parachuted.vault.objects import IncomingFile, ObjectStore
-from parachuted.vault.paths import VaultPath, begins_with_dot, fold_name, printable, refusal
+from parachuted.vault.paths import (
+    IGNORE_FILE,
+    IgnoreRules,
+    VaultPath,
+    begins_with_dot,
+    fold_name,
+    printable,
+    refusal,
+)
 from parachuted.vault.placing import place_incoming
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, digest_of_open, named_errors
-from parachuted.vault.scan_findings import NOTE_SUFFIXES, PathDifference, ScanFindings
-from parachuted.vault.scanner import Scanner
+from parachuted.vault.scanner import NOTE_SUFFIXES, PathDifference, ScanFindings, Scanner
 from parachuted.vault.store import Store
 from parachuted.vault.trail import KnownBases, TextVersion, place_of, trail_of, version_named
-from parachuted.vault.write_intent import WriteIntent
 
 __all__ = [
     "BRINGS_BACK",

@@ -27,9 +27,9 @@ from parachuted.vault.edit_request import (
     operation_of,
 )
 from parachuted.vault.history import History, Write
-from parachuted.vault.late_writes import LateWrites, is_being_written
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
+from parachuted.vault.recovery import LateWrites, is_being_written
 from parachuted.vault.root import VaultRoot, digest_of, let_go, named_errors
 from parachuted.vault.trail import KnownBases
 

@@ -1,13 +1,21 @@
-"""Edit request: applies several callers' edits of one note in order, so that they are one write,
-each on the text that it was based on or, merged, on what the text is now.
-"""
+"""Edit request: edits of one note, applied in order, and what hooks are asked before a write."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeAlias, TypeVar
 
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.vault import swap
+from parachuted.vault.author import Author
+from parachuted.vault.bounded_yaml import YamlValue
 from parachuted.vault.edits import (
     AppendToSection,
     DeleteKey,
@@ -18,10 +26,13 @@ from parachuted.vault.edits import (
     apply_edit,
     section_for,
 )
-from parachuted.vault.merge import merge_three
-from parachuted.vault.note import ParsedNote, parse_note
-from parachuted.vault.paths import VaultPath
-from parachuted.vault.root import digest_of
+from parachuted.vault.history import History, Write
+from parachuted.vault.merge import diff_of, merge_three
+from parachuted.vault.note import WHOLE, ParsedNote, changed_units, meaning, parse_note
+from parachuted.vault.objects import ObjectStore
+from parachuted.vault.paths import VaultPath, printable
+from parachuted.vault.recovery import Recovery
+from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.trail import PathPredicate
 
 
@@ -123,7 +134,10 @@ def decide_all(
                 data, is_merged = apply_edit(request.edit, data), len(requests) > 1
             else:
                 text = first if base == digest else known(base, request.sees)
-                data, is_merged = rebase(request.edit, _kept(text, request, data), data), True
+                data, is_merged = (
+                    rebase(request.edit, _require_base(text, request, data), data),
+                    True,
+                )
         except ParachuteError as error:
             merged.append(error)
         else:
@@ -131,7 +145,7 @@ def decide_all(
     return MergeDecision(data=data, merged=tuple(merged))
 
 
-def _kept(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
+def _require_base(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
     if text is None:
         name = str(request.base)[:12]
         message = (
@@ -158,3 +172,247 @@ def answers_of(decided: MergeDecision, written: WriteResult) -> list[WriteResult
         merged if isinstance(merged, ParachuteError) else replace(written, merged=merged)
         for merged in decided.merged
     ]
+
+
+log = logging.getLogger(__name__)
+
+_PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.0, 0.0, 0.0, 0.0)
+_MOST_ASKED = 20
+_LARGEST = 4 << 20
+_BEGINNING = 8 << 10
+
+BeforeAndAfter: TypeAlias = tuple[bytes | None, bytes | None]
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIntent:
+    """A write that is meant: `base` and `digest` are those of what stands there and of what is to
+    stand there, None where there is no file.
+
+    `source` is where the file is, when it is to be moved to `path`. `texts` finds both contents,
+    and answers None when they are too large to be looked at; nothing is read or compared before
+    somebody wants to know.
+    """
+
+    path: VaultPath
+    author: Author
+    operation: str
+    base: str | None
+    digest: str | None
+    source: VaultPath | None = None
+    texts: Callable[[], BeforeAndAfter | None] = field(repr=False, compare=False)
+
+    def units(self) -> tuple[str, ...]:
+        """The sections that would change, and frontmatter keys as `@key`."""
+        texts = self.texts()
+        return (
+            (WHOLE,)
+            if texts is None
+            else changed_units(*(None if text is None else meaning(text) for text in texts))
+        )
+
+    def diff(self) -> str:
+        """The change as a unified diff of bounded length."""
+        texts = self.texts()
+        if texts is None:
+            return "(too large to be compared)"
+        if any(text is not None and b"\0" in text[:_BEGINNING] for text in texts):
+            return "(no text, so no lines can be compared)"
+        return diff_of(texts[0] or b"", texts[1] or b"", self.path, source=self.source)
+
+    def frontmatter(self) -> Mapping[str, YamlValue]:
+        """The note's frontmatter after the write; when it is deleted, before."""
+        texts = self.texts() or (None, None)
+        text = texts[0] if texts[1] is None else texts[1]
+        return {} if text is None else dict(parse_note(text).values)
+
+
+class _AskFirstError(Exception):
+    """Not agreed to yet.
+
+    Raised through the write's own clearing up, when nothing has been changed.
+    """
+
+    def __init__(self, intent: WriteIntent) -> None:
+        super().__init__(
+            f"{intent.operation} of {printable(intent.path)} must be asked about first"
+        )
+        self.intent = intent
+
+
+class WriteConsent:
+    def __init__(self, *, is_needed: bool) -> None:
+        self.is_needed = is_needed
+        self._given: list[WriteIntent] = []
+
+    def need(self, intent: Callable[[], WriteIntent]) -> None:
+        if self.is_needed and (wanted := intent()) not in self._given:
+            raise _AskFirstError(wanted)
+
+    def give(self, intent: WriteIntent) -> None:
+        self._given.append(intent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteGuard:
+    """Whom to ask.
+
+    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether anybody wants to be.
+    """
+
+    ask: Callable[[WriteIntent], None]
+    is_asked: Callable[[], bool]
+
+    def made(self, write: Callable[[WriteConsent], _Result], path: VaultPath) -> _Result:
+        """Make the write, asking again whenever it turns out to differ from what was agreed to."""
+        consent = WriteConsent(is_needed=True)
+        for _ in range(_MOST_ASKED):
+            try:
+                return write(consent)
+            except _AskFirstError as first:
+                wanted = first.intent
+            self.ask(wanted)
+            consent.give(wanted)
+        raise StorageFailedError(
+            f"{printable(path)} is changed again each time that hooks are asked about it; nothing "
+            "was written"
+        )
+
+
+_FREELY = WriteConsent(is_needed=False)
+
+
+class WriteRunner:
+    """Makes writes: each is agreed to, made while no other thread writes, recorded, and taken back
+    if it fails. `trouble` says why the disk refused the last one.
+    """
+
+    def __init__(
+        self,
+        *,
+        root: VaultRoot,
+        objects: ObjectStore,
+        history: History,
+        clock: Callable[[], datetime],
+        wrote: Callable[[Write], None],
+        guard: WriteGuard | None,
+    ) -> None:
+        self._root, self._objects, self._history = root, objects, history
+        self._clock, self.wrote, self._guard = clock, wrote, guard
+        self.lock = threading.RLock()
+        self.unsettled: list[Write] = []
+        self.trouble: str | None = None
+        self._rescuer: int | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        return self._guard is not None and self._guard.is_asked()
+
+    @contextlib.contextmanager
+    def unasked(self) -> Iterator[None]:
+        """Inside, this thread writes what somebody saved already and has a name nowhere: hooks are
+        not asked.
+        """
+        with self.writing():
+            self._rescuer = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._rescuer = None
+
+    def made(
+        self, path: VaultPath, begin: Callable[[WriteConsent], Callable[[float], _Result]]
+    ) -> _Result:
+        """Make the write once all who are to be asked agree, trying again while a program saves the
+        file: `begin` gives the attempt, which gets how long the next one will wait, in seconds.
+        """
+
+        def write(consent: WriteConsent) -> _Result:
+            attempt = begin(consent)
+            with self.writing():
+                for pause in _PAUSES_S:
+                    with contextlib.suppress(swap.MovedBaseError):
+                        return attempt(pause)
+                    time.sleep(pause)
+            raise StorageFailedError(
+                f"{printable(path)} is being changed too quickly; nothing was changed"
+            )
+
+        if self._guard is None or not self.is_asked or self._rescuer == threading.get_ident():
+            return write(_FREELY)
+        return self._guard.made(write, path)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        with self.lock:
+            unsettled, self.unsettled = self.unsettled, []
+            for write in unsettled:
+                self.take_back(write)
+            try:
+                yield
+            except StorageFailedError as error:
+                self.trouble = error.message
+                raise
+            self.trouble = None
+
+    @contextlib.contextmanager
+    def recorded(
+        self, path: VaultPath, author: Author, operation: str, before: str | None, after: str | None
+    ) -> Iterator[str]:
+        """Record the intent, hand out the temporary name, and record how it ended."""
+        write = self._history.intend(
+            Write(
+                at=self._clock(),
+                path=path,
+                author=author,
+                operation=operation,
+                before=before,
+                after=after,
+                temporary=swap.temporary_name(),
+            )
+        )
+        done = False
+        try:
+            yield write.temporary
+            done = True
+        finally:
+            if not done:
+                self.take_back(write)
+        with contextlib.suppress(StorageFailedError):  # it stands; recovery will settle the record
+            self._history.settle(write.id, "done")
+        self.wrote(write)
+
+    def take_back(self, write: Write) -> None:
+        """Undo what a failed write left; where the disk refuses that too, the next write, or the
+        next start, tries again.
+        """
+        recovery = Recovery(
+            root=self._root, objects=self._objects, history=self._history, now=self._clock()
+        )
+        try:
+            recovery.settle(write, undo=True)
+        except (OSError, StorageFailedError) as error:
+            log.warning(
+                "a failed write could not be cleared away yet",
+                extra={"path": printable(write.path), "error": str(error)},
+            )
+            self.unsettled.append(write)
+
+
+def kept_texts(objects: ObjectStore, base: str | None, digest: str | None) -> BeforeAndAfter | None:
+    """Both contents; None when one is too large or is not kept."""
+    texts = []
+    for one in (base, digest):
+        text = None if one is None else _kept(objects, one)
+        if text is None and one is not None:
+            return None
+        texts.append(text)
+    return texts[0], texts[1]
+
+
+def _kept(objects: ObjectStore, digest: str) -> bytes | None:
+    with contextlib.suppress(OSError), objects.opened(digest) as descriptor:
+        if os.fstat(descriptor).st_size > _LARGEST:
+            return None
+    return objects.get(digest)

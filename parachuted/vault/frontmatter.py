@@ -8,7 +8,7 @@ only when somebody asks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,6 +20,8 @@ from parachuted.vault.bounded_yaml import (
     YamlRefusedError,
     YamlValue,
     expand_aliases,
+    json_scalar,
+    kind_of,
     node_stop,
     plain_text,
     read_events,
@@ -27,7 +29,6 @@ from parachuted.vault.bounded_yaml import (
     start_of,
     stop_of,
 )
-from parachuted.vault.scalars import json_scalar, kind_of
 
 __all__ = [
     "BOM",
@@ -292,7 +293,7 @@ def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[NoteP
 
 
 def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
-    """The first events of a list's items; a value that is no list is its own only item."""
+    """The first events of a list's items; a value that is not a list is its own only item."""
     if not isinstance(value[0], yaml.SequenceStartEvent):
         yield value[0]
         return
@@ -407,3 +408,54 @@ def _key_name(source: bytes) -> str | None:
     except YamlRefusedError:
         return None
     return str(event.value) if isinstance(event, yaml.ScalarEvent) else None
+
+
+_NAME = "origin"
+_ORIGIN_LINE = re.compile(_NAME.encode(), re.IGNORECASE)
+_LINE = re.compile(
+    rb"^[ \t\-{,?]*+[\"']?origin[\"']?[ \t]*+:([^\n]*+(?>\n[ \t\-][^\n]*+)*+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_WORD = re.compile(r"\w+")
+_END = re.compile(rb"\n[ \t]*\r?\n|\n\.\.\.")
+
+
+def declared_origin(data: bytes) -> tuple[str, ...]:
+    """The values of `origin`, however it is capitalized.
+
+    YAML is read only where the word occurs in the block.
+
+    A note's beginning is enough, if it holds the whole frontmatter.
+    """
+    block = find_block(data) if data.startswith((b"---", BOM)) else None
+    if block is None:
+        return ()
+    start, stop = block.span.start, block.span.stop
+    if block.unterminated:
+        end = _END.search(data, start - 1, start + MAX_BYTES)
+        stop = end.start() if end is not None else min(start + MAX_BYTES, len(data))
+    if (
+        _ORIGIN_LINE.search(data, start, stop) is None and data.find(b"\\", start, stop) < 0
+    ):  # a key may be written with escapes
+        return ()
+    matter = read_block(data, block.span)
+    said = [
+        word
+        for name, value in matter.values.items()
+        if name.casefold() == _NAME
+        for word in _words(value)
+    ]
+    if matter.problems or block.unterminated:
+        said += [
+            word
+            for line in _LINE.finditer(data, start, stop)
+            for word in _WORD.findall(line[1].decode("utf-8", "replace"))
+        ]
+    return tuple(said)
+
+
+def _words(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Sequence):
+        yield from (one for one in value if isinstance(one, str))

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.vault.bounded_yaml import YamlRefusedError, YamlValue, read_events
+from parachuted.vault.bounded_yaml import (
+    YamlRefusedError,
+    YamlValue,
+    is_bare,
+    read_events,
+    write_key,
+    write_scalar,
+)
 from parachuted.vault.frontmatter import (
     BOM,
     FrontmatterKey,
@@ -23,7 +30,6 @@ from parachuted.vault.frontmatter import (
     read_block,
 )
 from parachuted.vault.note import ParsedNote, parse_note
-from parachuted.vault.scalars import is_bare, write_key, write_scalar
 
 FrontmatterInput: TypeAlias = str | int | float | bool | Sequence[str]
 

@@ -7,12 +7,15 @@ asked for, and kept.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from parachuted.vault.blocks import MarkdownRefusedError, read_blocks
 from parachuted.vault.bounded_yaml import NoteProblem, YamlValue
 from parachuted.vault.frontmatter import (
     BOM,
@@ -277,3 +280,134 @@ def _block_problems(note: ParsedNote) -> Iterator[NoteProblem]:
             code="frontmatter-dashes",
             message="--- stands inside the frontmatter; the app takes it for the end of it",
         )
+
+
+Meaning = Mapping[str, str]
+"""The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys
+(`@status`), `(opening text)`.
+"""
+
+OPENING = "(opening text)"
+FRONTMATTER = "(frontmatter)"
+WHOLE = "(whole note)"
+OWN_NAMES = {OPENING, FRONTMATTER, WHOLE}
+_UNTITLED = "(untitled)"
+
+
+def meaning(data: bytes) -> Meaning:
+    """What a note says.
+
+    A section's own text ends at its first subsection; of headings of the same path the later ones
+    are numbered.
+    """
+    units = unit_texts(parse_note(data))
+    return (
+        {WHOLE: _digest(data)}
+        if units is None
+        else {name: _digest(" ".join(text.split()).encode()) for name, text in units.items()}
+    )
+
+
+def unit_texts(note: ParsedNote) -> dict[str, str] | None:
+    """The text of each unit, that of a key as JSON; None where the note cannot be told apart into
+    parts.
+    """
+    if not (note.outline.complete and is_utf8(note.data)):
+        return None
+    units: dict[str, str] = {}
+    used: dict[str, int] = {}
+    for name, text in _parts(note):
+        units[_numbered(name, used)] = text
+    return units
+
+
+def changed_units(old: Meaning | None, new: Meaning | None) -> tuple[str, ...]:
+    """The names of the units that differ, in the new note's order, then those that are gone; None
+    is a note that is not there.
+    """
+    before, after = old or {}, new or {}
+    changed = [unit for unit in after if before.get(unit) != after[unit]]
+    return (*changed, *(unit for unit in before if unit not in after))
+
+
+def _parts(note: ParsedNote) -> Iterator[tuple[str, str]]:
+    if note.matter.readable:
+        yield from (
+            (f"@{name}", json.dumps(_canonical(value), sort_keys=True))
+            for name, value in note.values.items()
+        )
+    elif note.frontmatter:
+        yield FRONTMATTER, note.text(note.frontmatter)
+    opening = note.text(note.preamble)
+    if opening.strip():
+        yield OPENING, opening
+    for section in note.sections:
+        yield _heading_path(section.path), note.text(section.own)
+
+
+def _canonical(value: YamlValue) -> YamlValue:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    return {name: _canonical(item) for name, item in value.items()}
+
+
+def _heading_path(titles: Iterable[str]) -> str:
+    """The titles in a row, with a `#` before what could be taken for a key or for one of our own
+    names.
+    """
+    path = " > ".join(" ".join(title.split()) or _UNTITLED for title in titles)
+    return f"#{path}" if path[0] in "#@" or path in OWN_NAMES else path
+
+
+def _numbered(name: str, used: dict[str, int]) -> str:
+    used[name] = used.get(name, 0) + 1
+    return name if used[name] == 1 else _numbered(f"{name} ({used[name]})", used)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+_MARKER = re.compile(
+    rb"^(?:(<{7})(?:[ ][^\r\n]*)?|(={7})|(>{7})(?:[ ][^\r\n]*)?)\r?$", re.MULTILINE
+)
+
+
+def conflict_line(data: bytes) -> int | None:
+    """The line (from 1) of the first conflict marker; None where there is none, but for an example
+    in a code fence.
+    """
+    if b"<<<<<<<" not in data:
+        return None
+    fences: list[tuple[int, int]] | None = None
+    for start, stop in _conflicts(data):
+        fences = _fences(data) if fences is None else fences
+        if not any(first <= start and stop <= last for first, last in fences):
+            return data.count(b"\n", 0, start) + 1
+    return None
+
+
+def _conflicts(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each three markers in their order begin and end."""
+    start, is_divided = -1, False
+    for marker in _MARKER.finditer(data):
+        if marker[1]:
+            start, is_divided = marker.start(), False
+        elif marker[2]:
+            is_divided = start >= 0
+        elif is_divided:
+            yield start, marker.end()
+            start, is_divided = -1, False
+
+
+def _fences(data: bytes) -> list[tuple[int, int]]:
+    try:
+        return [
+            (block.start, block.stop)
+            for block in read_blocks(data, 0, len(data))
+            if block.kind == "Fenced"
+        ]
+    except MarkdownRefusedError:
+        return []

@@ -13,15 +13,108 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import DatabaseStatus
+from parachuted.state import Database, DatabaseStatus
 from parachuted.vault.root import begin_sync, digest_of, digest_of_open, let_go, read_all
-from parachuted.vault.texts import TextStore
+
+_STOOD = (
+    "INSERT INTO places (path, digest, at) VALUES (?, ?, ?) ON CONFLICT (path, digest) DO "
+    "UPDATE SET at = excluded.at"
+)
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS texts (digest TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS places (path BLOB, digest TEXT, at INTEGER NOT NULL, PRIMARY KEY (path, digest)) WITHOUT ROWID;
+"""  # noqa: E501
+
+
+class TextStore:
+    """Contents by digest.
+
+    Any fault of the file reads as a text that is not kept.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises StorageFailedError when the disk refuses a new file too."""
+        self._database = Database(
+            path,
+            label=path.name,
+            loss="changes made while the daemon is off are shown without a difference",
+            migrations={1: _SCHEMA},
+            is_derived=True,
+        )
+        with self._database.writer():
+            pass
+
+    def status(self) -> DatabaseStatus:
+        return self._database.status()
+
+    def put(self, texts: Iterable[tuple[str, bytes]]) -> None:
+        """Keep contents under their digests. Raises OSError when the disk refuses."""
+        rows = list(texts)  # before the lock: making them may ask what is kept
+        try:
+            try:
+                self._put(rows)
+            except StorageFailedError:
+                if not self._database.is_damaged:
+                    raise
+                self._database.set_aside("damaged")
+                self._put(rows)
+        except StorageFailedError as error:
+            raise OSError(f"texts could not be kept: {error}") from error
+
+    def _put(self, rows: Sequence[tuple[str, bytes]]) -> None:
+        with self._database.write() as connection:
+            connection.executemany("INSERT OR IGNORE INTO texts (digest, data) VALUES (?, ?)", rows)
+
+    def put_places(self, places: Iterable[tuple[bytes, str]], at: int) -> None:
+        """Remember that contents of these digests were at these paths, at that moment in seconds
+        since 1970. Raises OSError.
+        """
+        try:
+            with self._database.write() as connection:
+                connection.executemany(_STOOD, [(*place, at) for place in places])
+        except StorageFailedError as error:
+            raise OSError(f"the places of texts could not be kept: {error}") from error
+
+    def has_place(self, path: bytes, digest: str) -> bool:
+        with contextlib.suppress(StorageFailedError):
+            sql = "SELECT 1 FROM places WHERE path = ? AND digest = ?"
+            return bool(self._database.rows(sql, (path, digest)))
+        return False
+
+    def forget_places(self, before: int) -> None:
+        """Forget places last seen before that. A fault keeps more than wanted."""
+        with contextlib.suppress(StorageFailedError), self._database.write() as connection:
+            connection.execute("DELETE FROM places WHERE at < ?", (before,))
+
+    def get(self, digest: str) -> bytes | None:
+        with contextlib.suppress(StorageFailedError):
+            for (data,) in self._database.rows(
+                "SELECT data FROM texts WHERE digest = ?", (digest,)
+            ):
+                return bytes(data)
+        return None
+
+    def __contains__(self, digest: str) -> bool:
+        with contextlib.suppress(StorageFailedError):
+            return bool(self._database.rows("SELECT 1 FROM texts WHERE digest = ?", (digest,)))
+        return False
+
+    def keep_only(self, digests: Iterable[str]) -> None:
+        """Forget all but these. A fault keeps more than wanted."""
+        with contextlib.suppress(StorageFailedError), self._database.write() as connection:
+            kept = {digest for (digest,) in connection.execute("SELECT digest FROM texts")}
+            unwanted = [(digest,) for digest in kept.difference(digests)]
+            connection.executemany("DELETE FROM texts WHERE digest = ?", unwanted)
+
+    def close(self) -> None:
+        self._database.close()
+
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _UNFINISHED = "unfinished"
@@ -59,13 +152,7 @@ class ObjectStore:
     def put(self, data: bytes) -> str:
         """Keep `data` for good; returns its digest. Raises StorageFailedError."""
         digest = digest_of(data)
-        try:
-            self._put(self._place(digest), data)
-        except OSError as error:
-            raise StorageFailedError(
-                f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}",
-                errno=error.errno,
-            ) from error
+        self._keep({self._place(digest): data})
         return digest
 
     def put_all(self, texts: Iterable[bytes]) -> None:
@@ -73,16 +160,7 @@ class ObjectStore:
 
         Raises StorageFailedError.
         """
-        places = {self._place(digest_of(data)): data for data in texts}
-        try:
-            self._put_all(
-                {place: data for place, data in places.items() if not self._has(place, data)}
-            )
-        except OSError as error:
-            raise StorageFailedError(
-                f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}",
-                errno=error.errno,
-            ) from error
+        self._keep({self._place(digest_of(data)): data for data in texts})
 
     def begin(self) -> tuple[Path, int]:
         """A new file for a content that comes in pieces, and its descriptor for writing.
@@ -131,7 +209,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def needed(self, digest: str) -> Iterator[None]:
-        """Inside, nobody else's `drop` takes that content away."""
+        """Inside, no other `drop` removes that content."""
         with self._dropping:
             self._needed[digest] += 1
         try:
@@ -250,18 +328,11 @@ class ObjectStore:
                 os.utime(target)
             return True
 
-    def _put(self, target: Path, data: bytes) -> None:
-        if self._has(target, data):
-            return
-        self._make(self._folder / _UNFINISHED, target.parent)
-        temporary = self._folder / _UNFINISHED / secrets.token_hex(8)
-        try:
-            _write_new(temporary, data)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
-        self._name(temporary, target)
+    def _keep(self, places: Mapping[Path, bytes]) -> None:
+        with _named_failures():
+            new = {place: data for place, data in places.items() if not self._has(place, data)}
+            if new:
+                self._put_all(new)
 
     def _put_all(self, places: Mapping[Path, bytes]) -> None:
         self._make(self._folder / _UNFINISHED, *(place.parent for place in places))
@@ -269,7 +340,7 @@ class ObjectStore:
         try:
             with contextlib.ExitStack() as stack:
                 for place, data in places.items():
-                    stack.enter_context(_begun(temporaries[place], data))
+                    stack.enter_context(_written(temporaries[place], data))
             for place, temporary in temporaries.items():
                 self._name(temporary, place)
         except OSError:
@@ -314,13 +385,8 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    with _begun(path, data):
-        pass
-
-
 @contextlib.contextmanager
-def _begun(path: Path, data: bytes) -> Iterator[None]:
+def _written(path: Path, data: bytes) -> Iterator[None]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(data)
@@ -355,10 +421,8 @@ class IncomingFile:
         self._objects = objects
         self._hash = hashlib.sha256()
         self.size = 0
-        try:
+        with _named_failures():
             self._path, self._descriptor = objects.begin()
-        except OSError as error:
-            raise _failed(error) from error
 
     @property
     def digest(self) -> str:
@@ -366,29 +430,22 @@ class IncomingFile:
 
     def write(self, piece: bytes) -> None:
         view = memoryview(piece)
-        try:
+        with _named_failures():
             while view:
                 view = view[os.write(self._descriptor, view) :]
-        except OSError as error:
-            raise _failed(error) from error
         self._hash.update(piece)
         self.size += len(piece)
 
     def beginning(self, limit: int) -> bytes:
         """At most `limit` of its first bytes."""
-        try:
-            with self._path.open("rb") as file:
-                return file.read(limit)
-        except OSError as error:
-            raise _failed(error) from error
+        with _named_failures(), self._path.open("rb") as file:
+            return file.read(limit)
 
     def keep(self) -> bool:
         """Keep it, now whole, durably under its digest; False if that content was kept before."""
-        try:
+        with _named_failures():
             os.fsync(self._descriptor)
             return self._objects.adopt(self._path, self.digest)
-        except OSError as error:
-            raise _failed(error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -421,8 +478,12 @@ def keep_open(objects: ObjectStore, descriptor: int) -> str:
         return incoming.digest
 
 
-def _failed(error: OSError) -> StorageFailedError:
-    return StorageFailedError(
-        f"a content could not be kept: {error.strerror or os.strerror(errno.EIO)}",
-        errno=error.errno,
-    )
+@contextlib.contextmanager
+def _named_failures() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailedError(
+            f"a text could not be kept: {error.strerror or os.strerror(errno.EIO)}",
+            errno=error.errno,
+        ) from error

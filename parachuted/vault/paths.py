@@ -1,21 +1,16 @@
-"""Paths: the one type for a path inside the vault, and one folding, under which two names are equal
-if any file system may take them for one file. Pure.
-
-File systems differ: most ignore letter case, HFS+ ignores invisible characters, Windows and SMB
-servers drop dots and spaces at the end, NTFS gives a folder second names (`git~1`,
-`Modules::$INDEX_ALLOCATION`). Folding joins more names than any one disk does; it is for comparing
-and refusing, never for opening files.
-"""
+"""Paths: names of files in the vault, safe and folded, and the rules for what is ignored."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from parachuted.errors import PathRefusedError
+from parachuted.heavy import load_heavy_here
 from parachuted.visible import is_ignorable
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -55,7 +50,7 @@ class VaultPath(str):
 
 
 def refusal(text: str) -> str | None:
-    """Why `text` is no path in the vault, or None."""
+    """Why `text` is not a path in the vault, or None."""
     if not text:
         return "it is empty"
     return _refusal_of_text(text) or _refusal_of_names(text)
@@ -186,3 +181,113 @@ def _may_be_short(stem: str, suffix: str, long: str) -> bool:
     base, dot, end = long.lstrip(".").partition(".")
     is_stem = stem == base[:6] or (stem[:2] == base[:2] and _HASHED.fullmatch(stem[2:]) is not None)
     return is_stem and suffix == dot + end[:3]
+
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+IGNORE_FILE = ".parachuteignore"
+_KEPT_FOLDERS = {".agents"}
+_KEPT_FILES = {IGNORE_FILE}
+_STARS = re.compile(r"\*+")
+_MOST_STARS, _MOST_STARS_IN_A_NAME, _MOST_LINES = 4, 3, 1000
+_PLAIN = re.compile(r"[0-9A-Za-z][ -}]*\.md")  # most names of notes, which neither rule means
+_SCRAP = re.compile(
+    r"4913|sed[A-Za-z0-9]{6}|.*~|#.*#|~\$.*|~syncthing~.*|.*\.(?:sw[a-px]|tmp|temp|part|crdownload)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class IgnoreRules:
+    """The rules of one vault: dot-names, what editors and sync programs leave behind, and the lines
+    of `.parachuteignore`.
+
+    Those are in gitignore syntax. Every file's path is held against them, so what could take long
+    is not a rule: a line has at most four runs of `*`, three between two slashes; a file has at
+    most a thousand lines.
+    """
+
+    def __init__(self, text: str = "") -> None:
+        """`text` is the ignore file's.
+
+        Lines that are not rules are skipped; `problem` names the first.
+        """
+        self.problem: str | None = None
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
+        if len(lines) > _MOST_LINES:
+            self.problem = (
+                f"{IGNORE_FILE} has {len(lines)} lines; those after line {_MOST_LINES} "
+                "are not applied"
+            )
+        rules = [
+            line
+            for number, line in enumerate(lines[:_MOST_LINES], 1)
+            if self._is_rule(line, number)
+        ]
+        self._own = _compile(rules) if rules else None
+
+    def file(self, folder: str, name: str) -> bool:
+        """Whether the file `name` in `folder` is ignored."""
+        if not _PLAIN.fullmatch(name) and (
+            (begins_with_dot(name) and name not in _KEPT_FILES) or _SCRAP.fullmatch(name)
+        ):
+            return True
+        return self._own is not None and self._own.match_file(
+            f"{folder}/{name}" if folder else name
+        )
+
+    def folder(self, folder: str, name: str) -> bool:
+        """Whether the folder `name` in `folder`, and all below it, is ignored."""
+        if begins_with_dot(name) and name not in _KEPT_FOLDERS:
+            return True
+        return self._own is not None and self._own.match_file(
+            f"{folder}/{name}/" if folder else f"{name}/"
+        )
+
+    def _is_rule(self, line: str, number: int) -> bool:
+        if not line.strip() or line.startswith("#"):
+            return False
+        reason = _refusal(line)
+        if reason is not None and self.problem is None:
+            self.problem = f"line {number} of {IGNORE_FILE} is passed over: {reason}"
+        return reason is None
+
+
+def _refusal(line: str) -> str | None:
+    if len(_STARS.findall(line)) > _MOST_STARS or any(
+        len(_STARS.findall(part)) > _MOST_STARS_IN_A_NAME for part in line.split("/")
+    ):
+        return "it has too many *"
+    try:
+        _compile([line])
+    except (ValueError, re.error) as error:
+        return str(error)
+    return None
+
+
+def _compile(lines: Iterable[str]) -> GitIgnoreSpec:
+    spec: GitIgnoreSpec = load_heavy_here("pathspec").GitIgnoreSpec.from_lines(lines)
+    return spec
+
+
+_COPY = re.compile(
+    r"""
+    \.sync-conflict-\d{8}-\d{6}                                     # Syncthing
+  | \((?:[^()]*[ ])?(?:conflicted[ ]copy|case[ ]conflict)\b[^()]*\) # Dropbox, Nextcloud, Obsidian Sync, parachuted
+  | [ ]\(SFConflict[ ][^()]*\)                                      # Seafile
+  | _conflict-\d{8}-\d{6}                                           # ownCloud
+  | _[A-Za-z]{3}-\d{2}-\d{4,6}-\d{4}_[A-Za-z]*Conflict              # Synology Drive
+    """,  # noqa: E501
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def is_conflict_copy(path: str) -> bool:
+    """Whether a file's name is one that a sync program gives to the other text of a conflict."""
+    name = path.rpartition("/")[2]
+    return "onflict" in name.lower() and _COPY.search(name) is not None
+
+
+def nfc(name: str) -> str:
+    """A path or name in the form in which patterns compare it."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)

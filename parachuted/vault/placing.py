@@ -6,7 +6,7 @@ from parachuted.vault.author import Author
 from parachuted.vault.edit_request import WriteResult
 from parachuted.vault.objects import IncomingFile
 from parachuted.vault.paths import VaultPath
-from parachuted.vault.scan_findings import NOTE_SUFFIXES
+from parachuted.vault.scanner import NOTE_SUFFIXES
 from parachuted.vault.store import Store
 
 _KEPT_BYTES = 1 << 20

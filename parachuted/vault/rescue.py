@@ -12,8 +12,8 @@ from parachuted.vault.author import Author
 from parachuted.vault.edits import ReplaceAll
 from parachuted.vault.history import new_id
 from parachuted.vault.paths import VaultPath, printable
-from parachuted.vault.rename import copy_names
 from parachuted.vault.store import Store
+from parachuted.vault.swap import copy_names
 
 
 def rescue(store: Store, now: datetime, *, last_call: bool = False) -> list[str]:

@@ -27,27 +27,25 @@ from parachuted.vault import swap
 from parachuted.vault.author import Author
 from parachuted.vault.batch import EditBatch, WriteBatch
 from parachuted.vault.edit_request import (
+    BeforeAndAfter,
     EditRequest,
+    WriteConsent,
+    WriteGuard,
+    WriteIntent,
     WriteResult,
+    WriteRunner,
     answers_of,
     decide_all,
+    kept_texts,
     operation_of,
 )
 from parachuted.vault.edits import Edit, ReplaceAll
 from parachuted.vault.history import History, Write
-from parachuted.vault.late_writes import LateWrite, LateWrites, is_being_written
 from parachuted.vault.objects import ObjectStore, keep_open
 from parachuted.vault.paths import VaultPath, fold_name, printable
+from parachuted.vault.recovery import LateWrite, LateWrites, is_being_written
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors
 from parachuted.vault.trail import KnownBases, PathPredicate
-from parachuted.vault.write_intent import (
-    BeforeAndAfter,
-    WriteConsent,
-    WriteGuard,
-    WriteIntent,
-    WriteRunner,
-    kept_texts,
-)
 
 _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
 
@@ -87,7 +85,7 @@ class Store:
         notice: Callable[[Iterable[str]], Awaitable[None]] = _notice_nothing,
     ) -> None:
         """`notice` makes the vault's index follow the paths that were written, before the file
-        watcher reports them; whoever writes awaits it on the event loop afterwards.
+        watcher reports them; the writer awaits it on the event loop afterwards.
 
         `wrote` is called after each write that stands, in the thread that made it.
 

@@ -1,11 +1,7 @@
-"""Trail: every text that a file is known to have had, by whom, and where the file was then,
-followed through moves.
+"""Trail: every text that a file is known to have had, by whom, and the documents of its runs.
 
 What our writer wrote is known to the moment. What a person saved in between is known by the text
 that our next write found, or since it was noticed on the disk.
-
-Texts are kept under their digests, and a merge reveals its base. So an edit may name a digest as
-its base only where that text is known to have stood at the path (`KnownBases`).
 """
 
 from __future__ import annotations
@@ -16,8 +12,62 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 from parachuted.vault.history import History, ObservedWrite, Write
+from parachuted.vault.merge import diff_of
 from parachuted.vault.objects import ObjectStore
+from parachuted.vault.paths import printable
 from parachuted.vault.root import digest_of
+
+Digests = tuple[str | None, str | None]
+
+
+def run_document(
+    run: str, *, watcher: str, agent: str, started: datetime, **fields: object
+) -> dict[str, object]:
+    """The document as JSON. What `fields` does not give is empty; `watcher` is printable."""
+    return {
+        "id": run,
+        "task": "",
+        "watcher": watcher,
+        "agent": agent,
+        "backend": "none",
+        "model": None,
+        "causes": [],
+        "parents": [],
+        "started": started.isoformat(),
+        "ended": None,
+        "outcome": "changed",
+        "reason": "",
+        "reviewed": [],
+        "reviewed_count": 0,
+        "wrote": [],
+        "steps": [],
+        "quotes": [watcher],
+        "prompt_digest": "",
+        "cost_usd": 0.0,
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "undone": None,
+    } | fields
+
+
+def requested(
+    causes: Iterable[str], path: str, files: int, at: datetime
+) -> list[dict[str, object]]:
+    """The entries of `causes` that a person's request began."""
+    rest = {"kind": "request", "path": path, "files": files, "at": at.isoformat()}
+    return [{"id": cause, **rest} for cause in causes]
+
+
+def wrote(path: str, digests: Digests, objects: ObjectStore) -> dict[str, object]:
+    """An entry of `wrote`: a file, the digests before and after, and the difference."""
+    before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in digests)
+    return {
+        "path": printable(path),
+        "before": digests[0],
+        "after": digests[1],
+        "diff": diff_of(before, after, path),
+    }
+
 
 PERSON = "person"
 _MOST_MOVES = 100
@@ -26,8 +76,8 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVersion:
-    """One state of a file: the digest of its text (None: there was no file, or it is no note), who
-    left it, and when, where that is known.
+    """One state of a file: the digest of its text (None: there was no file, or it is not a note),
+    who left it, and when, where that is known.
 
     `path` is where the file was; `source` where it was before, when it came from there. `write` is
     the number of the write of ours.
@@ -138,7 +188,7 @@ def _steps_back(history: History, path: str) -> Iterator[_Step]:
 def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
     """What befell that path before a moment, oldest first.
 
-    The half of a move that says that the file went is told by the one that came.
+    A move counts once: where the file came.
     """
     steps: list[tuple[_Key, _Step]] = []
     for write in history.writes_of(path):
@@ -186,7 +236,7 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
 
 
 def _unseen(write: Write, last: TextVersion | None, *, came: bool) -> list[TextVersion]:
-    """The text that our write found, and that nobody was seen to leave: a person's."""
+    """The text that our write found, and that has no other known author: a person's."""
     if came or write.before is None:
         return []
     return [_by_person(write.path, write.before, last)]

@@ -1,11 +1,11 @@
-"""Fields: a value is of its kind, or it is told to nobody."""
+"""Fields: a value is of its kind, or it is told to no one."""
 
 from __future__ import annotations
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from parachuted.access.fields import (
+from parachuted.access.events import (
     HOLDS,
     PATH_KINDS,
     FieldKind,

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.grant import Grant
-from parachuted.access.patterns import NOTHING, exactly
+from parachuted.access.grant import NOTHING, Grant, exactly
 from parachuted.keys import EVERYWHERE
 
 ALL = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=exactly(["log.md"]))

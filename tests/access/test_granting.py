@@ -13,20 +13,20 @@ from pydantic import TypeAdapter
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.authority import Entry
-from parachuted.access.grant import Grant
-from parachuted.access.granting import (
+from parachuted.access.grant import (
     ENTRIES,
     EXPLICIT,
     MAINTENANCE,
+    NOTHING,
     PRESENT,
+    Grant,
     build_grant,
     curator_grant,
+    grant_of,
     may_begin,
     narrowing_of,
 )
-from parachuted.access.patterns import NOTHING, grant_of
-from parachuted.agents.sandbox.options import container_options
-from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
+from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.keys import EVERYWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)

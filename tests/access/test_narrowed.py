@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.grant import Grant
+from parachuted.access.grant import Grant, grant_of
 from parachuted.access.narrowed import narrowed_grant, narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
-from parachuted.access.patterns import grant_of
 
 GRANT = Grant(
     agent="a",

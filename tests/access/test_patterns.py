@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.patterns import NOTHING, all_of, exactly, grant_of, within
+from parachuted.access.grant import NOTHING, all_of, exactly, grant_of, within
 from parachuted.keys import EVERYWHERE, PathGlob
 
 

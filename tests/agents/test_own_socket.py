@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.own_socket import listen_in
+from parachuted.agents.gateway.listeners import listen_in
 
 
 @pytest.mark.skipif(

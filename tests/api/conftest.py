@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 
 from parachuted.api.http import middleware
+from parachuted.api.http.middleware import GONE, Reached
 from parachuted.api.http.openapi import errors_of
-from parachuted.api.http.recorded import GONE, Reached
 from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.vault import Caller
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.audit.files import AuditFolder, ChainHeadFile
 from parachuted.audit.log import AuditBatching, AuditLog
 from parachuted.audit.reader import AuditReader

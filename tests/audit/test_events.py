@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from parachuted.audit.events import AuditEvent, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from tests.audit.audit_rig import event
 
 SPECIFIED = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.bubbling.baseline_texts import store_texts
+from parachuted.bubbling.watches import store_texts
 from parachuted.vault import ObjectStore, VaultPath, VaultRoot, digest_of
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.bubbling import PendingChange, PendingChanges
-from parachuted.bubbling.change_evaluator import ChangeEvaluator, Evaluation, WatchedChange
+from parachuted.bubbling.pending_changes import ChangeEvaluator, Evaluation, WatchedChange
 from parachuted.bubbling.trie import WatchMatch
 from parachuted.events import Change
 from parachuted.state import open_state

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.bubbling.meaning import changed_units, matters, meaning
 from parachuted.bubbling.patterns import PatternPart, parse_declaration
+from parachuted.bubbling.pending_changes import changed_units, matters, meaning
 from parachuted.bubbling.trie import WatchMatch, WatchTrie
 
 

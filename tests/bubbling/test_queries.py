@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.bubbling.patterns import PatternPart, parse_pattern
-from parachuted.bubbling.queries import QueryMatches, is_query, parse_query_terms
+from parachuted.bubbling.patterns import (
+    PatternPart,
+    QueryMatches,
+    is_query,
+    parse_pattern,
+    parse_query_terms,
+)
 from parachuted.search import KeyFilter
 from parachuted.state import open_state
 

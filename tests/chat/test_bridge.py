@@ -98,7 +98,7 @@ async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vau
     options = {"interfaces": {"BrainInterface": brain}}
     async with scripted_chat(vault, words("She does."), judge, **options) as (module, runs):
         events = await ask(module, "Does my neighbour still grow those?")
-        prompt = runs.started[0].options["system_prompt"]
+        prompt = runs.started[0].options["context"]
 
         assert brain.asked == ["Kim beans"]
         assert '### From query: "Kim beans"' in prompt
@@ -143,8 +143,8 @@ async def test_without_a_model_in_time_the_words_decide(vault: Path):
         await ask(module, "what does kim lee like to grow?")
         await ask(module, "what is the weather like on monday?")
 
-        assert "Grows beans." in runs.started[0].options["system_prompt"]
-        assert "Grows beans." not in runs.started[1].options["system_prompt"]
+        assert "Grows beans." in runs.started[0].options["context"]
+        assert "Grows beans." not in runs.started[1].options["context"]
 
 
 async def test_a_fact_is_added_to_the_entity_that_it_is_about_and_can_be_taken_back(vault: Path):
@@ -217,7 +217,7 @@ async def test_without_brain_turns_go_on_as_ever(vault: Path):
         found = await session(module, events[-1]["sessionId"])
 
         assert events[-1]["type"] == "done"
-        assert "Brain Context" not in runs.started[0].options["system_prompt"]
+        assert "Brain Context" not in runs.started[0].options["context"]
         assert len(found["messages"]) == 2
 
 
@@ -270,6 +270,6 @@ async def test_a_person_can_switch_all_of_it_off(vault: Path):
         talk_id = events[-1]["sessionId"]
         await eventually(lambda: exchange_logged(vault, talk_id))
 
-        assert "Brain Context" not in runs.started[0].options["system_prompt"]
+        assert "Brain Context" not in runs.started[0].options["context"]
         assert (vault / KIM).read_text() == TEXT
         assert (await session(module, talk_id))["curatorLastRun"] is None

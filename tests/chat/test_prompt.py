@@ -36,7 +36,8 @@ def test_each_part_tells_its_share_its_date_and_whose_words_it_holds():
     assert rows[1]["modified"] == "2026-01-01"
     assert [one["strangers"] for one in rows] == [False, False, True]
     assert made.tokens_of("context") == 21
-    assert "(written by a stranger)" in made.text
+    assert "(written by a stranger)" in made.with_message
+    assert "Lena." not in made.text
 
 
 def test_a_note_cannot_end_its_quotation():
@@ -95,7 +96,7 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
     assert found.tokens < 4_200
 
 
-def test_a_conversation_that_has_just_begun_needs_no_history():
+def test_a_conversation_that_has_just_started_needs_no_history():
     assert history.history_of([]).text == ""
 
 

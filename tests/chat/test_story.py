@@ -55,7 +55,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         assert found[-1]["type"] == "done", found[-1]
         (asked,) = [job for job in backend.jobs if job.agent == "chat/chat"]
         assert "Beans are in the left bed." in asked.system_prompt
-        assert "Grows beans." in asked.system_prompt
+        assert "Grows beans." in asked.prompt
         assert {"brain-search", "chat-send"} <= {one.name for one in asked.tools}
         (told,) = [one for one in found if one["type"] == "prompt_metadata"]
         assert told["brain_context_loaded"] is True

@@ -64,17 +64,17 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
 async def test_stop_agents_ends_all_and_says_which(
     live: Live, home: Path, vault: Path, tmp_path: Path
 ):
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return []
 
     async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
         typed = Typed(home=home, vault=vault, folder=tmp_path)
         asked = group.create_task(asyncio.to_thread(typed.fails, 1, "maintenance", "hang"))
-        await begun.wait()
+        await started.wait()
         (working,) = life.daemon.at_work.all()
         assert (
             await asyncio.to_thread(typed.does, "stop-agents", "--go-on")

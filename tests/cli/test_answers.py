@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.cli.answers import NOTHING, lines_of
+from parachuted.cli.module_commands import NOTHING, lines_of
 
 ENTRY = {
     "id": "e1",

@@ -34,7 +34,7 @@ async def client(typed: Typed, *words: str, mode: str = "legacy") -> AsyncIterat
 
 
 @contextlib.contextmanager
-def begun(typed: Typed) -> Iterator[subprocess.Popen[bytes]]:
+def serving(typed: Typed) -> Iterator[subprocess.Popen[bytes]]:
     """The command, with its pipes in our hands."""
     process = subprocess.Popen(
         [*PARACHUTE, "mcp"],
@@ -80,7 +80,7 @@ async def test_a_key_bounds_what_its_client_sees(running: Typed):
         await refused(peer, "write_note", path="Projects/no.md", text="x")
 
 
-async def test_changes_are_told_over_stdio_in_the_newest_protocol(running: Typed):
+async def test_changes_are_reported_over_stdio_in_the_newest_protocol(running: Typed):
     async with (
         client(running, mode="auto") as peer,
         peer.listen(resource_subscriptions=["note:///Projects/heard.md"]) as changes,
@@ -90,8 +90,8 @@ async def test_changes_are_told_over_stdio_in_the_newest_protocol(running: Typed
             assert (await anext(aiter(changes))).uri == "note:///Projects/heard.md"
 
 
-def test_changes_are_told_over_stdio_in_a_session(running: Typed):
-    with begun(running) as process:
+def test_changes_are_reported_over_stdio_in_a_session(running: Typed):
+    with serving(running) as process:
         say(process, message("initialize", INITIALIZE))
         heard(process)
         say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -112,7 +112,7 @@ def test_changes_are_told_over_stdio_in_a_session(running: Typed):
 
 
 def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Typed):
-    with begun(running) as process:
+    with serving(running) as process:
         for line in ("{", "[]", '"x"', "", "   ", "[" * 100_000):
             say(process, line)
         say(process, json.dumps({"x": "y" * 3_000_000}))
@@ -130,11 +130,11 @@ def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Typed)
 def test_where_no_daemon_runs_it_is_the_daemon_until_its_input_ends(typed: Typed):
     typed.does("init", str(typed.vault))
     (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
-    with begun(typed) as process:
+    with serving(typed) as process:
         say(process, message("initialize", INITIALIZE))
         assert heard(process)["result"]["serverInfo"]["name"] == "parachute"
         assert typed.started() == [process.pid]
-        with begun(typed) as second:
+        with serving(typed) as second:
             say(second, message("initialize", INITIALIZE))
             assert heard(second)["result"]["serverInfo"]["name"] == "parachute"
     assert typed.started() == []
@@ -145,7 +145,7 @@ def test_a_session_goes_on_when_another_daemon_takes_over(typed: Typed):
     typed.does("init", str(typed.vault))
     (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
     typed.does("start")
-    with begun(typed) as process:
+    with serving(typed) as process:
         say(process, message("initialize", INITIALIZE))
         heard(process)
         say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.cli.mcp_clients import add_server
+from parachuted.cli.mcp import add_server
 from parachuted.errors import ParachuteError
 from tests.cli.typed import Typed
 

@@ -76,8 +76,8 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert life.daemon.modules.approved("garden").config == {"layout": "entries"}
 
         file.write_text(file.read_text().replace("layout: entries", "layout: diary"))
-        await life.until(lambda: "module:garden" in life.daemon.problems.all())
-        problem = life.daemon.problems.all()["module:garden"]
+        await life.until(lambda: "module:garden" in life.daemon.problems.open)
+        problem = life.daemon.problems.open["module:garden"]
         line = next(
             number
             for number, text in enumerate(file.read_text().splitlines(), 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from parachuted.audit.events import EVENT_TYPES
+from parachuted.audit.chain import EVENT_TYPES
 from parachuted.cli import main
 from parachuted.cli import parser as parser_module
 from parachuted.cli.parser import make_parser, parse

@@ -1,4 +1,4 @@
-"""Supervisors: what systemd and launchd are told, whatever the paths are called, checked by
+"""Supervisors: what systemd and launchd get, whatever the paths are called, checked by
 systemd's and Python's own readers.
 """
 

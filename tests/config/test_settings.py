@@ -64,6 +64,8 @@ def test_the_keys_are_those_that_were_agreed():
         "conversation.usd_per_session",
         "conversation.usd_per_day",
         "conversation.ask_s",
+        "conversation.keep_processes",
+        "conversation.keep_process_s",
         "bubble.quiet_s",
         "bubble.max_wait_s",
         "watch.engine",

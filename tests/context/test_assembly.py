@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.context.assembly import ContextAssembly
+from parachuted.context.prompt import ContextAssembly
 from parachuted.errors import NotFoundError, PathRefusedError
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.context import context_folders
-from parachuted.context.folders import tokens_of
+from parachuted.context.chain import tokens_of
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 
 
@@ -16,7 +16,7 @@ def index_of(**sizes: int) -> VaultIndex:
     return index
 
 
-def test_each_folder_with_a_context_file_is_told_by_path():
+def test_each_folder_with_a_context_file_is_reported_by_path():
     index = index_of(
         **{
             "b/AGENTS.md": 8,

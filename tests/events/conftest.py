@@ -81,12 +81,15 @@ class EventsRig:
             self.index,
             self.snapshot,
             self.history,
-            ChangeListeners(record=self.record, tell=self.tell),
+            self.listeners,
             lambda: datetime.now(UTC),
         )
         self.disk_scan = DiskScan(
             self.root, Scanner(self.root, self.index, load_ignore(self.root)), self.watcher
         )
+
+    async def listeners(self) -> ChangeListeners:
+        return ChangeListeners(record=self.record, tell=self.tell)
 
     async def record(self, changes: list[Change]) -> Callable[[], None]:
         if self.refusal is not None:
@@ -135,7 +138,7 @@ class EventsRig:
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 30
         while not condition():
-            assert time.monotonic() < deadline, (self.told(), self.problems.all())
+            assert time.monotonic() < deadline, (self.told(), self.problems.open)
             await asyncio.sleep(0.002)
 
 

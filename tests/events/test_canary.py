@@ -11,7 +11,7 @@ import pytest
 from inotify_simple import INotify
 
 from parachuted.events import ChangeHints, make_watcher
-from parachuted.events.canary import CANARY
+from parachuted.events.disk_scan import CANARY
 from parachuted.vault_state import state_folder
 from tests.events.conftest import EventsRig
 
@@ -38,7 +38,7 @@ async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(events
     before, text = (events_rig.vault / CANARY).stat(), (events_rig.vault / CANARY).read_bytes()
     async with events_rig.detector(canary=0.02, heartbeat=0.5) as detector:
         await _several_touches(events_rig)
-        assert events_rig.problems.all() == {}
+        assert events_rig.problems.open == {}
         assert not detector.polling
     after = (events_rig.vault / CANARY).stat()
     assert (after.st_mtime_ns, after.st_ino, (events_rig.vault / CANARY).read_bytes()) == (
@@ -60,14 +60,14 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
         ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
             os.dup2(empty.fileno(), events_rig.watcher._inotify.fileno())
         await events_rig.until(
-            lambda: "no longer reports" in events_rig.problems.all().get("watching", "")
+            lambda: "no longer reports" in events_rig.problems.open.get("watching", "")
         )
         assert detector.polling
         (events_rig.vault / "b.md").write_text("b")
         await events_rig.until(lambda: ("created", "b.md") in events_rig.told())
 
         events_rig.watcher._on_hints(ChangeHints(paths={CANARY: "closed"}))
-        await events_rig.until(lambda: "watching" not in events_rig.problems.all())
+        await events_rig.until(lambda: "watching" not in events_rig.problems.open)
 
 
 async def test_a_vault_whose_id_cannot_be_touched_is_not_said_to_be_silent(events_rig):
@@ -77,4 +77,4 @@ async def test_a_vault_whose_id_cannot_be_touched_is_not_said_to_be_silent(event
         for _ in range(5):
             before = detector._canary._next
             await events_rig.until(lambda: detector._canary._next > before)  # noqa: B023  it is called at once
-        assert events_rig.problems.all() == {}
+        assert events_rig.problems.open == {}

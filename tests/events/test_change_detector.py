@@ -314,7 +314,7 @@ async def test_where_no_more_is_known_than_the_path_a_folder_is_walked(events_ri
         assert sorted(events_rig.told()) == [("deleted", "one/note.md"), ("modified", "other.md")]
 
 
-async def test_what_editors_do_on_the_way_wakes_nobody(events_rig):
+async def test_what_editors_do_on_the_way_wakes_no_one(events_rig):
     async with events_rig.detector() as detector:
         events_rig.watcher.tell(
             ChangeHints(
@@ -331,13 +331,13 @@ async def test_a_folder_that_cannot_be_watched_means_walking_until_it_can(events
         (events_rig.vault / "new").mkdir()
         events_rig.hear("new")
         await events_rig.until(lambda: detector.polling)
-        assert "max_user_watches" in events_rig.problems.all()["watching"]
+        assert "max_user_watches" in events_rig.problems.open["watching"]
         save(events_rig, a__md="nobody tells")
         await events_rig.until(events_rig.told)
         events_rig.watcher.refusal = None
         await events_rig.until(lambda: not detector.polling)
 
-        assert events_rig.problems.all() == {}
+        assert events_rig.problems.open == {}
 
 
 async def test_a_folder_that_may_not_be_watched_is_a_problem_of_that_folder(events_rig):
@@ -355,7 +355,7 @@ async def test_a_folder_that_may_not_be_watched_is_a_problem_of_that_folder(even
         events_rig.watcher.enter = refuse
         await detector.rescan()
 
-        assert list(events_rig.problems.all()) == ["file:closed"]
+        assert list(events_rig.problems.open) == ["file:closed"]
 
 
 async def test_what_cannot_be_recorded_is_found_again(events_rig):
@@ -365,13 +365,13 @@ async def test_what_cannot_be_recorded_is_found_again(events_rig):
         save(events_rig, a__md="b")
         os.utime(events_rig.vault / "a.md", (1, 1))
         events_rig.hear(a__md="closed")
-        await events_rig.until(lambda: "vault" in events_rig.problems.all())
-        assert "the disk is full" in events_rig.problems.all()["vault"]
+        await events_rig.until(lambda: "vault" in events_rig.problems.open)
+        assert "the disk is full" in events_rig.problems.open["vault"]
         with pytest.raises(StorageFailedError):
             await detector.rescan()
         await detector.notice(["a.md"])
         events_rig.refusal = None
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
 
         assert events_rig.told() == [("modified", "a.md")]
 
@@ -381,12 +381,12 @@ async def test_a_vault_that_is_not_there_is_a_problem_and_nothing_else(events_ri
     async with events_rig.detector() as detector:
         events_rig.vault.rename(events_rig.vault.with_name("away"))
         events_rig.hear(a__md="closed", b__md="gone")
-        await events_rig.until(lambda: "vault" in events_rig.problems.all())
+        await events_rig.until(lambda: "vault" in events_rig.problems.open)
         with pytest.raises(StorageFailedError):
             await detector.rescan()
         await detector.notice(["a.md"])
         events_rig.vault.with_name("away").rename(events_rig.vault)
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
 
         assert events_rig.told() == []
 
@@ -396,10 +396,10 @@ async def test_a_vault_that_is_heard_to_be_back_is_looked_at_without_waiting(eve
     async with events_rig.detector(heartbeat=600.0):
         events_rig.vault.rename(events_rig.vault.with_name("away"))
         events_rig.hear(missed=True)
-        await events_rig.until(lambda: "vault" in events_rig.problems.all())
+        await events_rig.until(lambda: "vault" in events_rig.problems.open)
         events_rig.vault.with_name("away").rename(events_rig.vault)
         events_rig.hear(missed=True)
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
 
         assert events_rig.told() == []
 
@@ -414,7 +414,7 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(events_rig,
         events_rig.vault.rename(events_rig.vault.with_name("away"))
         if is_exchanged:
             events_rig.vault.mkdir()
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         started, before = detector._loop.time(), len(looks)
         await events_rig.until(lambda: len(looks) >= before + 6)
         assert detector._loop.time() - started > 0.15, "it looks without a pause"
@@ -422,7 +422,7 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(events_rig,
         await events_rig.until(lambda: not detector.busy)
 
         assert events_rig.told() == []
-        assert list(events_rig.problems.all()) == ["missing" if is_exchanged else "vault"]
+        assert list(events_rig.problems.open) == ["missing" if is_exchanged else "vault"]
 
 
 @pytest.mark.parametrize(
@@ -435,15 +435,15 @@ async def test_most_of_many_files_gone_at_once_are_not_believed(events_rig, coun
         for number in range(count):
             (events_rig.vault / f"{number}.md").unlink()
         events_rig.hear(missed=True)
-        await events_rig.until(lambda: events_rig.told() or events_rig.problems.all())
+        await events_rig.until(lambda: events_rig.told() or events_rig.problems.open)
         await idle(events_rig, detector)
 
         assert len(events_rig.told()) == (count if believed else 0)
-        assert ("missing" in events_rig.problems.all()) is not believed
+        assert ("missing" in events_rig.problems.open) is not believed
         if not believed:
             await detector.rescan(accept_missing=True)
             assert len(events_rig.told()) == count
-            assert events_rig.problems.all() == {}
+            assert events_rig.problems.open == {}
 
 
 async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
@@ -456,14 +456,14 @@ async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
         for number in range(30):
             (events_rig.vault / f"{number}.md").rename(events_rig.vault.parent / f"{number}.md")
         events_rig.hear(missed=True)
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         save(events_rig, new__md="new")
         events_rig.hear(new__md="closed")
         await events_rig.until(events_rig.told)
         await detector.rescan()
         for number in range(30):
             (events_rig.vault.parent / f"{number}.md").rename(events_rig.vault / f"{number}.md")
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
         await idle(events_rig, detector)
 
         assert events_rig.told() == [("created", "new.md")]
@@ -511,9 +511,9 @@ async def test_an_index_that_cannot_be_written_down_is_a_problem_until_it_can(ev
         in_the_way = events_rig.home / "snapshot.tmp"
         in_the_way.mkdir()
         await detector.save()
-        assert "index" in events_rig.problems.all()
+        assert "index" in events_rig.problems.open
         in_the_way.rmdir()
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
 
         assert list(events_rig.snapshot.load().paths()) == ["a.md"]
 
@@ -526,9 +526,9 @@ async def test_what_could_not_be_remembered_is_written_down_later(events_rig):
         in_the_way.mkdir()
         save(events_rig, b__md="b")
         events_rig.hear(b__md="closed")
-        await events_rig.until(lambda: "vault" in events_rig.problems.all())
+        await events_rig.until(lambda: "vault" in events_rig.problems.open)
         in_the_way.rmdir()
-        await events_rig.until(lambda: not events_rig.problems.all())
+        await events_rig.until(lambda: not events_rig.problems.open)
 
         assert sorted(events_rig.snapshot.load().paths()) == ["a.md", "b.md"]
         assert events_rig.told() == [("created", "b.md")]

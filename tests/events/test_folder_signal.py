@@ -9,7 +9,7 @@ import errno
 
 import pytest
 
-from parachuted.events.folder_signal import FolderSignal
+from parachuted.upkeep import FolderSignal
 
 LONG_S = 600.0
 

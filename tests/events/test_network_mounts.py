@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.events.network_mounts import network_mount, network_type
+from parachuted.events.disk_scan import network_mount, network_type
 from tests.stories.life import Live, save
 
 TABLE = """\
@@ -40,7 +40,7 @@ def test_the_nearest_mount_counts_and_one_within_counts_too(folder, kind):
 
 
 def test_where_no_table_is_none_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr("parachuted.events.network_mounts.MOUNTS", tmp_path / "none")
+    monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", tmp_path / "none")
     assert network_mount(tmp_path) is None
 
 
@@ -49,9 +49,9 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
 ):
     table = tmp_path / "mountinfo"
     table.write_text(f"40 22 0:35 / {vault} rw shared:20 - nfs4 server:/notes rw\n")
-    monkeypatch.setattr("parachuted.events.network_mounts.MOUNTS", table)
+    monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", table)
     async with live() as life:
-        assert "network file system (nfs4)" in life.daemon.problems.all()["watching"]
+        assert "network file system (nfs4)" in life.daemon.problems.open["watching"]
         assert life.daemon.noticer.polling
         life.daemon.noticer._watcher.poll = life.daemon.noticer._watcher._read = lambda: (
             False

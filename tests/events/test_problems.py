@@ -21,20 +21,20 @@ def problems(told):
     return Problems(bus)
 
 
-def test_a_problem_is_told_once_when_it_comes_and_once_when_it_goes(problems, told):
+def test_a_problem_is_reported_once_when_it_comes_and_once_when_it_goes(problems, told):
     for problem in ("lost", "lost", None, None):
         problems.set("vault", problem)
 
     assert told == [("vault", "lost"), ("vault", None)]
-    assert problems.all() == {}
+    assert problems.open == {}
 
 
-def test_a_problem_that_becomes_another_is_told_again(problems, told):
+def test_a_problem_that_becomes_another_is_reported_again(problems, told):
     problems.set("vault", "lost")
     problems.set("vault", "read-only")
 
     assert told == [("vault", "lost"), ("vault", "read-only")]
-    assert problems.all() == {"vault": "read-only"}
+    assert problems.open == {"vault": "read-only"}
 
 
 def test_what_is_not_named_in_a_group_any_more_is_no_problem_any_more(problems, told):
@@ -42,7 +42,7 @@ def test_what_is_not_named_in_a_group_any_more_is_no_problem_any_more(problems, 
     problems.replace("file:", {"a.md": "unreadable", "b.md": "a pipe"})
     problems.replace("file:", {"b.md": "a pipe"})
 
-    assert problems.all() == {"vault": "lost", "file:b.md": "a pipe"}
+    assert problems.open == {"vault": "lost", "file:b.md": "a pipe"}
     assert told[-1] == ("file:a.md", None)
     assert len(told) == 4
 
@@ -51,10 +51,10 @@ def test_problems_can_be_added_to_a_group(problems):
     problems.replace("file:", {"a.md": "unreadable"})
     problems.add("file:", {"b.md": "a pipe"}.items())
 
-    assert set(problems.all()) == {"file:a.md", "file:b.md"}
+    assert set(problems.open) == {"file:a.md", "file:b.md"}
 
 
 def test_what_it_hands_out_is_a_copy(problems):
-    problems.all()["vault"] = "lost"
+    problems.open["vault"] = "lost"
 
-    assert problems.all() == {}
+    assert problems.open == {}

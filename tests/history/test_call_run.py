@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.authority import Authority
-from parachuted.history.call_run import CallRun
-from parachuted.history.run_account import save
+from parachuted.history.run_account import CallRun, save
 from parachuted.history.undo import Undo
 from parachuted.vault import Author, VaultPath
 

@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.history import Retention, RetentionLimits
-from parachuted.history.queries import HistoryQueries
 from parachuted.history.restore import Restore
 from parachuted.history.run_account import save
 from parachuted.history.undo import Undo, UndoResult
-from parachuted.history.why import Why
+from parachuted.history.why import HistoryQueries, Why
 from parachuted.vault import (
     Author,
     History,
@@ -157,7 +156,7 @@ class World:
             self.wait(number)
 
     async def take_back(self, runs: list[str], number: int) -> None:
-        """No undo loses a person's line, and an undo of an undo, when nobody wrote in between, is
+        """No undo loses a person's line, and an undo of an undo, when no one wrote in between, is
         as if neither had been.
         """
         if not runs:

@@ -13,12 +13,12 @@ from typing import Any
 
 from aiohttp import web
 
+from parachuted.api.http.answers import answer_to
 from parachuted.api.http.decorators import routes_of
-from parachuted.api.http.errors import answer_to
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.hooks import HookApprovals, HookRunner, HookRunRecorder, Hooks
-from parachuted.hooks.idle import OfferedTools
+from parachuted.hooks.responses import OfferedTools
 from parachuted.keys import EVERYTHING, EVERYWHERE, Identity, Scope
 from parachuted.vault import Caller
 

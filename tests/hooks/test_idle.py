@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks import Hook
-from parachuted.hooks.idle import UNFIRED, why_idle
+from parachuted.hooks.responses import UNFIRED, why_idle
 from tests.hooks.serving import serving
 
 SOURCES = Path(__file__).resolve().parents[2] / "parachuted"

@@ -1,11 +1,11 @@
-"""Long text: nobody's window is filled by a hook."""
+"""Long text: no one's window is filled by a hook."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
 
-from parachuted.hooks.long_text import LongTexts
+from parachuted.hooks.reporting import LongTexts
 
 
 def test_up_to_10000_characters_stay_as_they_are(tmp_path: Path):

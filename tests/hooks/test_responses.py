@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks import Hook, HookError, HookRunRecord, HookStatus
-from parachuted.hooks.names import BLOCKING, CLAUDE_NAMES
+from parachuted.hooks.hook import BLOCKING, CLAUDE_NAMES
 from parachuted.hooks.responses import show_error, show_events, show_hook, show_run, show_whole_run
 
 AT = datetime(2026, 1, 6, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.mcp_server.changes import address_of, path_at
+from parachuted.mcp_server.resources import address_of, path_at
 from tests.api.calls import key_of
 from tests.mcp_server.peers import call, client, refused
 from tests.stories.life import Live, save

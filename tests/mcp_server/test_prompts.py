@@ -6,7 +6,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.mcp_server.prompts import PROMPTS, filled
+from parachuted.mcp_server.protocol import PROMPTS, filled
 from tests.mcp_server.peers import client
 from tests.stories.life import Live
 

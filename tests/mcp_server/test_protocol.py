@@ -1,4 +1,4 @@
-"""Protocol: what a client of the `mcp` package is told of the server and its tools."""
+"""Protocol: what a client of the `mcp` package hears of the server and its tools."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.modules.hosting.isolation import IsolationFactory, Sandbox
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 
 MakeCages = Callable[..., IsolationFactory]

@@ -17,7 +17,7 @@ from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.audit.activity import ActivityLog
-from parachuted.audit.events import AuditEvent, NullAuditRecorder
+from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
@@ -31,11 +31,11 @@ from parachuted.runs import HookAsker, RunHooks, RunLifecycle
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTrust
-from parachuted.runs.bounded_vault import BoundedVault
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
+from parachuted.search import IndexUpdate
 from parachuted.state import open_state
 from parachuted.tasks import Budget, Causes, RunCountLimits
 from parachuted.testing import ScriptedBackend
@@ -261,7 +261,7 @@ class ModuleRig:
             with contextlib.suppress(OSError):
                 entry = IndexEntry.of(file.stat(), digest_of(file.read_bytes()))
             self.library.index.set(path, entry)
-            self.library.search.follow(path, entry)
+            self.library.search.indexer.follow([(path, IndexUpdate(entry))])
 
     def author(self) -> Author:
         return Author(by="module:daily", causes=acted_on().causes_at(NOON))

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.modules import CurrentCall
-from parachuted.modules.activity import ActivityAccess
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.hosting.data_folder import make_data_folder
+from parachuted.modules.hosting.module_state import make_data_folder
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import FolderAccess, VaultAccess
+from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess, VaultAccess
 
 HEAD = """
 import asyncio
@@ -105,6 +104,7 @@ class Given:
     schedules: ScheduleAccess | None = None
     activity: ActivityAccess | None = None
     runs: RunAccess | None = None
+    contexts: ContextAccess | None = None
     data: Path | None = None
     current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None, origin="agent"))
 

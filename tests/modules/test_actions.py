@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions
-from parachuted.modules.hosting.data_folder import MODULE_DATA, make_data_folder
+from parachuted.modules.hosting.module_state import MODULE_DATA, make_data_folder
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.skeleton import new_module

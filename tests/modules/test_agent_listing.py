@@ -10,9 +10,8 @@ from parachuted.access.origins import Origins
 from parachuted.agents.offline import OfflineBackend
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import AgentUnavailableError, NotFoundError
-from parachuted.modules.agent_listing import AgentListing
-from parachuted.modules.agent_service import AgentService
-from parachuted.runs.maintenance import maintenance
+from parachuted.modules.agent_service import AgentListing, AgentService
+from parachuted.runs.agent_runner import maintenance
 from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
@@ -129,7 +128,7 @@ async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agen
     assert len(known) == 4
 
 
-async def test_an_agent_that_nobody_has_is_not_found(module_rig):
+async def test_an_agent_that_no_one_has_is_not_found(module_rig):
     for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
         with pytest.raises(NotFoundError):
             await listing(module_rig).get(name)

@@ -15,7 +15,7 @@ from parachuted.modules.declare import (
     marks_of,
     path_fields,
 )
-from parachuted.modules.timing import Timing, parse_span
+from parachuted.modules.scheduling import Timing, parse_span
 
 
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
@@ -67,7 +67,7 @@ def test_a_time_of_day_is_a_schedule():
     assert marks_of(handler) == (ScheduleMark(timing=Timing(at="03:00")),)
 
 
-def test_what_nobody_marked_has_no_marks():
+def test_what_no_one_marked_has_no_marks():
     assert marks_of(len) == ()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules.timing import Timing, check_timing, parse_timing
+from parachuted.modules.scheduling import Timing, check_timing, parse_timing
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import Grant, build_grant
 from parachuted.agents import RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.modules import AgentConfig
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
-from parachuted.runs.agent_plan import RunPlan, make_plan
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run_request import RunPlan, make_plan
 
 LIMITS = RunLimits(timeout_s=100, max_turns=12, max_cost_usd=0.25)
 MODULE = ModuleBounds.of_module(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.errors import HookRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_run import PreparedAgentRun
@@ -47,7 +47,7 @@ def run_of(
     return PreparedAgentRun(order, grant, **parts.parts)
 
 
-async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(
+async def test_what_came_of_it_is_reported_by_what_it_wrote_then_by_what_it_suggested(
     module_rig: ModuleRig,
 ):
     proposes = use(

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import ToolResult
-from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
+from parachuted.agents.sandbox.options import SandboxSlot
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs import AgentHooks, NoHooks
 from parachuted.runs.agent_sandboxes import AgentSandboxes, SandboxedRun
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit
 from parachuted.tasks import Task
 from parachuted.vault import Author, WriteResult
 from tests.modules.module_rig import NOON, ModuleRig

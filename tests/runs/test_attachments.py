@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ActRefusedError
-from parachuted.runs.attachments import load_attachments
+from parachuted.runs.conversations import load_attachments
 
 FILES = {
     "a.md": b"# Beans\n",

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.access.narrowing import AgentNarrowing
 from parachuted.errors import ActRefusedError
-from parachuted.runs.conversation_options import read_conversation_options, read_narrowing
+from parachuted.runs.conversations import read_conversation_options, read_narrowing
 
 
 def test_its_own_options_are_read_and_the_rest_is_handed_on():

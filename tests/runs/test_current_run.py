@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.grant import Grant
-from parachuted.access.granting import build_grant
+from parachuted.access.grant import Grant, build_grant
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.current_run import CurrentRun
+from parachuted.runs.run_request import CurrentRun
 
 
 def granted(**config: object) -> Grant:

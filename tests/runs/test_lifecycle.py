@@ -11,13 +11,12 @@ import pytest
 
 from parachuted.agents import Backend, Job, RunLimits, Step
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.runs import AgentHooks, NoHooks
-from parachuted.runs.lifecycle import RunLifecycle
-from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.testing import ScriptedBackend, say, use
@@ -191,7 +190,7 @@ async def test_the_words_after_the_last_call_are_the_answer(rig: LifecycleRig):
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), ValueError("odd")])
-async def test_a_backend_that_breaks_has_failed_and_cancels_nobody(
+async def test_a_backend_that_breaks_has_failed_and_cancels_no_one(
     rig: LifecycleRig, error: BaseException
 ):
     class Broken:

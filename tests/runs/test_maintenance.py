@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from parachuted.access.granting import build_grant
-from parachuted.runs.maintenance import maintenance
+from parachuted.access.grant import build_grant
+from parachuted.runs.agent_runner import maintenance
 
 
 def test_it_writes_chat_daily_and_brain_reaches_no_network_and_needs_a_person():

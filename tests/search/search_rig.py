@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from parachuted.search import NoteQuery, Search, SearchResults, parse_query
+from parachuted.search import IndexUpdate, NoteQuery, Search, SearchResults, parse_query
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot, digest_of
 
 
@@ -36,16 +36,16 @@ class SearchRig:
     def save(self, path: str, text: str | bytes) -> None:
         """The same, and the index hears of it."""
         self.write(path, text)
-        self.search.follow(path, self.index.get(path))
+        self.search.indexer.follow([(path, IndexUpdate(self.index.get(path)))])
 
     def delete(self, path: str) -> None:
         """Take a file away, and the index hears of it."""
         (self.vault / path).unlink()
         self.index.set(path, None)
-        self.search.follow(path, None)
+        self.search.indexer.follow([(path, IndexUpdate(None))])
 
     def start(self) -> None:
-        self.search.start()
+        self.search.indexer.start()
         self.settled()
 
     def restart(self) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.search.cursors import read_cursor, write_cursor
+from parachuted.search.index_tables import read_cursor, write_cursor
 
 
 def test_a_cursor_holds_its_values():

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.search.database import make_database
-from parachuted.search.index_tables import IndexTables, key_of, link_name, text_of
+from parachuted.search.index_tables import IndexTables, key_of, link_name, make_database, text_of
 from parachuted.search.indexed_note import make_indexed_note
 
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from parachuted.search import KeyFilter, NoteQuery, Search
-from parachuted.search.matching import matching
+from parachuted.search.listing import matching
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of
 
 NOTES = {
@@ -60,7 +60,7 @@ def search(tmp_path_factory: pytest.TempPathFactory):
         index,
         lambda *_said: None,
     )
-    search.start()
+    search.indexer.start()
     assert search.settle(20)
     yield search
     search.close()

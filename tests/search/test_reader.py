@@ -6,7 +6,7 @@ import os
 import pytest
 
 from parachuted.search.indexed_note import LARGEST
-from parachuted.search.reader import NoteReader
+from parachuted.search.indexer import NoteReader
 from parachuted.vault import VaultRoot, digest_of
 
 

@@ -27,7 +27,7 @@ def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_r
     assert [one.path for one in search_rig.search.unindexed()] == ["large.md"]
 
 
-def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
+def test_it_can_be_closed_before_it_was_started(vault, tmp_path):
     Search(tmp_path / "search.db", VaultRoot(vault), VaultIndex(), lambda *_said: None).close()
 
     assert not (tmp_path / "search.db").exists()
@@ -36,7 +36,7 @@ def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
 def test_closing_in_the_middle_of_indexing_loses_nothing_for_the_next_start(shut: SearchRig):
     for number in range(800):
         shut.write(f"{number}.md", "beans " * 200)
-    shut.search.start()
+    shut.search.indexer.start()
     shut.restart()
 
     assert shut.search.count() == 800
@@ -77,7 +77,7 @@ def test_an_index_of_the_vault_that_cannot_be_read_is_no_empty_vault(
     monkeypatch.setattr(search_rig.index, "all_folders", restless)
     search_rig.search.close()
     search_rig.search = search_rig.make()
-    search_rig.search.start()
+    search_rig.search.indexer.start()
     search_rig.until(lambda: "search.writing" in search_rig.problems)
 
     assert search_rig.search.count() == 1

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import time
 
+from parachuted.search.engine import SnippetMarker
 from parachuted.search.query import parse_query
-from parachuted.search.snippets import SnippetMarker
 
 
 def marker(text: str) -> SnippetMarker:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.search.values import measure
+from parachuted.search.query import measure
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.search.words import (
+from parachuted.search.query import (
     cut,
     facet,
     folded,

@@ -16,8 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
-from parachuted.state.journal import SYSTEM, Journal, JournalDisk
-from parachuted.state.table_storage import TableStorage
+from parachuted.state.journal import SYSTEM, Journal, JournalDisk, TableStorage
 
 HIGH_WATER = 1500  # so low that the work below is compacted several times while it goes on
 

@@ -15,10 +15,10 @@ import pytest
 
 from parachuted.agents.gateway.usage_store import UsageStore
 from parachuted.errors import StorageFailedError
-from parachuted.search.database import make_database
+from parachuted.search.index_tables import make_database
 from parachuted.state import Database
 from parachuted.vault.history import History
-from parachuted.vault.texts import TextStore
+from parachuted.vault.objects import TextStore
 
 OLDER = Path(__file__).with_name("older_files")
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -266,7 +266,7 @@ def test_a_closed_file_is_not_opened_again(database):
         pass
 
 
-def test_a_file_that_is_set_aside_while_it_is_read_is_made_anew(open_file):
+def test_a_file_that_is_set_aside_while_it_is_read_is_made_again(open_file):
     database = open_file(is_derived=True)
     add(database, "one")
     with database.reading() as connection:

@@ -74,10 +74,10 @@ from parachuted.agents import OfflineBackend  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
 from parachuted.state import Database  # noqa: E402
-from parachuted.vault import rename  # noqa: E402
+from parachuted.vault import swap  # noqa: E402
 from tests.stories.life import Life  # noqa: E402
 
-rename._renameat2 = steps.around(rename._renameat2)
+swap._renameat2 = steps.around(swap._renameat2)
 _write = Database.write
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
+from parachuted.agent_choice import BackendChoice
+from parachuted.agents import Backend, OfflineBackend
+from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
+from parachuted.times import utc_now
 
 
 @dataclass
@@ -57,6 +62,50 @@ class Life:
         while is_busy():
             await self.until(lambda: not is_busy(), seconds)
             await daemon.noticer.rescan()  # what the last run wrote may not have been heard of yet
+
+
+@contextlib.asynccontextmanager
+async def running_daemon(
+    vault: Path,
+    home: Path,
+    backend: Backend | None = None,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    **flags: object,
+) -> AsyncIterator[Life]:
+    """A daemon from its start to its end. Dotted settings are given with `__`."""
+    chosen = {
+        "vault": str(vault),
+        "port": 0,
+        "bubble.quiet_s": 0.05,
+        **{key.replace("__", "."): value for key, value in flags.items()},
+    }
+    daemon = Daemon(
+        load_settings(home, {}, chosen),
+        home,
+        BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
+        clock=clock,
+    )
+    life = Life(daemon=daemon, vault=vault)
+    daemon.bus.listen(life.events.append)
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(daemon.run(ready.set), name="daemon")
+        await asyncio.wait_for(ready.wait(), 60)
+        try:
+            yield life
+        finally:
+            daemon.stop()
+
+
+@contextlib.asynccontextmanager
+async def shared_daemon(folder: Path) -> AsyncIterator[Life]:
+    """The daemon of a file's tests, with an empty vault and home below that folder."""
+    vault, home = folder / "vault", folder / "home"
+    vault.mkdir()
+    home.mkdir(mode=0o700)
+    async with running_daemon(vault, home) as life:
+        yield life
 
 
 Live = Callable[..., contextlib.AbstractAsyncContextManager[Life]]

@@ -15,7 +15,7 @@ import pytest
 from parachuted.agents import Job, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 from tests.stories.graphs import always_edits, touch_up, write
 from tests.stories.life import Life, Live
 

@@ -116,7 +116,7 @@ async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Pa
         shutil.rmtree(vault.parent / "home/state")
 
 
-async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(
+async def test_a_burst_of_new_files_is_reported_once_each_and_never_holds_the_loop(
     live: Live, vault: Path, torture
 ):
     count = 60_000 if torture else 1500
@@ -156,7 +156,7 @@ async def longest_hold() -> AsyncIterator[list[float]]:
     task.cancel()
 
 
-async def test_many_files_replaced_at_once_are_told_once_each(live: Live, vault: Path, torture):
+async def test_many_files_replaced_at_once_are_reported_once_each(live: Live, vault: Path, torture):
     paths = fill(vault, 10_000 if torture else 800)
     async with live() as life:
         await act("replace_all", vault, 1)
@@ -166,7 +166,9 @@ async def test_many_files_replaced_at_once_are_told_once_each(live: Live, vault:
         assert_index_equals_disk(life.daemon, vault)
 
 
-async def test_a_checkout_of_another_branch_is_told_once_a_file(live: Live, vault: Path, torture):
+async def test_a_checkout_of_another_branch_is_reported_once_a_file(
+    live: Live, vault: Path, torture
+):
     count = 10_000 if torture else 500
     git(vault, "init", "-q", "-b", "one")
     fill(vault, count)
@@ -299,12 +301,12 @@ async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Pat
     fill(vault, 30)
     async with live() as life:
         vault.rename(vault.with_name("away"))
-        await life.until(lambda: "vault" in life.daemon.problems.all())
+        await life.until(lambda: "vault" in life.daemon.problems.open)
         save(vault.with_name("away") / "0/note 0.md", "changed while away")
         with pytest.raises(StorageFailedError):
             await life.daemon.noticer.rescan()
         vault.with_name("away").rename(vault)
-        await life.until(lambda: "vault" not in life.daemon.problems.all())
+        await life.until(lambda: "vault" not in life.daemon.problems.open)
         await quiet(life)
 
         assert kinds(life) == {"0/note 0.md": ["modified"]}
@@ -320,7 +322,7 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
         hasten(life)
         vault.rename(vault.with_name("away"))
         vault.mkdir()
-        await life.until(lambda: "missing" in life.daemon.problems.all())
+        await life.until(lambda: "missing" in life.daemon.problems.open)
         await life.until(
             lambda: (
                 sum(
@@ -332,7 +334,7 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
         )
         vault.rmdir()
         vault.with_name("away").rename(vault)
-        await life.until(lambda: not life.daemon.problems.all())
+        await life.until(lambda: not life.daemon.problems.open)
         save(vault / "0/note 0.md", "changed")
         await quiet(life)
 
@@ -374,8 +376,8 @@ async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: 
     async with live() as life:
         hasten(life)
         with mounted(vault):
-            await life.until(lambda: "missing" in life.daemon.problems.all())
-        await life.until(lambda: not life.daemon.problems.all())
+            await life.until(lambda: "missing" in life.daemon.problems.open)
+        await life.until(lambda: not life.daemon.problems.open)
         await quiet(life)
 
         assert kinds(life) == {}
@@ -401,7 +403,7 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
     async with live() as life:
         for path in paths[:40]:
             (vault / path).unlink()
-        await life.until(lambda: "missing" in life.daemon.problems.all())
+        await life.until(lambda: "missing" in life.daemon.problems.open)
         save(vault / paths[50], "changed meanwhile")
         await quiet(life)
         await life.daemon.noticer.rescan()
@@ -409,7 +411,7 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
         await life.daemon.noticer.rescan(accept_missing=True)
 
         assert kinds(life) == {paths[50]: ["modified"]} | {path: ["deleted"] for path in paths[:40]}
-        assert life.daemon.problems.all() == {}
+        assert life.daemon.problems.open == {}
         assert_index_equals_disk(life.daemon, vault)
 
 
@@ -417,7 +419,7 @@ async def test_a_mass_deletion_in_pieces_is_not_believed_either(live: Live, vaul
     fill(vault, 10_000 if torture else 1500)
     async with live() as life:
         await asyncio.to_thread(subprocess.run, ["rm", "-rf", *vault.iterdir()], check=True)
-        await life.until(lambda: "missing" in life.daemon.problems.all())
+        await life.until(lambda: "missing" in life.daemon.problems.open)
         await quiet(life)
 
         assert kinds(life) == {}
@@ -431,7 +433,7 @@ async def test_fewer_deletions_are_believed(live: Live, vault: Path):
         await quiet(life)
 
         assert kinds(life) == {path: ["deleted"] for path in paths[:25]}
-        assert life.daemon.problems.all() == {}
+        assert life.daemon.problems.open == {}
 
 
 # Limits and rights
@@ -500,16 +502,16 @@ async def test_ignoring_most_of_the_vault_is_no_mass_deletion(live: Live, vault:
         await life.until(lambda: len(life.daemon.index) == 2)
         await quiet(life)
 
-        assert life.daemon.problems.all() == {}
+        assert life.daemon.problems.open == {}
         assert_index_equals_disk(life.daemon, vault)
 
 
 async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
     save(vault / ".parachuteignore", "a\\\n!\n")
     async with live() as life:
-        assert ".parachuteignore" in life.daemon.problems.all()
+        assert ".parachuteignore" in life.daemon.problems.open
         save(vault / ".parachuteignore", "drafts/\n")
-        await life.until(lambda: not life.daemon.problems.all())
+        await life.until(lambda: not life.daemon.problems.open)
 
 
 # The state
@@ -530,9 +532,9 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
 
         keeper._listeners = replace(listeners, record=refuse)
         save(vault / "note.md", "# two\n")
-        await life.until(lambda: "vault" in life.daemon.problems.all())
+        await life.until(lambda: "vault" in life.daemon.problems.open)
         keeper._listeners = listeners
-        await life.until(lambda: not life.daemon.problems.all())
+        await life.until(lambda: not life.daemon.problems.open)
         await quiet(life)
 
         assert refused

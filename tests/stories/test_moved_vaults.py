@@ -85,7 +85,7 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
         assert len(list((home / "state").iterdir())) == 1
         await life.daemon.undo.undo(run)
         assert (vault / "AGENTS.md").read_bytes() == before
-        assert life.daemon.problems.all() == {}
+        assert life.daemon.problems.open == {}
 
 
 async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(

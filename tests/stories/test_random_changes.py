@@ -184,6 +184,6 @@ async def caught_up(life: Life) -> None:
     """Until all hints are worked off. Most of the files gone at once are what the person meant."""
     life.daemon.noticer._watcher.poll()
     await life.until(lambda: not life.daemon.noticer.busy)
-    if "missing" in life.daemon.problems.all():
+    if "missing" in life.daemon.problems.open:
         await life.daemon.noticer.rescan(accept_missing=True)
         await life.until(lambda: not life.daemon.noticer.busy)

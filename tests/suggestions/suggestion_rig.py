@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from parachuted.access.origins import Origins
-from parachuted.audit.events import AuditEvent
+from parachuted.audit.chain import AuditEvent
 from parachuted.events import Bus, Event
 from parachuted.state import open_state
 from parachuted.suggestions import Proposal, Suggestions

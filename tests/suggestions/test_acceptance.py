@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.suggestions.acceptance import acceptance_of, needs_no_asking
+from parachuted.suggestions.applying import acceptance_of, needs_no_asking
 from tests.suggestions.sample_suggestions import suggestion
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from parachuted.suggestions.store import record_from, record_of
-from parachuted.suggestions.suggestion_file import SuggestionPreview
+from parachuted.suggestions.suggestion import SuggestionPreview
 from tests.suggestions.sample_suggestions import suggestion
 
 

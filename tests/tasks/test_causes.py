@@ -10,7 +10,7 @@ import pytest
 from parachuted.errors import StorageFailedError
 from parachuted.state import JournalDisk, StateStore, open_state
 from parachuted.tasks import Cause, Causes
-from parachuted.tasks import causes as causes_module
+from parachuted.tasks import queue as causes_module
 from tests.tasks.conftest import at
 
 CAUSE = Cause(id="c1", kind="change", path="a.md", files=2, at=at(0))
@@ -32,7 +32,7 @@ def test_a_cause_may_wake_each_watcher_once(causes: Causes):
     assert causes.that_may_wake("y", ["c1", "c2"]) == ("c1", "c2")
 
 
-def test_a_cause_that_nobody_opened_wakes_once_too(causes: Causes):
+def test_a_cause_that_no_one_opened_wakes_once_too(causes: Causes):
     causes.wake("x", ["lost"])
 
     assert causes.that_may_wake("x", ["lost"]) == ()

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.vault.diff import diff_of
+from parachuted.vault.merge import diff_of
 
 A = b"# A\n\n## Facts\n\n- one\n"
 
@@ -38,7 +38,7 @@ def test_a_change_far_down_in_a_long_note_is_shown():
     )
 
 
-def test_texts_too_large_to_compare_are_told_by_size():
+def test_texts_too_large_to_compare_are_reported_by_size():
     assert diff_of(b"x" * (5 << 20), b"y", "x") == "(too large to be compared: 5242880 and 1 bytes)"
 
 

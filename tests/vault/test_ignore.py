@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from parachuted.vault.ignore import IgnoreRules
+from parachuted.vault.paths import IgnoreRules
 
 SCRAP = [
     *(

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from parachuted.vault import rename
-from parachuted.vault.rename import exchange, move_to_free_name
+from parachuted.vault import swap
+from parachuted.vault.swap import exchange, move_to_free_name
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def way(request, monkeypatch):
     alone.
     """
     if request.param != "the kernel's rename":
-        monkeypatch.setattr(rename, "_renameat2", None)
+        monkeypatch.setattr(swap, "_renameat2", None)
     if request.param == "looking first":
         monkeypatch.setattr(os, "link", _no_links)
 
@@ -50,7 +50,7 @@ def test_an_exchange_with_nothing_fails_and_changes_nothing(vault, folder):
 
 
 def test_an_exchange_that_the_system_lacks_says_so(vault, folder, monkeypatch):
-    monkeypatch.setattr(rename, "_renameat2", None)
+    monkeypatch.setattr(swap, "_renameat2", None)
     with pytest.raises(NotImplementedError):
         exchange(folder, "a", "b")
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from parachuted.vault.rename import born_ns
+from parachuted.vault.swap import born_ns
 
 SECOND = 1_000_000_000
 

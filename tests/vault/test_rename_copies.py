@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.vault import rename
-from parachuted.vault.rename import copy_names, put_aside
+from parachuted.vault import swap
+from parachuted.vault.swap import copy_names, put_aside
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 MARK = " (Conflicted copy parachute 20261121231502"
@@ -58,7 +58,7 @@ def test_a_text_is_put_under_the_first_free_name(vault):
 
 
 def test_where_no_name_is_free_it_stays_where_it_is(vault, monkeypatch):
-    monkeypatch.setattr(rename, "_MOST", 5)
+    monkeypatch.setattr(swap, "_MOST", 5)
     for name in copy_names("plan.md", NOW):
         (vault / name).touch()
     (vault / "temporary").write_text("aside")

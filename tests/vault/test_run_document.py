@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted.vault import ObjectStore
-from parachuted.vault.run_document import requested, run_document, wrote
+from parachuted.vault.trail import requested, run_document, wrote
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 

@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
-from parachuted.vault.bounded_yaml import read_events, read_value
-from parachuted.vault.scalars import is_bare, json_scalar, kind_of, write_key, write_scalar
+from parachuted.vault.bounded_yaml import (
+    is_bare,
+    json_scalar,
+    kind_of,
+    read_events,
+    read_value,
+    write_key,
+    write_scalar,
+)
 
 WORDS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30

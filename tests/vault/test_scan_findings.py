@@ -12,7 +12,7 @@ import pytest
 from parachuted.vault.index import IndexEntry
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
-from parachuted.vault.scan_findings import ScanFindings, compare
+from parachuted.vault.scanner import ScanFindings, compare
 from tests.index_entries import changed
 
 MINUTE_NS = 60 * 10**9

@@ -6,11 +6,10 @@ import os
 
 import pytest
 
-from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import IndexEntry, VaultIndex
+from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
-from parachuted.vault.scan_findings import ScanFindings
-from parachuted.vault.scanner import Scanner
+from parachuted.vault.scanner import ScanFindings, Scanner
 
 UNREAD = IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=None)
 

@@ -13,8 +13,8 @@ import pytest
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
 from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
-from parachuted.vault.late_writes import is_being_written
 from parachuted.vault.paths import VaultPath
+from parachuted.vault.recovery import is_being_written
 from parachuted.vault.root import digest_of
 
 NOTE = VaultPath("note.md")

@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.errors import NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import AppendToSection, Store, VaultPath
-from parachuted.vault.rename import exchange
+from parachuted.vault.swap import exchange
 from tests.vault.rig.work import FILES, ME, NOTE, OPERATIONS, Opened, Place, arrived, left_behind
 
 

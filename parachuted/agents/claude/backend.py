@@ -11,15 +11,31 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 
-from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultError
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    CLIConnectionError,
+    HookMatcher,
+    ProcessError,
+    ResultError,
+)
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.claude.conversation import Conversation
+from parachuted.agents.claude.cli_process import (
+    CliProcess,
+    Conversation,
+    IdleProcess,
+    IdleProcesses,
+)
 from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
-from parachuted.agents.claude.sessions import has_transcript, is_session_id, load_spent
 from parachuted.agents.claude.toolbox import Toolbox
-from parachuted.agents.claude.transcript import SERVER, Transcript, TranscriptUsage
-from parachuted.agents.claude.transport import AgentTransport
+from parachuted.agents.claude.transcript import (
+    SERVER,
+    Transcript,
+    TranscriptUsage,
+    has_transcript,
+    is_session_id,
+    load_spent,
+)
 from parachuted.agents.job import Job, RunResult, SessionStep, Step, UsageStep
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
@@ -38,6 +54,10 @@ class _SessionLostError(AgentFailedError):
     """The CLI does not know the session that was to be resumed."""
 
 
+class _ProcessLostError(AgentFailedError):
+    """The idle process ended before the model was asked."""
+
+
 class ClaudeBackend:
     """Runs each job in its own CLI: a child process, or a container where the job has tools of the
     CLI's own.
@@ -53,16 +73,28 @@ class ClaudeBackend:
         )
         self._home = settings.user_home if uses_keychain else settings.folder / "home"
         self._surroundings = RunEnvironments(settings, self._home)
-        self._running: set[AgentTransport] = set()
+        self._running: set[CliProcess] = set()
+        self._idle = IdleProcesses(settings.keep_processes, settings.keep_s)
         for left_by_a_crash in settings.folder.glob("prompt-*"):
             left_by_a_crash.unlink(missing_ok=True)
 
     async def run(self, job: Job) -> AsyncIterator[Step]:
         deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
         session = job.session_id if job.session_id and is_session_id(job.session_id) else None
+        idle = None
         if session and job.native is None:
-            known = await asyncio.to_thread(has_transcript, self._home, session)
-            session = session if known else None
+            idle = await self._idle.pop(session, _started_with(job))
+            if idle is None and not await asyncio.to_thread(has_transcript, self._home, session):
+                session = None
+        if idle is not None:
+            try:
+                async with aclosing(self._attempt(job, session, deadline, idle)) as steps:
+                    async for step in steps:
+                        yield step
+            except _ProcessLostError:
+                log.info("the agent's process is gone; another one is started")
+            else:
+                return
         try:
             async with aclosing(self._attempt(job, session, deadline)) as steps:
                 async for step in steps:
@@ -77,22 +109,24 @@ class ClaudeBackend:
                     yield step
 
     async def close(self) -> None:
-        await asyncio.gather(*(transport.close() for transport in self._running))
+        await asyncio.gather(*(process.transport.close() for process in self._running))
+        await self._idle.close()
 
     async def _attempt(
-        self, job: Job, session: str | None, deadline: float
+        self, job: Job, session: str | None, deadline: float, idle: IdleProcess | None = None
     ) -> AsyncGenerator[Step, None]:
-        """One go.
+        """One go, in the `idle` process where there is one.
 
         The account comes last, when all that the run cost has been counted, and then what it failed
         of.
         """
-        toolbox = Toolbox(job.tools, job.native, job.ended)
+        toolbox = Toolbox(job.tools, job.native, job.ended) if idle is None else idle.toolbox
+        toolbox.serve(job.tools, job.ended)
         account, failure = None, None
         try:
             async with (
-                self._surround(job, self._make_options(job, toolbox, session), deadline) as around,
-                aclosing(self._converse(job, around, session, deadline)) as steps,
+                self._surround(job, toolbox, session, deadline, idle) as around,
+                aclosing(self._converse(job, around, toolbox, session, deadline)) as steps,
             ):
                 async for step in steps:
                     if isinstance(step, RunResult):
@@ -113,7 +147,12 @@ class ClaudeBackend:
             raise toolbox.bug
 
     async def _converse(
-        self, job: Job, around: RunEnvironment, session: str | None, deadline: float
+        self,
+        job: Job,
+        around: RunEnvironment,
+        toolbox: Toolbox,
+        session: str | None,
+        deadline: float,
     ) -> AsyncGenerator[Step, None]:
         resumed = session if around.session in {None, session} else None
         transcript = Transcript(
@@ -124,21 +163,25 @@ class ClaudeBackend:
             is_conversation=job.conversation is not None,
             resumed=resumed,
         )
-        transport = around.transport
-        self._running.add(transport)
+        process = around.process
+        self._running.add(process)
         try:
-            async with Conversation(transport, around.options, deadline) as conversation:
+            async with Conversation(process, deadline) as conversation:
                 before = "" if resumed or not job.history else f"{job.history}\n\n"
                 await conversation.begin(before + job.prompt, job.files)
                 transcript.asked = True
                 async for message in conversation.messages(job.conversation):
                     for step in transcript.read(message):
                         if transcript.ended:
-                            transport.allow_grace(_GRACE_S)
+                            process.transport.allow_grace(_GRACE_S)
                         yield step
+                self._keep(job, toolbox, transcript, around, conversation)
+        except _ProcessLostError:
+            raise
         except AgentFailedError as error:
-            if session and not transcript.answered and isinstance(error.__cause__, ResultError):
-                raise _SessionLostError from error
+            lost = _what_is_lost(error, transcript, process, session)
+            if lost is not None:
+                raise lost from error
             if not isinstance(error, AgentUnavailableError):
                 for step in transcript.account_unfinished():
                     yield step
@@ -146,13 +189,42 @@ class ClaudeBackend:
                 raise transcript.interruption from error
             raise
         finally:
-            self._running.discard(transport)
+            self._running.discard(process)
+
+    def _keep(
+        self,
+        job: Job,
+        toolbox: Toolbox,
+        transcript: Transcript,
+        around: RunEnvironment,
+        conversation: Conversation,
+    ) -> None:
+        """Keep the process for the next run of its session, where the run left it as it should be.
+
+        Raises _ProcessLostError.
+        """
+        process, session = around.process, transcript.session
+        if not transcript.ended:
+            if process.is_used_again and not transcript.answered:
+                raise _ProcessLostError("the process ended without a word")
+            return
+        is_well = toolbox.bug is None and job.ended() is None
+        if around.may_keep and session and is_well and self._idle.takes(job):
+            conversation.keep_process()
+            self._idle.put(process, toolbox, session, _started_with(job), job)
 
     def _surround(
-        self, job: Job, options: ClaudeAgentOptions, deadline: float
+        self,
+        job: Job,
+        toolbox: Toolbox,
+        session: str | None,
+        deadline: float,
+        idle: IdleProcess | None,
     ) -> AbstractAsyncContextManager[RunEnvironment]:
+        options = self._make_options(job, toolbox, session)
         if job.native is None:
-            return self._surroundings.on_host(job, options)
+            process = idle.process if idle is not None else None
+            return self._surroundings.on_host(job, options, process)
         return self._surroundings.in_container(job, job.native, options, deadline)
 
     def _completed(self, step: Step, job: Job, around: RunEnvironment) -> Step:
@@ -209,3 +281,33 @@ class ClaudeBackend:
             max_budget_usd=job.limits.max_cost_usd if self._settings.is_direct else None,
             resume=session,
         )
+
+
+def _started_with(job: Job) -> tuple[object, ...]:
+    """All that a process is started with, and what its run was granted: a run that differs in any
+    of it gets another one.
+    """
+    tools = [(one.name, one.description, one.schema) for one in job.tools]
+    return (
+        job.agent,
+        job.model,
+        job.system_prompt,
+        json.dumps(tools, sort_keys=True),
+        job.limits,
+        job.grant,
+        job.pool,
+    )
+
+
+def _what_is_lost(
+    error: AgentFailedError, transcript: Transcript, process: CliProcess, session: str | None
+) -> AgentFailedError | None:
+    """Whether a run failed because the idle process had ended, or the session is not known."""
+    if transcript.answered:
+        return None
+    cause = error.__cause__
+    if isinstance(cause, ResultError):
+        return _SessionLostError() if session else None
+    if process.is_used_again and isinstance(cause, CLIConnectionError | ProcessError):
+        return _ProcessLostError(error.message)
+    return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import copy_context
 from typing import Any
 
 from claude_agent_sdk import (
@@ -36,12 +38,25 @@ class Toolbox:
         native: NativeTools | None = None,
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self.names = [PREFIX + tool.name for tool in tools]
         self.native = list(native.tools) if native is not None else []
         self.bug: Exception | None = None
         self._tools = tuple(tools)
         self._native, self._ended = native, ended
+        self._context = copy_context()
         self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
+
+    @property
+    def names(self) -> list[str]:
+        return [PREFIX + tool.name for tool in self._tools]
+
+    def serve(self, tools: Sequence[Tool], ended: Callable[[], str | None]) -> None:
+        """Serve another run, whose tools have the same names and schemas."""
+        self._tools, self._ended, self._context = tuple(tools), ended, copy_context()
+        self.bug = None
+
+    def stop_serving(self) -> None:
+        """No run goes on: there is no tool, and every call is denied."""
+        self._tools = ()
 
     async def gate(
         self, asked: HookInput, _use: str | None, _context: HookContext
@@ -107,7 +122,7 @@ class Toolbox:
         if name in self.names:
             return find_excess(arguments)
         if native is None or not isinstance(name, str) or name not in native.tools:
-            return "this agent has no such tool"
+            return "this agent lacks that tool"
         if not isinstance(arguments, Mapping):
             return "the arguments are not a JSON object; nothing was done"
         try:
@@ -118,8 +133,14 @@ class Toolbox:
 
     def _offer(self, tool: Tool) -> SdkMcpTool[Any]:
         async def handle(arguments: Mapping[str, object]) -> dict[str, Any]:
+            # the SDK's task belongs to the run that started the process, the call to this one
+            call = asyncio.get_running_loop().create_task(
+                call_tool(self._tools, tool.name, arguments),
+                name=f"the tool {tool.name}",
+                context=self._context,
+            )
             try:
-                result = await call_tool(self._tools, tool.name, arguments)
+                result = await call
             except Exception as bug:
                 self.bug = bug
                 raise

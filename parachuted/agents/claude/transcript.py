@@ -1,9 +1,17 @@
-"""Turns the CLI's messages into steps and a run's result."""
+"""Turns the CLI's messages into steps and a run's result, and reads its own records of sessions."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import os
+import re
+import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from claude_agent_sdk import (
@@ -18,7 +26,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from parachuted.agents.gateway.refusals import is_passing
+from parachuted.agents.gateway.retry import is_passing
 from parachuted.agents.job import (
     RunLimits,
     RunResult,
@@ -33,6 +41,7 @@ from parachuted.agents.job import (
     UsageStep,
 )
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
+from parachuted.private import replace_private
 
 SERVER = "curator"
 PREFIX = f"mcp__{SERVER}__"
@@ -58,7 +67,6 @@ class TranscriptUsage:
 
 
 def sum_usage(cost_usd: object, models: object) -> TranscriptUsage:
-    """Add up what the CLI tells of each model; rubbish counts as nothing."""
     usages = (
         [usage for usage in models.values() if isinstance(usage, Mapping)]
         if isinstance(models, Mapping)
@@ -82,7 +90,6 @@ class ConversationUsage:
         self._done, self._present = _Counts(), _Counts()
 
     def read(self, event: Mapping[str, object]) -> UsageStep | None:
-        """The sum, once another answer of the model is whole."""
         kind = event.get("type")
         if kind in {"message_start", "message_delta"}:
             holder = event.get("message") if kind == "message_start" else event
@@ -105,8 +112,6 @@ class ConversationUsage:
 
 @dataclass(frozen=True, slots=True)
 class _Counts:
-    """Tokens of one answer, or of several."""
-
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -153,7 +158,7 @@ class Transcript:
         self._before = before
         self._usage = ConversationUsage() if is_conversation else None
         self._resumed = resumed
-        self._session: str | None = None
+        self.session: str | None = None
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
         self._waits: AgentStoppedError | None = None
@@ -179,7 +184,6 @@ class Transcript:
 
     @property
     def answered(self) -> bool:
-        """Whether the model has answered at least once."""
         return bool(self._answers)
 
     @property
@@ -221,9 +225,19 @@ class Transcript:
     def _read_start(self, data: Mapping[str, object]) -> Iterator[Step]:
         """Each turn of the CLI begins with its session's name."""
         session = data.get("session_id")
-        if self._usage is not None and isinstance(session, str) and session != self._session:
-            self._session = session
-            yield SessionStep(session_id=session, is_resumed=session == self._resumed)
+        if self._usage is not None and isinstance(session, str) and session != self.session:
+            self.session = session
+            tools, model = data.get("tools"), data.get("model")
+            yield SessionStep(
+                session_id=session,
+                is_resumed=session == self._resumed,
+                tools=tuple(
+                    name.removeprefix(PREFIX)
+                    for name in (tools if isinstance(tools, list) else ())
+                    if isinstance(name, str)
+                ),
+                model=model if isinstance(model, str) else "",
+            )
 
     def _read_event(self, event: Mapping[str, object]) -> Iterator[Step]:
         """Words as they come, and what they took."""
@@ -332,3 +346,135 @@ def _result(block: ToolResultBlock) -> ToolResult:
     )
     text = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
     return ToolResult(text=text, is_error=bool(block.is_error))
+
+
+log = logging.getLogger(__name__)
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_KIND = b'"type":"cost-state"'
+_TAIL = 1024 * 1024
+
+
+def is_session_id(text: str) -> bool:
+    """Whether the text can be a session's name, and nothing else: it becomes part of a path and of
+    an argument.
+    """
+    return _ID.fullmatch(text) is not None
+
+
+def has_transcript(home: Path, session_id: str) -> bool:
+    """Whether a session of that name can be resumed on this machine. Blocks on the disk."""
+    return any((home / ".claude" / "projects").glob(f"*/{session_id}.jsonl"))
+
+
+def load_spent(home: Path, session_id: str) -> TranscriptUsage:
+    """Read what a session had cost when it was last closed; nothing, if that is not known."""
+    for path in (home / ".claude" / "projects").glob(f"*/{session_id}.jsonl"):
+        for line in reversed(_tail(path).split(b"\n")):
+            if _KIND in line:
+                return _parse(line)
+    return TranscriptUsage()
+
+
+def _tail(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL))
+        return file.read()
+
+
+def _parse(line: bytes) -> TranscriptUsage:
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return TranscriptUsage()
+    return sum_usage(entry.get("totalCostUSD"), entry.get("modelUsage"))
+
+
+# The CLI names the folder after the one that it works in: /vault in every container.
+_IN_BOX = (".claude", "projects", "-vault")
+_LIMIT = 64 * 1024 * 1024
+_KEEP_S = 30 * 24 * 3600
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class SandboxTranscripts:
+    """The transcripts in `folder`, which is private; `host_home` is where the sessions of runs
+    outside containers are.
+    """
+
+    def __init__(self, folder: Path, host_home: Path) -> None:
+        self._folder = folder
+        self._host_home = host_home
+
+    def bring_in(self, session_id: str, home: Path) -> bool:
+        """Put the session's transcript into a container's HOME, before anything runs there; False:
+        it is not known. May raise OSError.
+        """
+        data = self._load(session_id)
+        if data is None:
+            return False
+        owner = home.stat()
+        place = home
+        for name in _IN_BOX:
+            place /= name
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(mode=0o700)
+            os.chown(place, owner.st_uid, owner.st_gid)
+        path = place / f"{session_id}.jsonl"
+        path.write_bytes(data)
+        os.chown(path, owner.st_uid, owner.st_gid)
+        return True
+
+    def keep(self, session_id: str, home: Path) -> None:
+        """Take the transcript out again, when nothing runs there any more.
+
+        One that is not a plain file of a sane size is left.
+        """
+        try:
+            data = _read_hostile(home, session_id)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_private(self._folder / f"{session_id}.jsonl", data)
+            self._forget_old()
+        except OSError as error:
+            log.warning("the agent's session is not kept: %s", error.strerror)
+
+    def _load(self, session_id: str) -> bytes | None:
+        name = f"{session_id}.jsonl"
+        outside = (self._host_home / ".claude" / "projects").glob(f"*/{name}")
+        for path in (self._folder / name, *outside):
+            with contextlib.suppress(FileNotFoundError):
+                return path.read_bytes()
+        return None
+
+    def _forget_old(self) -> None:
+        """As the CLI does with those in its own HOME."""
+        for path in self._folder.glob("*.jsonl"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - _KEEP_S:
+                    path.unlink()
+
+
+def _read_hostile(home: Path, session_id: str) -> bytes:
+    """Read step by step, never through a link, nor from what is not a plain file. Raises
+    OSError.
+    """
+    with contextlib.ExitStack() as opened:
+        here = opened.enter_context(_descriptor(str(home), _FOLDER, None))
+        for name in _IN_BOX:
+            here = opened.enter_context(_descriptor(name, _FOLDER, here))
+        file = opened.enter_context(_descriptor(f"{session_id}.jsonl", _FILE, here))
+        at = os.fstat(file)
+        if not stat.S_ISREG(at.st_mode) or at.st_nlink != 1 or at.st_size > _LIMIT:
+            raise OSError(0, "what is there is not a transcript")
+        with os.fdopen(os.dup(file), "rb") as stream:
+            return stream.read(_LIMIT)
+
+
+@contextlib.contextmanager
+def _descriptor(name: str, flags: int, folder: int | None) -> Iterator[int]:
+    opened = os.open(name, flags, dir_fd=folder)
+    try:
+        yield opened
+    finally:
+        os.close(opened)

@@ -48,8 +48,7 @@ class AgentTransport(Transport):
         self._grace_s = 0.0
 
     @abstractmethod
-    def kill(self) -> None:
-        """End it, without waiting."""
+    def kill(self) -> None: ...
 
     def allow_grace(self, seconds: float) -> None:
         """Let the CLI end by itself when it is closed, so that it writes its session down."""
@@ -118,9 +117,6 @@ class AgentProcess(AgentTransport):
             pipe.close()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended
-        badly.
-        """
         while line := await _read_line(self._pipes.stdout):
             if line.startswith(b"{"):
                 yield parse_line(line)
@@ -130,9 +126,6 @@ class AgentProcess(AgentTransport):
             raise ProcessError("the agent's process failed", exit_code=code)
 
     async def close(self) -> None:
-        """End the process and all that it ever started; seconds pass only where it was allowed
-        some.
-        """
         await self.end_input()
         child, self._child = self._child, None
         if child is None:
@@ -146,7 +139,6 @@ class AgentProcess(AgentTransport):
         await self._wait(_REAP_S)
 
     def kill(self) -> None:
-        """End the process and its group, without waiting."""
         if self._child is not None:
             kill_group(self._child.get_pid())
 
@@ -218,8 +210,6 @@ _MOST_LINES = 100_000
 
 
 class AgentContainer(AgentTransport):
-    """The CLI in one container, which is used once."""
-
     def __init__(self, container: Container) -> None:
         super().__init__()
         self._container = container
@@ -243,9 +233,6 @@ class AgentContainer(AgentTransport):
             await self._container.end_input()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what the CLI prints, one JSON object a line; raises ProcessError when it ended
-        badly.
-        """
         lines = size = 0
         while line := await _read_line(self._container.stdout):
             lines, size = lines + 1, size + len(line)

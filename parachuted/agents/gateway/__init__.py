@@ -1,7 +1,7 @@
 """The gateway that every model call passes: it adds credentials and counts cost."""
 
-from parachuted.agents.gateway.gateway import Endpoint, Gateway
-from parachuted.agents.gateway.limits import ExceededBudget, MoneyLimits, RunToken
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.limits import Endpoint, ExceededBudget, MoneyLimits, RunToken
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
 
 __all__ = [

@@ -12,36 +12,37 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from types import MappingProxyType
 
 import aiohttp
 from aiohttp import web
 
-from parachuted.agents.gateway.estimate import RequestEstimate, RequestRefusedError, read_request
-from parachuted.agents.gateway.headers import (
+from parachuted.agents.gateway.limits import (
+    BudgetName,
+    BudgetPool,
+    Endpoint,
+    ExceededBudget,
+    MoneyLimits,
+    RequestEstimate,
+    RequestRefusedError,
+    RunToken,
+    read_request,
+)
+from parachuted.agents.gateway.listeners import GatewayListeners, HeldBody, OpenRun
+from parachuted.agents.gateway.login import (
     COUNT,
     MESSAGES,
+    TOKEN_URL,
+    Login,
     allowed,
     headers_down,
     still_open,
     token_of,
 )
-from parachuted.agents.gateway.limits import (
-    BudgetName,
-    BudgetPool,
-    ExceededBudget,
-    MoneyLimits,
-    RunToken,
-)
-from parachuted.agents.gateway.listeners import GatewayListeners
-from parachuted.agents.gateway.login import TOKEN_URL, Login
-from parachuted.agents.gateway.meter import Meter
-from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.prices import Meter, Tokens, cost_of
 from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.upstream import (
     FreeAttempts,
@@ -59,52 +60,30 @@ from parachuted.errors import (
 )
 from parachuted.redact import Redactor
 
-_LARGEST_REQUEST = 32 << 20  # as the API's own
-_LARGEST_BUFFERED = 64 << 20
 _LARGEST_COUNT = 64 << 10
+
+
 _BAD = 400
+
+
 _FAULTS = 500
+
+
 _BUSY = frozenset({408, 409, 429})
+
+
 _SESSION = "X-Claude-Code-Session-Id"
+
+
 _SESSION_CHARS = 100
+
+
 _NOT_AGAIN = {"x-should-retry": "false"}
+
+
 _OVER_TIME: Mapping[BudgetPool, tuple[BudgetName, ...]] = MappingProxyType(
     {"work": ("usd_per_hour", "usd_per_day"), "conversation": ("conversations_usd_per_day",)}
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    """How a run reaches the gateway: at `url`, with `token` as its API key; or by `socket`, which
-    is the run's own and asks for none.
-
-    `model` is the one that it may ask.
-    """
-
-    url: str
-    token: str
-    socket: Path | None = None
-    model: str | None = None
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class _Run:
-    """A way that is open, and what comes by it just now."""
-
-    run_token: RunToken
-    token: str
-    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
-    is_stopped: bool = False
-    has_answer: bool = False
-    held: int = 0
-
-    def end(self) -> None:
-        """End its requests; none is answered any more."""
-        self.is_stopped = True
-        for task, request in self.requests.items():
-            if request.transport is not None:
-                request.transport.abort()
-            task.cancel()
 
 
 class Gateway:
@@ -129,7 +108,7 @@ class Gateway:
         """`report` takes a subject and what is wrong with it, or None once it is over."""
         self.limits, self.usage_store = limits, usage_store
         self._report = report
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, OpenRun] = {}
         self._open: set[str] = set()
 
         def make_login(upstream: Upstream) -> Login:
@@ -162,15 +141,16 @@ class Gateway:
 
     @asynccontextmanager
     async def open(
-        self, run_token: RunToken, folder: Path | None = None
+        self, run_token: RunToken, folder: Path | None = None, *, token: str | None = None
     ) -> AsyncIterator[Endpoint]:
         """A way for that run; left, it leads nowhere, and its requests have ended.
 
         `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Any process
-        that can enter the folder may use it. Raises AgentUnavailableError, also while an hour's or
-        a day's money is used up; AgentFailedError when its own is, or its cause's.
+        that can enter the folder may use it. `token` is that of an earlier run of the same process.
+        Raises AgentUnavailableError, also while an hour's or a day's money is used up;
+        AgentFailedError when its own is, or its cause's.
         """
-        run = _Run(run_token=run_token, token=secrets.token_urlsafe(32))
+        run = OpenRun(run_token=run_token, token=token or secrets.token_urlsafe(32))
         try:
             await asyncio.to_thread(self._follow, run_token)
             if (over := self._refused(run_token)) is not None:
@@ -191,7 +171,8 @@ class Gateway:
                 f"the gateway to the model could not be opened: {error}"
             ) from error
         finally:
-            self._runs.pop(run.token, None)
+            if self._runs.get(run.token) is run:
+                del self._runs[run.token]
             run.end()
 
     def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:
@@ -210,13 +191,11 @@ class Gateway:
         return [one.note for one in priced if one.note]
 
     def stop_all(self) -> int:
-        """End the ways of all runs, now; how many there were."""
         for run in self._runs.values():
             run.end()
         return len(self._runs)
 
     async def close(self) -> None:
-        """End all that goes on, and wait for what is still to be written down."""
         self.stop_all()
         await self._listening.close()
         await self._upstream.close()
@@ -230,8 +209,7 @@ class Gateway:
             return _error(401, "authentication_error", "no run that goes on has this token")
         return await self._serve(run, request)
 
-    async def _serve(self, run: _Run, request: web.BaseRequest) -> web.StreamResponse:
-        """One request of a run's."""
+    async def _serve(self, run: OpenRun, request: web.BaseRequest) -> web.StreamResponse:
         if run.is_stopped:
             return _error(401, "authentication_error", "this run was stopped")
         found = allowed(request.method, request.raw_path)
@@ -260,8 +238,7 @@ class Gateway:
         finally:
             run.requests.pop(task, None)
 
-    def _answer_to(self, run: _Run, error: Exception) -> web.Response:
-        """The error that the agent gets for a request that the model did not answer."""
+    def _answer_to(self, run: OpenRun, error: Exception) -> web.Response:
         if isinstance(error, UpstreamError):
             wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
             return _error(
@@ -283,11 +260,11 @@ class Gateway:
         return _error(400, "invalid_request_error", str(error), **_NOT_AGAIN)
 
     async def _pass_on(
-        self, run: _Run, request: web.BaseRequest, path: str, query: str
+        self, run: OpenRun, request: web.BaseRequest, path: str, query: str
     ) -> web.StreamResponse:
         if path == MESSAGES and (over := self._refused(run.run_token)) is not None:
             raise OverBudgetError(over)
-        with _Body(run) as body:
+        with HeldBody(run) as body:
             if not await body.read(request):
                 return _error(
                     413,
@@ -353,7 +330,12 @@ class Gateway:
         )
 
     async def _send_on(
-        self, run: _Run, request: web.BaseRequest, target: str, body: bytes, charge: Charge | None
+        self,
+        run: OpenRun,
+        request: web.BaseRequest,
+        target: str,
+        body: bytes,
+        charge: Charge | None,
     ) -> web.StreamResponse:
         path, _, query = target.partition("?")
         model = charge.purchase.estimate.model if charge is not None else None
@@ -370,7 +352,7 @@ class Gateway:
                     run.has_answer = True
                     charge.answered(meter.read())
 
-    def _no_retry(self, run: _Run, status: int) -> dict[str, str]:
+    def _no_retry(self, run: OpenRun, status: int) -> dict[str, str]:
         """The header that keeps the agent from trying again what was tried here.
 
         In the middle of its work it may, while its time lasts: what it did would be lost. Before
@@ -380,7 +362,6 @@ class Gateway:
         return {} if is_passing and run.has_answer else _NOT_AGAIN
 
     def _refusal(self, response: UpstreamResponse, more_headers: Mapping[str, str]) -> web.Response:
-        """The server's error text, with any secret that it repeated removed."""
         text = self._upstream.clean(response.first.decode("utf-8", "replace"))
         headers = {**self._headers(response), **more_headers}
         headers.pop("content-encoding", None)
@@ -454,40 +435,6 @@ def _meter(response: UpstreamResponse) -> Meter:
     return Meter("" if is_packed else response.raw.headers.get("Content-Type", ""))
 
 
-class _Body:
-    """What a request brings, kept while it is sent on, since a retry needs it again.
-
-    Left, it takes no room of its run's any more.
-    """
-
-    def __init__(self, run: _Run) -> None:
-        self._run, self._size = run, 0
-        self.data = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._run.held -= self._size
-
-    async def read(self, request: web.BaseRequest) -> bool:
-        """Take all of it; False when it is too large."""
-        pieces = []
-        while piece := await request.content.readany():
-            pieces.append(piece)
-            self._size += len(piece)
-            self._run.held += len(piece)
-            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_BUFFERED:
-                return False
-        self.data = b"".join(pieces)
-        return True
-
-
 def _kept_out_by(over: ExceededBudget) -> ParachuteError:
     """An hour's and a day's money comes back with time, so work waits for it; a run's and a cause's
     does not.
@@ -500,6 +447,5 @@ def _kept_out_by(over: ExceededBudget) -> ParachuteError:
 
 
 def _error(status: int, kind: str, message: str, **headers: str) -> web.Response:
-    """An error in the API's shape."""
     body = json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

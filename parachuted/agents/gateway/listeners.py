@@ -1,19 +1,105 @@
-"""Where the gateway listens: one port of this machine, and a socket for each run without a
-network.
-"""
+"""Where the gateway listens: a port of this machine, and a socket for each run with no network."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from parachuted.agents.own_socket import listen_in
+from parachuted.agents.gateway.limits import RunToken
+
+_LARGEST_REQUEST = 32 << 20  # as the API's own
+
+
+_LARGEST_BUFFERED = 64 << 20
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class OpenRun:
+    """A run that may ask the model, and its requests just now."""
+
+    run_token: RunToken
+    token: str
+    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
+    is_stopped: bool = False
+    has_answer: bool = False
+    held: int = 0
+
+    def end(self) -> None:
+        self.is_stopped = True
+        for task, request in self.requests.items():
+            if request.transport is not None:
+                request.transport.abort()
+            task.cancel()
+
+
+class HeldBody:
+    """What a request brings, kept while it is sent on, since a retry needs it again.
+
+    On exit it no longer counts as held by its run.
+    """
+
+    def __init__(self, run: OpenRun) -> None:
+        self._run, self._size = run, 0
+        self.data = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._run.held -= self._size
+
+    async def read(self, request: web.BaseRequest) -> bool:
+        """Take all of it; False when it is too large."""
+        pieces = []
+        while piece := await request.content.readany():
+            pieces.append(piece)
+            self._size += len(piece)
+            self._run.held += len(piece)
+            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_BUFFERED:
+                return False
+        self.data = b"".join(pieces)
+        return True
+
+
+def listen_in(folder: Path, name: str) -> socket.socket:
+    """Bind the socket for a server to listen on, replacing an old one.
+
+    Raises OSError. The folder's permissions decide who can connect: a container's user has another
+    uid, so the socket itself refuses no one. A socket path is limited to about a hundred bytes, so
+    it goes through the folder's descriptor where the system allows.
+    """
+    at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        through = Path(f"/proc/self/fd/{at}")
+        path = (through if through.exists() else folder) / name
+        path.unlink(missing_ok=True)
+        bound.bind(os.fspath(path))
+        path.chmod(0o666)
+        bound.setblocking(False)  # noqa: FBT003  the standard library's
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.close(at)
+    return bound
+
 
 NAME = "gateway.sock"
 _BACKLOG = 128
@@ -26,7 +112,6 @@ class _WithoutProtocolErrors(logging.Filter):
     """Drops log lines about malformed HTTP, with which an agent could flood the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is kept."""
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -35,8 +120,6 @@ _log.addFilter(_WithoutProtocolErrors())
 
 
 class GatewayListeners:
-    """The port, which opens when it is first asked for, and the sockets."""
-
     def __init__(self, serve: RequestHandler) -> None:
         self._serve = serve
         self._opening = asyncio.Lock()
@@ -71,7 +154,6 @@ class GatewayListeners:
                 (folder / NAME).unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """Accept no further connections."""
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -96,7 +178,6 @@ class _LimitedServer(web.Server):
         self._busy: set[web.RequestHandler] = set()
 
     def __call__(self) -> web.RequestHandler:
-        """aiohttp's maker of connections."""
         made = super().__call__()
         inside = [one for one in self.connections if one.transport is not None]
         if len(inside) < _MOST:
@@ -116,15 +197,11 @@ class _LimitedServer(web.Server):
 
 
 class _RefuseConnection(web.RequestHandler):
-    """Closes a connection beyond the limit."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say nothing, and end it."""
         if isinstance(transport, asyncio.Transport):
             transport.abort()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """It never came in."""
+    def connection_lost(self, exc: BaseException | None) -> None: ...
 
 
 async def _run(serve: RequestHandler) -> web.ServerRunner:

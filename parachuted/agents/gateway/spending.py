@@ -13,18 +13,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from parachuted.agents.gateway.estimate import RequestEstimate
 from parachuted.agents.gateway.limits import (
     BudgetPool,
     ExceededBudget,
     MoneyLimits,
+    RequestEstimate,
     RunToken,
     affordable,
     narrowest,
     narrowest_of_conversation,
 )
-from parachuted.agents.gateway.meter import MeterReading
-from parachuted.agents.gateway.prices import Tokens, cost_of
+from parachuted.agents.gateway.prices import MeterReading, Tokens, cost_of
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
 from parachuted.errors import StorageFailedError
 
@@ -41,18 +40,14 @@ class Reservation:
 
 
 class Reservations:
-    """All of a gateway's requests that are on their way."""
-
     def __init__(self) -> None:
         self._open: set[Reservation] = set()
         self._ended = asyncio.Event()
 
     def usd(self, belongs: Callable[[Reservation], bool] = lambda _one: True) -> float:
-        """The US dollars of those for which `belongs` is true."""
         return sum(one.usd for one in self._open if belongs(one))
 
     def add(self, reservation: Reservation) -> None:
-        """Count it from now on."""
         self._open.add(reservation)
 
     def remove(self, reservation: Reservation) -> None:
@@ -62,7 +57,6 @@ class Reservations:
         self._ended = asyncio.Event()
 
     async def wait_for_end(self) -> None:
-        """Wait until one of them has ended."""
         await self._ended.wait()
 
 
@@ -181,18 +175,15 @@ class Spending:
         return reservation
 
     def release(self, reservation: Reservation) -> None:
-        """Give it back; what was really spent has been counted."""
         self._reservations.remove(reservation)
 
     def has_room_for(self, purchase: RequestAllowance) -> bool:
-        """Whether the same may be bought once more, now."""
         return (
             self._affordable(purchase.estimate, self.narrowest(purchase.run_token).left)
             >= purchase.output
         )
 
     def most(self, purchase: RequestAllowance) -> RequestUsage:
-        """The most that the request takes."""
         return self._usage(
             purchase,
             purchase.estimate.model,
@@ -234,7 +225,6 @@ class Spending:
         future.add_done_callback(self._written)
 
     async def close(self) -> None:
-        """Wait for what is still to be written down, and close the file."""
         if self._writes:
             await asyncio.wait(self._writes)
         await asyncio.to_thread(self.usage_store.close)
@@ -382,7 +372,6 @@ class Charge:
 
 
 def _sharing(over: ExceededBudget, run_token: RunToken) -> Callable[[Reservation], bool]:
-    """Whether a reservation is of the budget that a request waits for."""
     if over.budget in {"run", "usd_per_turn"}:
         return lambda one: one.run == run_token.run
     if over.budget == "usd_per_cause":

@@ -19,10 +19,15 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from parachuted.agents.gateway.headers import headers_up, read_windows
-from parachuted.agents.gateway.login import Login
-from parachuted.agents.gateway.refusals import has_no_content, problem_of, read_refusal
-from parachuted.agents.gateway.retry import Breaker, asked_wait_s, wait_before_retry
+from parachuted.agents.gateway.login import Login, headers_up, read_windows
+from parachuted.agents.gateway.retry import (
+    Breaker,
+    asked_wait_s,
+    has_no_content,
+    problem_of,
+    read_refusal,
+    wait_before_retry,
+)
 from parachuted.errors import AgentUnavailableError
 from parachuted.redact import redact
 
@@ -69,11 +74,9 @@ class AttemptListener(Protocol):
 class FreeAttempts:
     """Attempts of a request that costs nothing."""
 
-    async def attempt(self) -> None:
-        """It may be sent."""
+    async def attempt(self) -> None: ...
 
-    def refused(self) -> None:
-        """Nothing was paid."""
+    def refused(self) -> None: ...
 
 
 class UpstreamError(Exception):
@@ -174,7 +177,6 @@ class Upstream:
         return max(0.0, self._paused_until - time.monotonic())
 
     def pause_message(self) -> str:
-        """The message for requests during a pause."""
         return (
             f"the model at {self.host} asked for a pause; it is asked again in "
             f"{self.paused_s():.0f} s"
@@ -198,7 +200,6 @@ class Upstream:
             return 0, None
 
     async def close(self) -> None:
-        """End the connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -244,7 +245,6 @@ class Upstream:
     async def _try(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
     ) -> tuple[UpstreamResponse | None, str]:
-        """One attempt: the response, or None and the reason."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
@@ -257,21 +257,9 @@ class Upstream:
         except BaseException:
             self._breaker.left()
             raise
-        is_known = False
-        response: aiohttp.ClientResponse | None = None
         try:
-            sent = body if len(body) < _LARGE else BytesIO(body)
-            response = await self._open().post(
-                _without_login(url) if "authorization" in headers else url,
-                data=sent,
-                headers=headers,
-                proxy=self._proxy,
-                allow_redirects=False,
-            )
-            status, first = await _read_first(response)
-            is_known = True
+            response, status, first = await self._post(url, headers, body)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            is_known = True
             self._failed()
             if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
                 attempts.refused()
@@ -279,30 +267,47 @@ class Upstream:
                 error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             )  # else it speaks of ssl where there is none
             return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
-        finally:
-            if not is_known:  # the caller went away
-                self._breaker.left()
-            if response is not None and not is_known:
-                response.close()
+        except BaseException:  # the caller went away
+            self._breaker.left()
+            raise
         self.windows = dict(
             [*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:]
         )
         if status in _UNPAID:
             attempts.refused()
         if response.status in _REDIRECTS:
-            self._succeeded()
-            response.close()
-            said = (
-                f"the model's server at {self.host} sends elsewhere ({response.status}), where "
-                "no credential goes"
-            )
-            self._report("model", said)
-            raise UpstreamError(said)
+            raise self._redirected(response)
         if status >= _FAULTS:
             self._failed()
         else:
             self._succeeded()
         return UpstreamResponse(raw=response, first=first, status=status), ""
+
+    async def _post(
+        self, url: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[aiohttp.ClientResponse, int, bytes]:
+        response = await self._open().post(
+            _without_login(url) if "authorization" in headers else url,
+            data=body if len(body) < _LARGE else BytesIO(body),
+            headers=headers,
+            proxy=self._proxy,
+            allow_redirects=False,
+        )
+        try:
+            return response, *await _read_first(response)
+        except BaseException:
+            response.close()
+            raise
+
+    def _redirected(self, response: aiohttp.ClientResponse) -> UpstreamError:
+        self._succeeded()
+        response.close()
+        said = (
+            f"the model's server at {self.host} sends elsewhere ({response.status}), where "
+            "no credential goes"
+        )
+        self._report("model", said)
+        return UpstreamError(said)
 
     def _note(self, response: UpstreamResponse, model: str) -> None:
         """Report what keeps the model from answering, or that it answers, and keep to the pause
@@ -322,7 +327,6 @@ class Upstream:
             self._paused_until = time.monotonic() + min(asked, _LONGEST_PAUSE_S)
 
     def clean(self, text: str) -> str:
-        """The text without any secret."""
         return redact(text, self.login.secrets)
 
     def _failed(self) -> None:
@@ -382,7 +386,6 @@ async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
 
 
 def is_on_this_machine(url: str) -> bool:
-    """Whether the address is this machine's own."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -405,7 +408,6 @@ def _is_anthropic(url: str) -> bool:
 
 
 def _is_in_own_network(url: str) -> bool:
-    """Whether the address is on this machine or its network, where a server's models are free."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private

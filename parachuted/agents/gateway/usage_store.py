@@ -109,16 +109,13 @@ class UsageTotals:
 
     @property
     def prompt(self) -> int:
-        """All tokens that went in."""
         return self.input + self.cached
 
     @property
     def cached(self) -> int:
-        """Those that were read from the cache or written to it."""
         return self.cache_read + self.cache_written
 
     def plus(self, usage: RequestUsage) -> UsageTotals:
-        """With one request more."""
         return UsageTotals(
             requests=self.requests + 1,
             usd=self.usd + usage.usd,
@@ -129,7 +126,6 @@ class UsageTotals:
         )
 
     def document(self) -> dict[str, object]:
-        """As JSON has it."""
         return {
             "requests": self.requests,
             "usd": round(self.usd, _DIGITS),
@@ -161,12 +157,10 @@ class RollingSum:
         self._entries: deque[tuple[float, float]] = deque()
 
     def add(self, at: float, usd: float) -> None:
-        """Count so many US dollars at that elapsed time, which is not before the last one's."""
         self._entries.append((at, usd))
         self._sum += usd
 
     def total(self, now: float) -> float:
-        """The sum at that elapsed time. What lies ahead of it stays counted."""
         while self._entries and self._entries[0][0] <= now - self._seconds:
             self._sum -= self._entries.popleft()[1]
         if not self._entries:
@@ -200,7 +194,6 @@ class UsageStore:
 
     @property
     def problem(self) -> str | None:
-        """Why a damaged file was set aside when it was opened."""
         return self._database.problem
 
     def status(self) -> DatabaseStatus:
@@ -321,14 +314,12 @@ class UsageStore:
         return document
 
     def models(self, now: datetime, days: int = 7) -> list[str]:
-        """The models that were asked in the last days. Blocks."""
         rows = self._rows(
             "SELECT DISTINCT model FROM requests WHERE at >= ?", (_midnight(now, days).timestamp(),)
         )
         return sorted(str(row[0]) for row in rows)
 
     def close(self) -> None:
-        """Close the file; what is counted afterwards is in memory alone."""
         self._database.close()
 
     def _of(self, kind: UsageKind, name: str) -> UsageTotals:
@@ -377,7 +368,6 @@ class UsageStore:
 
 
 def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -> int | None:
-    """A row for that request; its number."""
     values = (
         *(
             usage.at.timestamp(),

@@ -1,8 +1,7 @@
 """Containers for agents with a shell. The heavy part, engine.py, is loaded at its first use."""
 
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import container_options
-from parachuted.agents.sandbox.sandbox_spec import (
+from parachuted.agents.sandbox.options import (
     CLI_IN_BOX,
     GATEWAY_SOCKET,
     HOME_IN_BOX,
@@ -14,6 +13,7 @@ from parachuted.agents.sandbox.sandbox_spec import (
     Image,
     SandboxSlot,
     SandboxSpec,
+    container_options,
 )
 from parachuted.agents.sandbox.sandboxes import Sandboxes, SandboxStatus
 

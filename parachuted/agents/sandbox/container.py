@@ -45,7 +45,6 @@ class Container:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes more input."""
         return (
             self._transport is not None
             and not self._transport.is_closing()
@@ -53,7 +52,6 @@ class Container:
         )
 
     async def begin(self, stream: socket.socket, frame: bytes) -> None:
-        """Tell the first process what to run."""
         stream.setblocking(False)  # noqa: FBT003  the standard library's
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: self._streams, sock=stream
@@ -69,13 +67,11 @@ class Container:
         await self._streams.may_write.wait()
 
     async def end_input(self) -> None:
-        """Close its stdin; what it still prints comes."""
         if self.is_ready and self._transport is not None:
             self._streams.has_ended_input = True
             self._transport.write_eof()
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended; 137 when it was killed."""
         await self._streams.ended.wait()
         if self._code is None and not self._is_gone:
             if self.problem is not None:

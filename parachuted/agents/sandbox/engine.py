@@ -21,17 +21,19 @@ import docker
 import docker.constants
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
-from parachuted.agents.sandbox.options import LABEL, SLOT_LABEL, container_options
-from parachuted.agents.sandbox.sandbox_spec import (
+from parachuted.agents.sandbox.options import (
     BUILT_IMAGE,
     HOME_IN_BOX,
     HOST_IMAGE,
+    LABEL,
     OUTSIDE_IN_BOX,
+    SLOT_LABEL,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
     ContainerShape,
     Image,
     SandboxSlot,
+    container_options,
 )
 from parachuted.errors import AgentUnavailableError
 
@@ -184,7 +186,6 @@ class Engine:
         return {str(one["Id"]): str(one["Labels"].get(SLOT_LABEL)) for one in found}
 
     def build(self, dockerfile: str) -> Iterator[str]:
-        """Build the image, and tell line by line how that goes."""
         with _in_words("the image was not built"):
             files = _tar({"Dockerfile": dockerfile.encode()})
             lines = self._client.api.build(
@@ -230,7 +231,6 @@ class Engine:
         yield f"made {HOST_IMAGE}"
 
     def close(self) -> None:
-        """Give its connections back."""
         self._client.close()
 
 

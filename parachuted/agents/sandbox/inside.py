@@ -74,7 +74,7 @@ def _slot(mounts: list[str]) -> str | None:
 
 def _read(size: int) -> bytes:
     """Exactly so many bytes, and none of what follows, which is for the program; fewer when there
-    are no more.
+    have ended.
     """
     found = b""
     while len(found) < size and (more := os.read(0, size - len(found))):

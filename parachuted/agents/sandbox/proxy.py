@@ -19,9 +19,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from parachuted.access.grant import Network
-from parachuted.agents.own_socket import listen_in
+from parachuted.agents.gateway.listeners import listen_in
+from parachuted.agents.sandbox.options import PROXY_SOCKET
 from parachuted.agents.sandbox.proxy_rules import ProxyTarget, is_public, objection, parse_target
-from parachuted.agents.sandbox.sandbox_spec import PROXY_SOCKET
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,6 @@ async def no_objection(_host: str, _port: int) -> str | None:
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as this machine sees it."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
@@ -138,7 +137,6 @@ class Proxy:
         self._bytes = 0
 
     async def serve(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection of the sandbox."""
         if len(self._open) >= self._limits.connections:
             await _answer(
                 near, writer, 503, f"{self._limits.connections} connections are open already"
@@ -176,7 +174,6 @@ class Proxy:
         return len(open_now)
 
     async def close(self) -> None:
-        """The same, and wait until nothing of them works any more."""
         working = [task for task in self._open.values() if task is not None]
         self.cut()
         if working:
@@ -386,11 +383,6 @@ def _is_this_machine(out: asyncio.StreamWriter) -> bool:
 async def _answer(
     near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str
 ) -> None:
-    """Send the refusal.
-
-    What the client still sends is read for a moment, because closing at once would discard the
-    answer.
-    """
     body = f"parachute: {words}\n".encode(errors="replace")
     head = (
         f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; "

@@ -19,8 +19,15 @@ from typing import TYPE_CHECKING, Literal
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import check_cli, find_cli, make_frame
-from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot, SandboxSpec
+from parachuted.agents.sandbox.options import (
+    ContainerShape,
+    Image,
+    SandboxSlot,
+    SandboxSpec,
+    check_cli,
+    find_cli,
+    make_frame,
+)
 from parachuted.agents.sandbox.slots import (
     DiskWatch,
     container_user,
@@ -37,7 +44,7 @@ if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine, LaunchedContainer
 
 
-from parachuted.agents.sandbox.sandbox_spec import BUILT_IMAGE, HOST_IMAGE
+from parachuted.agents.sandbox.options import BUILT_IMAGE, HOST_IMAGE
 
 _USUAL = "/var/run/docker.sock"
 _ANSWER_S = 1.0
@@ -45,14 +52,11 @@ _ANSWER_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineProbe:
-    """What was seen. An engine that is not behind a socket of this machine is taken for none."""
-
     is_there: bool
     has_image: bool
 
 
 async def probe_engine(env: Mapping[str, str]) -> EngineProbe:
-    """Look."""
     host = env.get("DOCKER_HOST") or f"unix://{_USUAL}"
     if not host.startswith("unix:"):
         return EngineProbe(is_there=False, has_image=False)
@@ -152,7 +156,6 @@ class Sandboxes:
         return container_user()
 
     async def status(self) -> SandboxStatus:
-        """Whether an agent with a shell could run now, and what is missing."""
         try:
             engine = await self._connected()
             image = await asyncio.to_thread(engine.image)
@@ -244,7 +247,6 @@ class Sandboxes:
     async def build(
         self, *, offline: bool, dockerfile: str | None = None
     ) -> AsyncGenerator[str, None]:
-        """Make the image, and tell line by line how that goes."""
         engine = await self._connected()
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
         while (
@@ -320,7 +322,6 @@ class Sandboxes:
         return engine, image
 
     def _begin(self, prepared: _PreparedSlot, *, makes_folders: bool = False) -> None:
-        """Start a container on the seat, in a thread."""
         if prepared.shape is None:
             return
         prepared.start = self._threads.submit(
@@ -409,7 +410,6 @@ class Sandboxes:
 
 
 def dockerfile_text() -> str:
-    """What the image is built of."""
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
 
 

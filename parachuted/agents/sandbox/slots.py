@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from parachuted.agents.sandbox.sandbox_spec import SandboxSlot
+from parachuted.agents.sandbox.options import SandboxSlot
 
 MOST_BYTES = 512 << 20
 MOST_FILES = 200_000
@@ -186,7 +186,6 @@ class DiskWatch:
         self._wait(self._every_s)
 
     def stop(self) -> None:
-        """Look no more."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

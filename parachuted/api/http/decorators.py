@@ -16,6 +16,8 @@ from parachuted.api.http.route import ApiCall, MediaBody, Reach, Ready, Route, R
 from parachuted.keys import Capability
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[object]])
+
+
 _DECLARED = "__routes__"
 
 
@@ -40,8 +42,6 @@ class RouteOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """A method of HTTP, as a decorator."""
-
     name: str
 
     def __call__(
@@ -92,7 +92,6 @@ get, post, put, patch, delete = map(_Method, ("GET", "POST", "PUT", "PATCH", "DE
 
 
 def routes_of(*owners: object) -> list[Route]:
-    """The routes of the decorated methods of these objects, in the order of the source."""
     return [
         bind(owner)
         for owner in owners
@@ -108,7 +107,6 @@ def _summary(handler: Callable[..., object]) -> str:
 def _bound(
     method: Callable[..., Awaitable[Any]], hints: Mapping[str, Any], *, is_response: bool
 ) -> RouteHandler:
-    """The handler as the middleware calls it."""
     if is_response and [*hints] == ["call"]:
         return method
     readers = [_reader(name, kind) for name, kind in hints.items()]

@@ -1,5 +1,5 @@
-"""Docs: the API's description, for programs as an OpenAPI document and for people as a page that
-shows it.
+"""Docs: the API's description, with modules' routes in it, as an OpenAPI document and as a page
+that shows it.
 """
 
 from __future__ import annotations
@@ -7,27 +7,201 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from typing import cast
 
 from aiohttp import web
 
 from parachuted.api.http.answers import json_bytes
 from parachuted.api.http.decorators import get
-from parachuted.api.http.module_paths import add_modules
-from parachuted.api.http.openapi import describe
-from parachuted.api.http.preconditions import KNOWN
+from parachuted.api.http.file_answers import KNOWN
+from parachuted.api.http.openapi import JsonObject, describe, error_of, operation_id, without_null
 from parachuted.api.http.route import ApiCall, MediaBody, Route
 from parachuted.events import EventKind
-from parachuted.modules.registry.declaration import ModuleDeclaration
+from parachuted.modules.declare import REST, path_fields
+from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec, ToolSpec
+
+_ERRORS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 500, 502, 503, 507)
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_RESUMING: list[JsonObject] = [
+    {
+        "name": name,
+        "in": place,
+        "required": False,
+        "schema": {"type": "string"},
+        "description": "The id of the last event that was received; what followed comes first.",
+    }
+    for name, place in (("Last-Event-ID", "header"), ("after", "query"))
+]
+_SECURITY: list[JsonObject] = [{"bearer": []}, {"api_key": []}]
+
+
+def add_modules(document: JsonObject, modules: Iterable[ModuleDeclaration]) -> None:
+    paths, tags = (
+        cast("dict[str, JsonObject]", document["paths"]),
+        cast("list[JsonObject]", document["tags"]),
+    )
+    schemas = cast("JsonObject", cast("JsonObject", document["components"])["schemas"])
+    for module in modules:
+        tags.append(
+            {"name": module.name, "description": module.description or f"The module {module.name}."}
+        )
+        for route in module.routes:
+            path = f"{module.prefix_of(route)}{route.path.replace(REST, '')}".rstrip("/")
+            paths.setdefault(path, {}).setdefault(
+                route.method.lower(), _route(module, route, path, schemas)
+            )
+        for tool in module.tools:
+            path = f"/api/modules/{module.name}/tools/{tool.name}"
+            paths[path] = {"post": _tool(module, tool, path, schemas)}
+
+
+def _route(
+    module: ModuleDeclaration, route: RouteSpec, path: str, schemas: JsonObject
+) -> JsonObject:
+    named = path_fields(route.path)
+    schema = _hoisted(module, route.schema, schemas)
+    fields, required = (
+        cast("dict[str, JsonObject]", schema.get("properties", {})),
+        cast("list[str]", schema.get("required", [])),
+    )
+    free = {name: said for name, said in fields.items() if name not in named}
+    text = {"type": "string", "minLength": 1}
+    parameters: list[JsonObject] = [
+        {"name": name, "in": "path", "required": True, "schema": text} for name in named
+    ]
+    operation = _operation(module, route.method, path, route.summary, route.capability)
+    if route.takes != "json":
+        operation["requestBody"] = _upload(route)
+    if route.takes != "json" or route.method in {"GET", "HEAD", "DELETE"}:
+        parameters += [
+            {
+                "name": name,
+                "in": "query",
+                "required": name in required,
+                "schema": without_null(said),
+            }
+            for name, said in free.items()
+        ]
+    elif free or schema.get("additionalProperties"):
+        needed = [name for name in required if name in free]
+        body = {**schema, "properties": free, "required": needed}
+        operation["requestBody"] = {
+            "required": bool(needed),
+            "content": {"application/json": {"schema": body}},
+        }
+    if route.resumes:
+        parameters += _RESUMING
+    if parameters:
+        operation["parameters"] = parameters
+    operation["responses"] = {
+        **_responses(),
+        "200": _answer(_hoisted(module, route.answer, schemas), streams=route.streams),
+    }
+    return operation
+
+
+def _upload(route: RouteSpec) -> JsonObject:
+    kind, schema = (
+        ("application/octet-stream", {"type": "string", "format": "binary"})
+        if route.takes == "bytes"
+        else ("multipart/form-data", {"type": "object"})
+    )
+    return {
+        "required": True,
+        "description": f"At most {route.max_bytes:,} bytes.",
+        "content": {kind: {"schema": schema}},
+    }
+
+
+def _answer(schema: JsonObject, *, streams: bool) -> JsonObject:
+    if streams:
+        says = (
+            "Server-sent events, each with JSON as its data; an event `error` when it goes wrong."
+        )
+        return {
+            "description": says,
+            "content": {"text/event-stream": {"x-itemSchema": schema} if schema else {}},
+        }
+    return {
+        "description": "What the module answers.",
+        "content": {"application/json": {"schema": schema}},
+    }
+
+
+def _tool(module: ModuleDeclaration, tool: ToolSpec, path: str, schemas: JsonObject) -> JsonObject:
+    schema = _hoisted(module, tool.schema, schemas)
+    operation = _operation(module, "POST", path, tool.description.partition("\n")[0], "write")
+    operation["requestBody"] = {
+        "required": bool(schema.get("required")),
+        "content": {"application/json": {"schema": schema}},
+    }
+    result: JsonObject = {
+        "type": "object",
+        "properties": {"result": _hoisted(module, tool.answer, schemas)},
+        "required": ["result"],
+    }
+    answer = {
+        "description": "What the tool returned.",
+        "content": {"application/json": {"schema": result}},
+    }
+    return {**operation, "responses": {**_responses(), "200": answer}}
+
+
+def _operation(
+    module: ModuleDeclaration, method: str, path: str, summary: str, capability: str
+) -> JsonObject:
+    return {
+        "operationId": operation_id(method, path),
+        "tags": [module.name],
+        "summary": summary,
+        "x-module": module.name,
+        "x-capability": capability,
+        "x-reach": "paths",
+        "security": _SECURITY,
+    }
+
+
+def _responses() -> JsonObject:
+    other = {
+        "description": "A module may answer by other statuses too.",
+        "content": {"application/json": {"schema": {}}},
+    }
+    return {**{str(status): error_of(status) for status in _ERRORS}, "default": other}
+
+
+def _hoisted(
+    module: ModuleDeclaration, schema: Mapping[str, object], schemas: JsonObject
+) -> JsonObject:
+    """The schema, with what it defines moved to where the whole document finds it, under the
+    module's name.
+
+    Where that name is taken by something else, such as the same model as it is sent, a number
+    follows the module's name.
+    """
+    text = json.dumps(dict(schema))
+    for number in count(1):
+        prefix = f"{module.name}{number if number > 1 else ''}."
+        found: JsonObject = json.loads(text.replace('"#/$defs/', f'"#/components/schemas/{prefix}'))
+        defined = {
+            prefix + name: said
+            for name, said in cast("JsonObject", found.pop("$defs", {})).items()
+            if _NAME.fullmatch(name)
+        }
+        if all(schemas.get(name, said) == said for name, said in defined.items()):
+            break
+    schemas.update(defined)
+    return found
+
 
 _PAGE = Path(__file__).with_name("docs.html")
 
 
 class DocsRoutes:
-    """The routes that describe all others, and themselves."""
-
     def __init__(
         self,
         described: Sequence[Route],

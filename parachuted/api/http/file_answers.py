@@ -1,5 +1,5 @@
-"""File answers: a file of the vault, whole or a range of it, with no more of it in memory than is
-on its way.
+"""File answers: a file of the vault, whole or a range of it, streamed; and the conditions that
+requests set by ETag.
 """
 
 from __future__ import annotations
@@ -16,10 +16,55 @@ from urllib.parse import quote
 from aiohttp import web
 
 from parachuted.access.filter import unknown
-from parachuted.api.http.preconditions import etags
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import NotFoundError
 from parachuted.sync import FileDigests
 from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
+
+IF_MATCH = (
+    "The ETag (`hash`) of the text that the change was made from; 409 when another one is "
+    "there and the two cannot be merged."
+)
+ONLY_NEW = "`*`: write only where there is no file yet, else 409."
+KNOWN = "ETags that the caller has the content of: 304 when it is one of them."
+WRITING = MappingProxyType({"If-Match": IF_MATCH})
+CREATING = MappingProxyType({"If-Match": IF_MATCH, "If-None-Match": ONLY_NEW})
+
+_ETAG = re.compile(r'(?:W/)?"([^"]*)"|(\*)|([^\s,"]+)')
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def etags(header: str | None) -> list[str]:
+    """The digests in such a header, or `*`."""
+    return ["".join(found) for found in _ETAG.findall(header or "")]
+
+
+def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
+    """The digest that `If-Match` names; None without one.
+
+    `*` stands for any text, where `any_will_do`. 400 when it is something else.
+    """
+    header = call.request.headers.get("If-Match")
+    if header is None:
+        return None
+    found = etags(header)
+    if len(found) == 1 and (_DIGEST.fullmatch(found[0]) or (any_will_do and found[0] == "*")):
+        return found[0]
+    raise web.HTTPBadRequest(
+        text="If-Match takes one ETag, exactly as the API returned it"
+        f"{', or *' if any_will_do else ''}"
+    )
+
+
+def only_new(call: ApiCall) -> bool:
+    header = call.request.headers.get("If-None-Match")
+    if header is not None and etags(header) != ["*"]:
+        raise web.HTTPBadRequest(
+            text="If-None-Match of a write may only be *, which is for a file that must not be "
+            "there yet"
+        )
+    return header is not None
+
 
 _PIECE = 1 << 18
 MEDIA_TYPES = {
@@ -74,8 +119,6 @@ class _Open:
 
 
 class FileAnswers:
-    """Answers requests with files."""
-
     def __init__(self, root: VaultRoot, digests: FileDigests) -> None:
         self._root, self._digests = root, digests
 

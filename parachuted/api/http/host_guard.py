@@ -39,8 +39,6 @@ MiddlewareHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HostGuard:
-    """The names that the daemon answers to, and the web pages that may ask it."""
-
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
         """`hosts`: names or addresses besides this machine's own.
 
@@ -67,11 +65,10 @@ class HostGuard:
         return self._refusal_of_page(request, hosts[0])
 
     def lists(self, origin: str) -> bool:
-        """Whether pages of that origin may ask, and read the answer."""
         return origin.lower() in self._origins
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to a browser that asks what a page may do; None when it is no such question,
+        """The answer to a browser that asks what a page may do; None for other requests,
         or of a page that is not listed.
         """
         if request.method != "OPTIONS" or "Access-Control-Request-Method" not in request.headers:
@@ -83,7 +80,7 @@ class HostGuard:
         )
 
     async def seal(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Before an answer goes out, errors and streams too: who may read it, and that nobody
+        """Before an answer goes out, errors and streams too: who may read it, and that no browser
         guesses what it is or keeps it.
         """
         headers = response.headers

@@ -10,25 +10,125 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Protocol
+from types import MappingProxyType
+from typing import Protocol, TypeAlias
 
 from aiohttp import web
 from aiohttp.http import SERVER_SOFTWARE
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.http.errors import answer_to
+from parachuted.api.http.answers import answer_to, http_sentence
 from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
-from parachuted.api.http.recorded import GONE, Reached, caller_of, event_of
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
-from parachuted.vault import Caller, VaultRoot
+from parachuted.vault import Caller, VaultRoot, printable
+
+Reached: TypeAlias = tuple[Route, Mapping[str, str]]
+"""The route that a request means, and what stands in the place of its names."""
+
+GONE = 499
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+_APP = "Dart/"
+_PATHS = frozenset({"path", "file"})
+_LONG = 600
+_WRONG = 400
+_NAME = re.compile(r"\{(\w+):[^{}]*\}")
+
+
+def event_of(
+    request: web.Request,
+    reached: Reached | None,
+    caller: Caller,
+    call: ApiCall | None,
+    *,
+    at: datetime,
+    took_ms: float,
+    status: int,
+    error: BaseException | None,
+) -> AuditEvent:
+    """The event. `at` is when it was over."""
+    route, names = reached if reached is not None else (None, _NO_NAMES)
+    return AuditEvent(
+        at,
+        route.recorded_as if route is not None else "api_call",
+        caller.source_type,
+        caller.source_id,
+        route.module if route is not None else "",
+        f"{request.method} {_shown(route.path)}"
+        if route is not None
+        else f"{request.method[:_LONG]} (no such call)",
+        call.para_ids if call is not None else (),
+        took_ms,
+        error is None and status < _WRONG,
+        _reason(error, status),
+        caller.request_id,
+        status,
+        _paths(call, names),
+        _names(request, caller, names),
+    )
+
+
+def caller_of(request: web.Request, identity: Identity, call_id: str) -> Caller:
+    """Who asks. A key counts more than what a program calls itself, which it may do as it likes."""
+    if identity.kind != "loopback":
+        return Caller("api_key", identity.name, call_id, identity.limited_key)
+    return Caller(
+        "flutter_app" if _APP in request.headers.get("User-Agent", "") else "local",
+        identity.name,
+        call_id,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _shown(path: str) -> str:
+    """A route's path as people write it: with its names, without what they match."""
+    return _NAME.sub(r"{\1}", path)
+
+
+def _paths(call: ApiCall | None, names: Mapping[str, str]) -> list[str]:
+    """The files that were touched, as far as the call tells, else those that the route's path
+    names.
+    """
+    if call is not None and call.touched:
+        return [printable(path[:_LONG]) for path in call.touched]
+    return (
+        [printable(text[:_LONG]) for name, text in names.items() if name in _PATHS] if names else []
+    )
+
+
+def _names(request: web.Request, caller: Caller, names: Mapping[str, str]) -> list[str]:
+    """What stands in the place of the route's names; of who shows no key or a wrong one, also where
+    they are.
+    """
+    found = (
+        [f"{name}={text[:_LONG]}" for name, text in names.items() if name not in _PATHS]
+        if names
+        else []
+    )
+    return [*found, f"peer={request.remote}"] if caller.source_id == NOBODY.name else found
+
+
+def _reason(error: BaseException | None, status: int) -> str | None:
+    """Why there was no answer but an error; None when there was one."""
+    if error is None:
+        return None if status < _WRONG else f"answered {status}"
+    if isinstance(error, ParachuteError):
+        return error.message[:_LONG]
+    if isinstance(error, web.HTTPException):
+        return http_sentence(error)[:_LONG]
+    return (
+        "it was ended before it was answered"
+        if isinstance(error, asyncio.CancelledError)
+        else type(error).__name__
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +148,6 @@ _FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}",
 
 
 class Authenticator(Protocol):
-    """Knows who asks."""
-
     def identify(self, request: web.Request) -> Identity:
         """The identity, NOBODY where no key is given.
 
@@ -61,8 +159,6 @@ class Authenticator(Protocol):
 
 
 class ApiMiddleware:
-    """The one middleware."""
-
     def __init__(
         self,
         guard: HostGuard,
@@ -119,19 +215,7 @@ class ApiMiddleware:
             response = answer_to(raised, request, call_id)
             status = response.status
         finally:
-            took_ms = (time.perf_counter() - began) * 1000
-            self._audit.record(
-                event_of(
-                    request,
-                    reached,
-                    caller,
-                    call,
-                    at=self._clock(),
-                    took_ms=took_ms,
-                    status=status,
-                    error=error,
-                )
-            )
+            self._record(request, reached, caller, call, began, status, error)
         return response
 
     def knows(self, target: str) -> bool:
@@ -164,19 +248,7 @@ class ApiMiddleware:
             return None
         if ready is None:
             return None
-        took_ms = (time.perf_counter() - began) * 1000
-        self._audit.record(
-            event_of(
-                request,
-                reached,
-                caller,
-                call,
-                at=self._clock(),
-                took_ms=took_ms,
-                status=200,
-                error=None,
-            )
-        )
+        self._record(request, reached, caller, call, began, 200, None)
         headers = ready.headers
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = (
@@ -188,6 +260,23 @@ class ApiMiddleware:
             f"{SERVER_SOFTWARE}\r\n\r\n"
         )
         return head.encode() + ready.body
+
+    def _record(
+        self,
+        request: web.Request,
+        reached: Reached | None,
+        caller: Caller,
+        call: ApiCall | None,
+        began: float,
+        status: int,
+        error: BaseException | None,
+    ) -> None:
+        took_ms = (time.perf_counter() - began) * 1000
+        at = self._clock()
+        event = event_of(
+            request, reached, caller, call, at=at, took_ms=took_ms, status=status, error=error
+        )
+        self._audit.record(event)
 
     def _remember(self, target: str, reached: Reached) -> None:
         if len(self._known) >= _MOST_KNOWN:

@@ -7,34 +7,36 @@ module's permissions, and by the paths of that scope besides.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import TypedDict, cast
+from typing import NoReturn, Protocol, TypedDict, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
+from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.grant import grant_of
 from parachuted.access.paths import is_code
-from parachuted.access.patterns import grant_of
-from parachuted.api.http.answers import json_answer, json_value
-from parachuted.api.http.errors import error_body
+from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
-from parachuted.api.http.module_pages import ModulePages
-from parachuted.api.http.module_stream import ModuleStream
-from parachuted.api.http.request_body import RequestBody
+from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.keys import AccessGrant, Capability, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import (
+    KEPT_PATHS,
+    ModuleDeclaration,
+    RouteSpec,
+    kept_path,
+)
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
 from parachuted.vault import VaultPath, new_id
 
@@ -51,7 +53,8 @@ RESERVED = frozenset(_WORDS.split())
 _PREFIX = "/api/"
 _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
-_START_S = 5.0
+_START_S = 30.0
+_RETRY_AFTER_S = 2
 
 
 class _Given(TypedDict):
@@ -120,11 +123,10 @@ class ModuleDispatcher:
         return known[2]
 
     def declared(self) -> list[ModuleDeclaration]:
-        """What the running modules declare."""
         return self._modules.declared()
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
-        """The methods that some module answers at that path; none: there is no such path."""
+        """The methods that some module answers at that path; empty for an unknown path."""
         return next(filter(None, map(self._modules.allowed, _places(request))), ())
 
     def _tool(self, method: str, path: str) -> Route | None:
@@ -154,7 +156,6 @@ class ModuleDispatcher:
         )
 
     async def findings(self, call: ApiCall) -> list[tuple[str, Finding]]:
-        """What the modules report to the doctor, each with its module's name."""
         return await self._modules.findings(self.authority(call, call.grant))
 
     def _unserved(self, method: str, path: str) -> Route | None:
@@ -181,7 +182,6 @@ class ModuleDispatcher:
                 stream.end()
 
     async def close(self) -> None:
-        """End every stream."""
         for stream in tuple(self._streams):
             stream.end()
 
@@ -308,7 +308,7 @@ def _answer(result: object, request_id: str) -> web.Response:
 
 def _error(status: int, body: object, request_id: str) -> dict[str, object]:
     """An error of a module: the fields that every error has, over which all that the module says
-    goes. What is no object is its `body`.
+    goes. Anything but an object becomes its `body`.
     """
     own = (
         body
@@ -367,3 +367,75 @@ async def _body(call: ApiCall) -> Mapping[str, object]:
     if not isinstance(document, dict):
         raise web.HTTPBadRequest(text="the body must be a JSON object")
     return document
+
+
+class ModuleRouteLookup(Protocol):
+    async def wait_started(self) -> bool:
+        """Return once the modules of a daemon that has just started have their routes, or after a
+        while; whether they have.
+        """
+
+    def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None: ...
+
+    def methods(self, request: web.Request) -> tuple[str, ...]:
+        """The methods that are answered at its path."""
+
+
+class ModuleResource(web.AbstractResource):
+    """All paths below /api that no route of the core's has: the router asks the longer ones
+    first.
+    """
+
+    def __init__(self, served: ModuleRouteLookup) -> None:
+        super().__init__()
+        self._served, self._has_started = served, False
+        self._reached: dict[tuple[str, str], tuple[Route, web.ResourceRoute]] = {}
+
+    @property
+    def canonical(self) -> str:
+        return "/api/{module}/{path}"
+
+    async def resolve(
+        self, request: web.Request
+    ) -> tuple[web.UrlMappingMatchInfo | None, set[str]]:
+        if not self._has_started:
+            self._has_started = await self._served.wait_started()
+        found = self._served.find(request)
+        if found is None and not self._has_started:  # a 404 would say that no module has the route
+            return MatchInfoError(_still_starting()), set()
+        if found is None:
+            return None, set(self._served.methods(request))
+        route, names = found
+        known = self._reached.get((route.method, route.path))
+        if known is None or known[0] is not route:
+            known = self._reached[route.method, route.path] = (
+                route,
+                web.ResourceRoute(route.method, route.serve, self),
+            )
+        return web.UrlMappingMatchInfo(names, known[1]), set()
+
+    def url_for(self, **names: str) -> NoReturn:
+        raise NotImplementedError(str(names))
+
+    def add_prefix(self, prefix: str) -> None:
+        raise NotImplementedError(prefix)
+
+    def get_info(self) -> dict[str, str]:  # type: ignore[override]  # aiohttp has a type of its own for it
+        return {"path": self.canonical}
+
+    def raw_match(self, path: str) -> bool:
+        return path == self.canonical
+
+    def __len__(self) -> int:
+        """It declares no route: those of modules are found as they are asked for."""
+        return 0
+
+    def __iter__(self) -> Iterator[web.AbstractRoute]:
+        return iter(())
+
+
+def _still_starting() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(
+        text="the modules are still starting; ask again in a few seconds",
+        headers={"Retry-After": str(_RETRY_AFTER_S)},
+    )

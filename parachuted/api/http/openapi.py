@@ -13,8 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from parachuted import __version__
-from parachuted.api.http.fields import NoParameters
-from parachuted.api.http.route import MediaBody, Route
+from parachuted.api.http.route import MediaBody, NoParameters, Route
 
 JsonObject: TypeAlias = dict[str, object]
 _Mode: TypeAlias = Literal["validation", "serialization"]
@@ -35,7 +34,7 @@ _SAYS = {
     "has that name.",
     413: "The body is larger than the call takes.",
     415: "The body is compressed, or of a type that the call does not take.",
-    416: "The file has no such range; `Content-Range` says how many bytes it has.",
+    416: "The range lies outside the file; `Content-Range` says how many bytes it has.",
     422: "The change cannot be made as requested.",
     429: "Too many requests; `Retry-After` says when to come back.",
     500: "Something unexpected; the log has it under `request_id`.",
@@ -103,12 +102,10 @@ class _Plain(GenerateJsonSchema):
     """Without titles, which repeat the names."""
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002  pydantic asks by that name
-        """Never."""
         return False
 
 
 def describe(routes: Sequence[Route]) -> JsonObject:
-    """The document of these routes."""
     schemas, definitions = _schemas(routes)
     paths: dict[str, JsonObject] = {}
     for route in routes:
@@ -133,7 +130,6 @@ def describe(routes: Sequence[Route]) -> JsonObject:
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[_Key, JsonObject], JsonObject]:
-    """The schema of each model and answer, and what they refer to by name."""
     wanted: dict[_Key, TypeAdapter[object]] = {}
     for route in routes:
         if route.body is not NoParameters:
@@ -342,12 +338,10 @@ def _responses(route: Route, schemas: Mapping[_Key, JsonObject]) -> JsonObject:
 
 
 def error_of(status: int) -> JsonObject:
-    """The answer that says what went wrong."""
     return {"$ref": f"#/components/responses/Error{status}"}
 
 
 def errors_of(route: Route) -> list[int]:
-    """The statuses by which that route may say what went wrong."""
     errors = {*_ALWAYS, *route.errors}
     if route.query is not NoParameters or route.body is not NoParameters or "{" in route.path:
         errors.add(404)

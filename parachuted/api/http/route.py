@@ -8,21 +8,155 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from pydantic import BaseModel, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
 
 from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunFilter
 from parachuted.api.http.answers import json_value
-from parachuted.api.http.fields import NoParameters, sentence_of
-from parachuted.api.http.watching import readable
-from parachuted.audit.events import EventType
+from parachuted.audit.chain import EventType
+from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.history import RefuseText
 from parachuted.keys import AccessGrant, Capability, Identity
-from parachuted.vault import Caller, VaultPath
+from parachuted.vault import Caller, Store, VaultPath, printable
+
+_MOST_DIGITS = 15
+
+
+def _path(value: object) -> VaultPath:
+    if not isinstance(value, str):
+        raise ValueError("should be a text")  # noqa: TRY004  pydantic takes a ValueError for its caller's mistake
+    return VaultPath.parse(value)  # whose PathRefusedError passes through pydantic as it is
+
+
+def _folder(value: object) -> VaultPath:
+    return (
+        VaultPath("")
+        if isinstance(value, str) and value in {"", "."}
+        else _path(value.rstrip("/") if isinstance(value, str) else value)
+    )
+
+
+def _digits(value: object) -> object:
+    if isinstance(value, str) and not (
+        value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS
+    ):
+        raise ValueError("should be a whole number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_digits)]
+
+
+Path = Annotated[
+    VaultPath,
+    PlainValidator(_path),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "description": "a file of the vault, relative to it",
+            "examples": ["Projects/garden/AGENTS.md"],
+        }
+    ),
+]
+
+
+FolderParameter = Annotated[
+    VaultPath,
+    PlainValidator(_folder),
+    WithJsonSchema({"type": "string", "description": "a folder of the vault; empty: the vault"}),
+]
+
+
+class RequestModel(BaseModel):
+    """A body or a query.
+
+    Names may come in either case; unknown names are refused, lest a misspelled one be
+    taken for absent.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        defer_build=True,  # most calls are not made between two starts of the daemon
+    )
+
+
+class AppRequestModel(RequestModel):
+    """What the app sends: unknown names are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class NoParameters(RequestModel): ...
+
+
+def sentence_of(error: ValidationError) -> str:
+    found = []
+    for one in error.errors(include_url=False, include_context=False, include_input=False):
+        where = ".".join(str(part)[:80] for part in one["loc"])
+        says = one["msg"].removeprefix("Value error, ")
+        found.append(f"{where}: {says}" if where else says)
+    return "; ".join(found[:8])
+
+
+_NOTHING = AccessGrant(alternatives=())
+
+
+def readable(identity: Identity) -> AccessGrant:
+    """What of the vault the caller may read, and so may have notes watch."""
+    return identity.grant("vault", "read") or _NOTHING
+
+
+def refuse_watching_beyond(
+    grant: AccessGrant,
+    store: Store,
+    path: VaultPath,
+    edited: Callable[[bytes], bytes],
+    *,
+    was: VaultPath | None = None,
+) -> None:
+    """Raises EditRefusedError when the note, once edited, watches what `grant` does not see and it
+    did not watch already.
+
+    A list that reached further before, where the note `was`, may stay, as long as it leaves out no
+    less than it did. Blocks on the disk.
+    """
+    if grant.alternatives is None:
+        return
+    try:
+        before = store.read(was or path).data
+    except NotFoundError:
+        before = b""
+    new = watched_beyond(grant, path, before, edited(before), was=was)
+    if new is not None:
+        raise EditRefusedError(
+            f"{printable(path)} may not watch {printable(new)} by this key, which may not read "
+            "all of that"
+        )
+
+
+def refusing_to_watch_beyond(grant: AccessGrant, store: Store) -> RefuseText:
+    """The same of a text that is to come back, by an undo or a restore."""
+    return lambda path, text, was: refuse_watching_beyond(
+        grant, store, path, lambda _now: text, was=was
+    )
+
 
 _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20
@@ -32,21 +166,18 @@ class Ready(Protocol):
     """An answer with status 200 that was made before."""
 
     @property
-    def body(self) -> bytes:
-        """All of it."""
+    def body(self) -> bytes: ...
 
     @property
-    def type(self) -> str:
-        """Its media type."""
+    def type(self) -> str: ...
 
     @property
-    def headers(self) -> Mapping[str, str]:
-        """What else is said of it."""
+    def headers(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaBody:
-    """A body that is no JSON. `item`: the shape of each part of a stream."""
+    """A body other than JSON. `item`: the shape of each part of a stream."""
 
     type: str
     says: str
@@ -71,7 +202,6 @@ class ApiCall:
 
     @property
     def id(self) -> str:
-        """Its request id."""
         return self.caller.request_id
 
     @property
@@ -86,12 +216,11 @@ class ApiCall:
 
     @property
     def runs(self) -> RunFilter:
-        """What the caller may see of runs here."""
         return RunFilter(self.sight, self.reading)
 
     def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error as they are told it: to write is not to read, so the texts are for who may read
-        all of these, links followed.
+        """The error as the caller may know it: to write is not to read, so the texts are for those
+        who may read all of these, links followed.
         """
         reading = AccessFilter(self.sight.root, self.reading)
         return (
@@ -101,13 +230,13 @@ class ApiCall:
         )
 
     def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error as they are told it: what an edit finds in the note, such as its headings, is
-        for who may read it.
+        """The error as the caller may know it: what an edit finds in the note, such as its
+        headings, is for those who may read it.
         """
         if not self._sees(self.sight, path) or self._sees(
             AccessFilter(self.sight.root, self.reading), path
         ):
-            return error  # it says no more than that there is no such note, or they may read it
+            return error  # it only says that the note is unknown, or they may read it
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
                 text="note or section not found; a key that may read the note gets the details"
@@ -125,7 +254,6 @@ class ApiCall:
         return True
 
     def named(self, name: str) -> str:
-        """What stands in the path under that name."""
         return self.request.match_info[name]
 
     def query(self, model: type[_Model]) -> _Model:

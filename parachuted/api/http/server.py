@@ -23,8 +23,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
-from parachuted.api.http.answers import json_answer
-from parachuted.api.http.errors import error_body
+from parachuted.api.http.answers import error_body, json_answer
 from parachuted.api.http.middleware import FRONT
 from parachuted.listening import BACKLOG, listening_sockets
 
@@ -83,7 +82,6 @@ class HttpServer:
         return int(sockets[0].getsockname()[1])
 
     async def open_at(self, sockets: Sequence[socket]) -> None:
-        """Answer at these sockets, which listen already."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
         self._listening = [
@@ -91,7 +89,6 @@ class HttpServer:
         ]
 
     async def close(self) -> None:
-        """Accept no more connections, and end those that are open."""
         if self._looking is not None:
             self._looking.cancel()
         for one in self._listening:
@@ -126,7 +123,6 @@ class HttpServer:
         return True
 
     def loses(self, connection: _Connection, peer: str) -> None:
-        """It has gone, or is about to."""
         if connection not in self._connections:
             return
         self._connections.discard(connection)
@@ -203,7 +199,6 @@ class _Connection(web.RequestHandler):
         return self._current_request is None and not self._messages
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take it in, or say that there is no room."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a connection is a stream")
         self._wire = transport
@@ -216,7 +211,6 @@ class _Connection(web.RequestHandler):
             transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Forget it."""
         if self.peer is not None:
             self._server.loses(self, self.peer)
             super().connection_lost(exc)
@@ -306,7 +300,6 @@ class _Connection(web.RequestHandler):
         self._held_since = self._loop.time()
 
     def resume_writing(self) -> None:
-        """The reader has taken it."""
         super().resume_writing()
         self._held_since = None
 
@@ -317,10 +310,6 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """What aiohttp refuses before there is a request that routes could see.
-
-        Hostile bytes are neither logged nor sent back.
-        """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:
@@ -349,7 +338,6 @@ class _Connection(web.RequestHandler):
             self.cut()
 
     def cut(self) -> None:
-        """End it now, whatever is still to be sent."""
         if self._wire is not None:
             self._wire.abort()
 
@@ -415,7 +403,6 @@ def _peer(name: object) -> str:
 
 
 def _plain(status: int, message: str) -> bytes:
-    """A whole answer, for those that are given no request of their own."""
     body = json_answer(error_body(status, message, "none"), status=status).body
     if not isinstance(body, bytes):
         raise TypeError("an error is not bytes")

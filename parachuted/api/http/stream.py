@@ -83,7 +83,7 @@ class EventStreams:
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._patience = patience or StreamLimits()
         self._readers: set[_Reader] = set()
-        self._end = bus.listen_to_batches(self._tell)
+        self._stop_hearing: Callable[[], None] = lambda: None
         self._is_closed = False
 
     @get(
@@ -120,14 +120,24 @@ class EventStreams:
         try:
             missed = self._missed(request.headers.get("Last-Event-ID", ""), reader.filter)
             reader.take([b": parachuted\n\n", *missed])
-            self._readers.add(reader)
+            self._add(reader)
             await response.prepare(request)
             await reader.follow()
         except (ConnectionError, TimeoutError):
             reader.drop()  # it went away, which is how streams end, or takes nothing
         finally:
-            self._readers.discard(reader)
+            self._drop(reader)
         return response
+
+    def _add(self, reader: _Reader) -> None:
+        if not self._readers:
+            self._stop_hearing = self._bus.listen_to_batches(self._tell)
+        self._readers.add(reader)
+
+    def _drop(self, reader: _Reader) -> None:
+        self._readers.discard(reader)
+        if not self._readers:
+            self._stop_hearing()
 
     def _refuse_too_many(self, identity: Identity) -> None:
         own = sum(reader.identity.id == identity.id for reader in self._readers)
@@ -141,8 +151,7 @@ class EventStreams:
         return sorted({**FACTS, **self._bus.declared}.values(), key=lambda kind: kind.name)
 
     async def close(self) -> None:
-        """End every stream."""
-        self._end()
+        self._stop_hearing()
         self._is_closed = True
         for reader in tuple(self._readers):
             reader.end()
@@ -159,7 +168,7 @@ class EventStreams:
         }
         for reader in tuple(self._readers):
             if not verdicts[id(reader.identity)]:
-                self._readers.discard(reader)
+                self._drop(reader)
                 reader.end()
 
     def frame(self, event: Event) -> bytes:
@@ -187,7 +196,7 @@ class EventStreams:
                 reader.take(heard)
 
     def _shared(self, events: EventFilter) -> EventFilter:
-        """The one that another reader has already, when it is equal: who is told the same is known
+        """The one that another reader has already, when it is equal: who may hear the same is known
         by it.
         """
         return next((reader.filter for reader in self._readers if reader.filter == events), events)
@@ -277,7 +286,6 @@ class _Reader:
             self._transport.abort()
 
     def end(self) -> None:
-        """End `follow`, and the connection too unless the reader has taken all that was written."""
         self._is_over = True
         self._awake.set()
         if self._is_writing:

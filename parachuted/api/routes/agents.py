@@ -1,28 +1,39 @@
-"""Agents: which there are, what each may do, which are exposed, and exactly what one could see and
-do if it ran now.
+"""Agents: which there are, what each may do and could see if it ran now, which are exposed, and
+whether those with a shell can run here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
 from pathlib import Path as FilePath
 from typing import Annotated, Literal, cast
 
+from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.access.grant import Grant
-from parachuted.access.granting import may_begin
+from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
-from parachuted.agents.sandbox.options import container_options
-from parachuted.agents.sandbox.sandbox_spec import ContainerShape, Image, SandboxSlot
+from parachuted.access.paths import is_hidden
+from parachuted.agents.sandbox import Sandboxes
+from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import FolderParameter, Path, RequestModel
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import (
+    ApiCall,
+    AppRequestModel,
+    FolderParameter,
+    MediaBody,
+    Path,
+    RequestModel,
+)
+from parachuted.api.routes.instructions import AgentNoteRow, AgentNotes
+from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.keys import EVERYWHERE, AccessGrant
-from parachuted.modules.agent_listing import AgentListing, AgentStatus
-from parachuted.runs.skills import FOLDER as SKILLS
+from parachuted.modules.agent_service import AgentListing, AgentStatus
+from parachuted.runs.skills import FOLDERS as SKILLS
 from parachuted.vault import Store, printable
 
 _MODULE = "curator"
@@ -97,9 +108,9 @@ class AgentResponse(TypedDict):
 
 
 class AgentsResponse(TypedDict):
-    """All agents."""
+    """All agents, the daemon's and the modules' first, then those that are notes."""
 
-    agents: list[AgentResponse]
+    agents: list[AgentResponse | AgentNoteRow]
 
 
 class ExposureResponse(TypedDict):
@@ -175,15 +186,16 @@ _HELD = (
 
 
 class AgentRoutes:
-    """The routes."""
-
     def __init__(self, listing: AgentListing, store: Store, origins: Origins) -> None:
         self._listing, self._store, self._origins = listing, store, origins
+        self._notes = AgentNotes(store.root)
 
     @get("/api/agents", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall) -> AgentsResponse:
         """List the agents."""
-        return AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
+        agents = [self._shown(one, call) for one in await self._listing.all()]
+        notes = [one for one in await asyncio.to_thread(self._notes.all) if _sees(call, one)]
+        return AgentsResponse(agents=[*agents, *(one | {"system_prompt": None} for one in notes)])
 
     @get(
         "/api/agents/{name:.+}",
@@ -192,8 +204,13 @@ class AgentRoutes:
         reach="paths",
         names={"name": "an agent, as module/agent"},
     )
-    async def one(self, call: ApiCall, name: str) -> AgentResponse:
+    async def one(self, call: ApiCall, name: str) -> AgentResponse | AgentNoteRow:
         """An agent."""
+        if name not in self._listing.all_names():
+            with suppress(NotFoundError):
+                note = await asyncio.to_thread(self._notes.get, name)
+                if _sees(call, note):
+                    return note
         return self._shown(await self._listing.get(name), call, is_whole=_administers(call))
 
     @get("/api/agents/audit", _MODULE, "admin", reach="beyond")
@@ -222,7 +239,8 @@ class AgentRoutes:
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustTextResponse:
         """Trust a note's current text."""
         asked, origins = body.path, self._origins
-        folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
+        place = next((one for one in SKILLS if f"/{one}/" in f"/{asked}"), SKILLS[0])
+        folder, is_skill, _name = f"/{asked}".partition(f"/{place}/")
         path = (
             asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)
         )  # a skill's folder is a hidden one
@@ -308,6 +326,11 @@ class AgentRoutes:
         )
 
 
+def _sees(call: ApiCall, note: AgentNoteRow) -> bool:
+    grant = call.grant
+    return grant.alternatives is None or (not is_hidden(note["path"]) and grant.sees(note["path"]))
+
+
 def _administers(call: ApiCall) -> bool:
     return call.identity.grant(_MODULE, "admin") == EVERYWHERE
 
@@ -365,3 +388,87 @@ def _container(grant: Grant) -> dict[str, object] | None:
         **{name: value for name, value in host.items() if name != "Mounts"},
         "Mounts": seen,
     }
+
+
+_SYSTEM = "system"
+_NONE = "this daemon runs agents without sandboxes"
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+class SandboxResponse(TypedDict):
+    """Whether agents with a shell can run; `problem` says what to install or to run."""
+
+    available: bool
+    problem: str | None
+    engine: str | None
+    image: Literal["built", "host"] | None
+
+
+class BuildSandboxRequest(AppRequestModel):
+    """How the image is made; `offline`: of this machine's own programs, which needs no network."""
+
+    offline: bool = False
+
+
+class SandboxRoutes:
+    def __init__(self, sandboxes: Sandboxes | None) -> None:
+        self._sandboxes = sandboxes
+        self._building = asyncio.Lock()
+
+    @get("/api/sandbox", _SYSTEM, "read", reach="nothing")
+    async def status(self) -> SandboxResponse:
+        """Whether agents with a shell can run here, and what is missing if not."""
+        sandboxes = self._sandboxes
+        if sandboxes is None:
+            return SandboxResponse(available=False, problem=_NONE, engine=None, image=None)
+        status = await sandboxes.status()
+        return SandboxResponse(
+            available=status.available,
+            problem=status.problem,
+            engine=status.engine,
+            image=status.image,
+        )
+
+    @post(
+        "/api/sandbox/build",
+        _SYSTEM,
+        "admin",
+        reach="beyond",
+        answers={
+            200: MediaBody(
+                type="text/event-stream",
+                says="build_progress with a line each, then build_complete or build_error.",
+            )
+        },
+    )
+    async def build(self, call: ApiCall, body: BuildSandboxRequest) -> web.StreamResponse:
+        """Build the image that agents with a shell run in, and stream the progress.
+
+        Failures are reported in the stream, the only place where the app looks.
+        """
+        sandboxes = self._sandboxes
+        if self._building.locked():
+            raise web.HTTPConflict(text="the image is being built already")
+        async with self._building:
+            response = web.StreamResponse(headers=_HEADERS)
+            await response.prepare(call.request)
+            if sandboxes is None:
+                await response.write(_frame("build_error", error=_NONE))
+                return response
+            try:
+                async with aclosing(sandboxes.build(offline=body.offline)) as lines:
+                    async for line in lines:
+                        await response.write(_frame("build_progress", line=line))
+                await response.write(_frame("build_complete"))
+            except AgentUnavailableError as error:
+                await response.write(_frame("build_error", error=error.message))
+            return response
+
+
+def _frame(event: str, **data: str) -> bytes:
+    """One SSE message. Line ends cannot occur in it: JSON escapes them."""
+    return f"event: {event}\ndata: {json.dumps({'type': event, **data})}\n\n".encode()

@@ -9,15 +9,72 @@ from typing import Annotated, Literal
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import Path, RequestModel, Whole
-from parachuted.api.routes import audit_documents as told
-from parachuted.audit.events import EventType
+from parachuted.api.http.route import Path, RequestModel, Whole
+from parachuted.audit.chain import EventType
 from parachuted.audit.log import AuditLog
 from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
 from parachuted.audit.verify import verify
 from parachuted.errors import StorageFailedError
+from parachuted.times import Time
+
+
+class AuditLineResponse(TypedDict):
+    """One event, in the fields of the specification, then ours.
+
+    `duration_ms` is in milliseconds, `timestamp` in UTC.
+    """
+
+    seq: int
+    timestamp: Time
+    event_type: str
+    source_type: str
+    source_id: str
+    target_module: str
+    target_endpoint: str
+    para_ids_involved: list[str]
+    duration_ms: float
+    success: bool
+    error: str | None
+    request_id: str | None
+    status: int | None
+    paths: list[str]
+    names: list[str]
+    causes: list[str]
+    run: str | None
+    before: str | None
+    after: str | None
+    details: dict[str, str | int | bool]
+    hash: str
+
+
+class AuditPageResponse(TypedDict):
+    """Events, the newest first.
+
+    `cursor`: what to give to get those before them, None when there are none.
+    """
+
+    events: list[AuditLineResponse]
+    count: int
+    cursor: str | None
+
+
+class AuditVerificationResponse(TypedDict):
+    """Whether the chain holds.
+
+    `findings`: what must not be, and where; `notes`: what is known of, such as a cut by a kill.
+    """
+
+    holds: bool
+    lines: int
+    days: int
+    last_seq: int
+    last_hash: str
+    findings: list[str]
+    notes: list[str]
+
 
 _FLUSH_S = 2.0
 _Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -49,7 +106,7 @@ class AuditRoutes:
     def __init__(self, log: AuditLog, clock: Callable[[], datetime]) -> None:
         self._log, self._clock = log, clock
 
-    @get("/api/audit", "system", "admin", reach="beyond", answers={200: told.AuditPageResponse})
+    @get("/api/audit", "system", "admin", reach="beyond", answers={200: AuditPageResponse})
     async def page(self, query: AuditQuery) -> dict[str, object]:
         """What was done and by whom, newest first."""
         wanted = AuditFilter(
@@ -66,7 +123,7 @@ class AuditRoutes:
         return {"events": page.events, "count": len(page.events), "cursor": cursor}
 
     @get("/api/audit/verify", "system", "admin", reach="beyond")
-    async def verify(self) -> told.AuditVerificationResponse:
+    async def verify(self) -> AuditVerificationResponse:
         """Verify that the audit has not been altered."""
         try:
             verdict = await asyncio.to_thread(verify, self._log.folder, self._log.head)

@@ -1,35 +1,238 @@
-"""Contexts: the folders that have a context file, what a choice of them loads, and what is chosen
-for each session.
+"""Contexts: the folders that have a context file, what a choice of them loads, what is chosen for
+each session, and the migration of an older server's context files.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field, PlainValidator, WithJsonSchema
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, post, put
-from parachuted.api.http.fields import AppRequestModel, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.routes import context_documents as told
-from parachuted.api.routes.context_listing import ContextListing
+from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
 from parachuted.bubbling import WatchRegistry
 from parachuted.context import (
     MOST_CHOSEN,
     Chain,
+    ContextFolder,
     ContextSelection,
+    PlannedMove,
     SessionContexts,
     chain_of,
     choice_of,
+    context_folder,
     names_in,
 )
-from parachuted.times import with_times
+from parachuted.times import Time, with_times
+from parachuted.tools import Migration
 from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, printable
+
+
+class ContextFolderResponse(TypedDict):
+    """A folder with a context file."""
+
+    path: str
+    context_file: str
+    has_agents_md: bool
+    has_claude_md: bool
+    display_name: str
+    tokens: int
+
+
+class ContextFoldersResponse(TypedDict):
+    """All context folders."""
+
+    folders: list[ContextFolderResponse]
+    count: int
+
+
+class ChainFileResponse(TypedDict):
+    """A context file and whether it is loaded."""
+
+    path: str
+    folder_path: str
+    level: str
+    tokens: int
+    exists: bool
+    included: bool
+    reason: str
+
+
+class ChainResponse(TypedDict):
+    """A chain, in the order of the prompt."""
+
+    files: list[ChainFileResponse]
+    total_tokens: int
+    truncated: bool
+
+
+class SessionContextResponse(TypedDict):
+    """One context of a session."""
+
+    folder_path: str
+    added_at: Time
+
+
+class SessionContextsResponse(TypedDict):
+    """What is chosen for a session; `contexts` says the same with times.
+
+    `missing`: those of them without a context file, now.
+    """
+
+    session_id: str
+    folder_paths: list[str]
+    missing: list[str]
+    contexts: list[SessionContextResponse]
+
+
+class PromptResponse(TypedDict):
+    """A prompt and what it was made of, as the app reads it; `files` lists what was left out,
+    too.
+    """
+
+    prompt: str
+    promptSource: str
+    promptSourcePath: str | None
+    contextFiles: list[str]
+    contextTokens: int
+    contextTruncated: bool
+    agentName: str | None
+    availableAgents: list[str]
+    availableSkills: list[str]
+    availableMcps: list[str]
+    basePromptTokens: int
+    totalPromptTokens: int
+    trustMode: bool
+    workingDirectoryClaudeMd: str | None
+    brain_context_loaded: bool
+    brain_context_count: int
+    files: list[ChainFileResponse]
+
+
+class MigrationMoveResponse(TypedDict):
+    """What becomes of an old context file.
+
+    `action`: create, append, keep (nothing to add) or refuse; `sections` are those added.
+    """
+
+    file: str
+    target: str
+    action: str
+    sections: list[str]
+    kept_as: str
+    reason: str
+
+
+class MigrationPlanResponse(TypedDict):
+    """What a migration would do; nothing was done."""
+
+    moves: list[MigrationMoveResponse]
+    count: int
+
+
+class ContextMigrationResponse(TypedDict):
+    """What it did; `run` is what `parachute undo` takes, None when there was nothing to do."""
+
+    run: str | None
+    moves: list[MigrationMoveResponse]
+    sessions: int
+
+
+_Sizes = tuple[int | None, ...]
+_Document = dict[str, object]
+
+
+class ContextListing:
+    """Its cost depends on what changed, and not on what is there."""
+
+    def __init__(self, index: VaultIndex) -> None:
+        self._index = index
+        self._version = -1
+        self._folders: dict[str, tuple[_Sizes, VaultPath, _Document]] = {}
+        self._body = b""
+
+    def body(self) -> bytes:
+        self._follow()
+        if not self._body:
+            answer = json_answer(_listing([told for _sizes, _path, told in self._folders.values()]))
+            self._body = answer.body if isinstance(answer.body, bytes) else b""
+        return self._body
+
+    def seen(self, sees: Callable[[str], bool]) -> _Document:
+        self._follow()
+        return _listing([told for _sizes, path, told in self._folders.values() if sees(path)])
+
+    def _follow(self) -> None:
+        if self._version == self._index.contexts_version:
+            return
+        self._version, self._body = self._index.contexts_version, b""
+        before, self._folders = self._folders, {}
+        for folder in self._index.context_folders():
+            files = self._index.entries(folder)
+            sizes = tuple(files[name].size if name in files else None for name in CONTEXT_NAMES)
+            known = before.get(folder)
+            if known is not None and known[0] == sizes:
+                self._folders[folder] = known
+            elif (found := context_folder(folder, self._index)) is not None:
+                self._folders[folder] = (sizes, found.context_file, _folder_document(found))
+
+
+def _listing(folders: list[_Document]) -> _Document:
+    return {"folders": folders, "count": len(folders)}
+
+
+def _folder_document(folder: ContextFolder) -> _Document:
+    return {
+        "path": printable(folder.path),
+        "context_file": printable(folder.context_file),
+        "has_agents_md": folder.has_agents_md,
+        "has_claude_md": folder.has_claude_md,
+        "display_name": printable(folder.display_name),
+        "tokens": folder.tokens,
+    }
+
+
+_PATH = "/api/contexts/migration"
+
+
+class ContextMigrationRoutes:
+    """Its two routes. They tell of, and touch, what the caller may see."""
+
+    def __init__(self, migration: Migration) -> None:
+        self._migration = migration
+
+    @get(_PATH, "vault", "admin", reach="paths")
+    async def plan(self, call: ApiCall) -> MigrationPlanResponse:
+        """Preview the migration of old context files."""
+        moves = _move_documents(await self._migration.plan(call.sight.sees))
+        return {"moves": moves, "count": len(moves)}
+
+    @post(_PATH, "vault", "admin", reach="paths")
+    async def apply(self, call: ApiCall) -> ContextMigrationResponse:
+        """Move old context files into folders, as one run that can be undone."""
+        done = await self._migration.apply(call.sight.sees)
+        return {"run": done.run, "moves": _move_documents(done.moves), "sessions": done.sessions}
+
+
+def _move_documents(moves: Iterable[PlannedMove]) -> list[MigrationMoveResponse]:
+    return [
+        {
+            "file": printable(move.file),
+            "target": printable(move.target),
+            "action": move.action,
+            "sections": list(move.sections),
+            "kept_as": printable(move.kept_as),
+            "reason": move.reason,
+        }
+        for move in moves
+    ]
+
 
 _MODULE = "vault"
 _SESSION = "/api/contexts/session/{id}"
@@ -89,8 +292,6 @@ class ContextFolderRequest(AppRequestModel):
 
 
 class ContextRoutes:
-    """The routes of contexts, answered from the index."""
-
     def __init__(
         self, index: VaultIndex, watches: WatchRegistry, sessions: SessionContexts
     ) -> None:
@@ -102,7 +303,7 @@ class ContextRoutes:
         _MODULE,
         "read",
         reach="paths",
-        answers={200: told.ContextFoldersResponse},
+        answers={200: ContextFoldersResponse},
     )
     async def folders(self, call: ApiCall) -> web.Response:
         """List the folders that have a context file."""
@@ -113,7 +314,7 @@ class ContextRoutes:
         return json_answer(self._listing.seen(call.sight.sees))
 
     @get("/api/contexts/chain", _MODULE, "read", reach="paths")
-    async def chain(self, call: ApiCall, query: ChainQuery) -> told.ChainResponse:
+    async def chain(self, call: ApiCall, query: ChainQuery) -> ChainResponse:
         """Which context files a choice of folders loads, and why others are left out.
 
         An empty name means the vault itself.
@@ -129,12 +330,12 @@ class ContextRoutes:
         )
         return chain_document(chain)
 
-    @get(_SESSION, _MODULE, "read", reach="paths", answers={200: told.SessionContextsResponse})
+    @get(_SESSION, _MODULE, "read", reach="paths", answers={200: SessionContextsResponse})
     async def session(self, call: ApiCall) -> web.Response:
         """The contexts chosen for a session."""
         return self._session(call)
 
-    @put(_SESSION, _MODULE, "write", reach="paths", answers={200: told.SessionContextsResponse})
+    @put(_SESSION, _MODULE, "write", reach="paths", answers={200: SessionContextsResponse})
     async def choose(self, call: ApiCall, body: ContextFoldersRequest) -> web.Response:
         """Replace a session's contexts.
 
@@ -153,7 +354,7 @@ class ContextRoutes:
         _MODULE,
         "write",
         reach="paths",
-        answers={200: told.SessionContextsResponse},
+        answers={200: SessionContextsResponse},
     )
     async def add(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
         """Add contexts to a session."""
@@ -167,7 +368,7 @@ class ContextRoutes:
         _MODULE,
         "write",
         reach="paths",
-        answers={200: told.SessionContextsResponse},
+        answers={200: SessionContextsResponse},
     )
     async def remove(self, call: ApiCall, body: ContextFolderRequest) -> web.Response:
         """Remove contexts from a session.
@@ -225,16 +426,14 @@ class ContextRoutes:
 
 
 def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
-    """What texts of names mean. 400 for too many; raises PathRefusedError."""
     names = names_in(texts, index)
     if len(names) > MOST_CHOSEN:
         raise web.HTTPBadRequest(text=f"at most {MOST_CHOSEN} contexts may be named at once")
     return choice_of(names, index)
 
 
-def chain_document(chain: Chain) -> told.ChainResponse:
-    """A chain as JSON."""
-    files: list[told.ChainFileResponse] = [
+def chain_document(chain: Chain) -> ChainResponse:
+    files: list[ChainFileResponse] = [
         {
             "path": printable(file.path),
             "folder_path": printable(file.folder_path),

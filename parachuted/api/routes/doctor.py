@@ -3,35 +3,113 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import cast
+
+from typing_extensions import TypedDict
 
 from parachuted.agents.gateway import Gateway
 from parachuted.api.http.decorators import get
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall
-from parachuted.api.routes import documents as told
-from parachuted.api.routes.watch_checks import watch_notes
 from parachuted.audit.log import AuditLog
-from parachuted.bubbling import (
-    WatchRegistry,
-)
+from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import StorageFailedError
 from parachuted.events import Problems
 from parachuted.history import HistoryPruning
 from parachuted.search import Search
 from parachuted.state import SQLITE_VERSION
-from parachuted.times import time_of
+from parachuted.times import Time, time_of
 from parachuted.tools import VaultDoctor
 from parachuted.tools.doctor import check_control_folder, conflict_copies
 from parachuted.vault import Store, VaultIndex, printable
+
+
+def watch_notes(
+    declarations: Iterable[WatchDeclaration], watches: WatchRegistry, *, names_others: bool
+) -> list[dict[str, object]]:
+    """What of each of these `watch:` lists could not be read, and which patterns match nothing.
+
+    May take a moment in a large vault.
+
+    `names_others`: whether a sentence may name folders and notes other than the one that watches.
+    """
+    found = [(one.watcher, "watch", problem) for one in declarations for problem in one.problems]
+    if names_others:
+        found += [
+            (one.watcher, "watch-unmatched", told)
+            for one in declarations
+            for told in watches.unmatched(one.watcher)
+        ]
+    return [
+        {"path": printable(path), "code": code, "message": printable(message)}
+        for path, code, message in found
+    ]
+
+
+class IndexResponse(TypedDict):
+    """How many notes can be found by search, and how many files are to be indexed yet."""
+
+    indexed: int
+    waiting: int
+
+
+class HistorySizeResponse(TypedDict):
+    """What the history takes: earlier texts and their bytes, those of texts that were only seen,
+    those of the record, and since when.
+    """
+
+    texts: int
+    text_bytes: int
+    seen_bytes: int
+    record_bytes: int
+    writes: int
+    since: Time | None
+
+
+class DatabaseResponse(TypedDict):
+    """`version` is that of the schema, null until the file is open; `size` in bytes."""
+
+    file: str
+    version: int | None
+    size: int
+    problem: str | None
+
+
+class DatabasesResponse(TypedDict):
+    """The SQLite library, and the files that are kept with it."""
+
+    sqlite: str
+    files: list[DatabaseResponse]
+
+
+class ModuleFindingResponse(TypedDict):
+    """Something wrong that a module reports: what, what to do, and in which file of the vault."""
+
+    module: str
+    problem: str
+    advice: str
+    path: str | None
+
+
+class DoctorResponse(TypedDict):
+    """Problems of the vault, and oddities of single notes; those of which search does not know all
+    the text are among them.
+    """
+
+    problems: dict[str, str]
+    notes: list[dict[str, object]]
+    modules: list[ModuleFindingResponse]
+    search: IndexResponse | None
+    history: HistorySizeResponse | None
+    databases: DatabasesResponse | None
+
 
 _MODULE = "curator"
 
 
 class DoctorRoutes:
-    """The routes by which a person has the vault checked."""
-
     def __init__(  # noqa: PLR0913  it looks at many parts
         self,
         *,
@@ -50,7 +128,7 @@ class DoctorRoutes:
         self._gateway, self._modules = gateway, modules
 
     @get("/api/doctor", _MODULE, "admin", reach="paths")
-    async def doctor(self, call: ApiCall) -> told.DoctorResponse:
+    async def doctor(self, call: ApiCall) -> DoctorResponse:
         """Problems of the vault and of single notes."""
         notes = [
             asdict(oddity) for oddity in await VaultDoctor(self._store, self._index).check_notes()
@@ -80,7 +158,7 @@ class DoctorRoutes:
                 "databases": None,
             }
         history = await self._history_size()
-        problems = self._problems.all() | await asyncio.to_thread(
+        problems = self._problems.open | await asyncio.to_thread(
             check_control_folder, self._store.root, self._audit.folder, self._audit.head
         )
         return {
@@ -92,7 +170,7 @@ class DoctorRoutes:
             "databases": await asyncio.to_thread(self._databases),
         }
 
-    async def _found_by_modules(self, call: ApiCall) -> list[told.ModuleFindingResponse]:
+    async def _found_by_modules(self, call: ApiCall) -> list[ModuleFindingResponse]:
         """What the modules report, as far as the caller may read the files that it is about."""
         return [
             {
@@ -106,18 +184,17 @@ class DoctorRoutes:
             or (one.path is not None and call.sight.sees(one.path))
         ]
 
-    def _databases(self) -> told.DatabasesResponse:
-        """In a thread."""
+    def _databases(self) -> DatabasesResponse:
         store = self._store
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
             found.append(self._gateway.usage_store.status())
         return {
             "sqlite": SQLITE_VERSION,
-            "files": [cast("told.DatabaseResponse", asdict(one)) for one in found],
+            "files": [cast("DatabaseResponse", asdict(one)) for one in found],
         }
 
-    async def _history_size(self) -> told.HistorySizeResponse | None:
+    async def _history_size(self) -> HistorySizeResponse | None:
         try:
             size = await self._pruning.size()
         except (StorageFailedError, OSError):  # which is a problem by itself
@@ -131,8 +208,8 @@ class DoctorRoutes:
             "since": time_of(size.since) if size.since is not None else None,
         }
 
-    def _searchable(self) -> tuple[list[dict[str, object]], told.IndexResponse]:
-        """The notes that search does not know whole, and how many it knows: none while there is no
+    def _searchable(self) -> tuple[list[dict[str, object]], IndexResponse]:
+        """The notes that search does not know whole, and how many it knows: none without an
         index. In a thread.
         """
         search = self._search
@@ -145,6 +222,6 @@ class DoctorRoutes:
                 }
                 for one in search.unindexed()
             ]
-            return found, {"indexed": search.count(), "waiting": search.waiting}
+            return found, {"indexed": search.count(), "waiting": search.indexer.waiting}
         except StorageFailedError:  # which is a problem by itself
-            return [], {"indexed": 0, "waiting": search.waiting}
+            return [], {"indexed": 0, "waiting": search.indexer.waiting}

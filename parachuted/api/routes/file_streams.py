@@ -13,13 +13,18 @@ from aiohttp import ClientError, web
 
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, put
-from parachuted.api.http.file_answers import ANY_TYPE, MEDIA_TYPES, FileAnswers
-from parachuted.api.http.preconditions import CREATING, KNOWN, expected, only_new
-from parachuted.api.http.route import ApiCall, MediaBody
-from parachuted.api.http.watching import readable, refuse_watching_beyond
-from parachuted.api.routes import files_documents as told
-from parachuted.api.routes.writable import refuse_programs_but_to_admins
-from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.api.http.file_answers import (
+    ANY_TYPE,
+    CREATING,
+    KNOWN,
+    MEDIA_TYPES,
+    FileAnswers,
+    expected,
+    only_new,
+)
+from parachuted.api.http.route import ApiCall, MediaBody, readable, refuse_watching_beyond
+from parachuted.api.routes.files import FileUploadResponse
+from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests
@@ -62,8 +67,6 @@ _CHECKED = {
 
 
 class FileStreamRoutes:
-    """The routes of whole files."""
-
     def __init__(self, store: Store, writer: WriteBatcher, digests: FileDigests) -> None:
         self._store, self._writer = store, writer
         self._files = FileAnswers(store.root, digests)
@@ -90,7 +93,7 @@ class FileStreamRoutes:
         "write",
         reach="paths",
         largest_body=_LARGEST,
-        answers={200: told.FileUploadResponse, 201: told.FileUploadResponse},
+        answers={200: FileUploadResponse, 201: FileUploadResponse},
         names={"path": "The file, relative to the vault."},
         headers={**CREATING, **_CHECKED},
         uploads=MediaBody(type=ANY_TYPE, says="The whole file."),
@@ -126,7 +129,7 @@ class FileStreamRoutes:
             )
         call.touched.append(file)
         await self._writer.tell([file])
-        answer: told.FileUploadResponse = {
+        answer: FileUploadResponse = {
             "path": printable(file),
             "size": incoming.size,
             "hash": incoming.digest,

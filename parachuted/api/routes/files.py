@@ -3,28 +3,211 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import stat
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from parachuted.access.filter import unknown
+from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import get, put
-from parachuted.api.http.fields import AppRequestModel, FolderParameter, Path
-from parachuted.api.http.preconditions import WRITING, expected
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import readable, refuse_watching_beyond
-from parachuted.api.routes import files_documents as told
-from parachuted.api.routes.folder_listing import list_folder
-from parachuted.api.routes.writable import refuse_programs_but_to_admins
-from parachuted.api.routes.write_batcher import WriteBatcher
-from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
+from parachuted.api.http.file_answers import WRITING, expected
+from parachuted.api.http.route import (
+    ApiCall,
+    AppRequestModel,
+    FolderParameter,
+    Path,
+    readable,
+    refuse_watching_beyond,
+)
+from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
+from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import PutResult, can_be_merged, put_whole
-from parachuted.times import moment
-from parachuted.vault import FileContent, Store, VaultPath, printable
+from parachuted.times import Time, moment
+from parachuted.vault import FileContent, Store, VaultPath, named_errors, printable, refusal
+
+
+class FolderEntryResponse(TypedDict):
+    """A file, a folder or a link in a folder.
+
+    `symlinkTarget` is where a link leads; `size` is in bytes, of files only.
+    """
+
+    name: str
+    type: str
+    path: str
+    relativePath: str
+    isDirectory: bool
+    isSymlink: bool
+    symlinkTarget: str | None
+    hasAgentsMd: bool
+    hasClaudeMd: bool
+    isGitRepo: bool
+    lastModified: Time | None
+    size: int | None
+
+
+class FolderResponse(TypedDict):
+    """What is in a folder: folders first, each kind by name."""
+
+    path: str
+    entries: list[FolderEntryResponse]
+
+
+class FileReadResponse(TypedDict):
+    """A text. `hash` is its SHA-256 in hex, and the base to name when it is written."""
+
+    path: str
+    content: str
+    size: int
+    lastModified: Time
+    hash: str
+
+
+class FileWriteResponse(TypedDict):
+    """A text that was written.
+
+    `replaced`: the digest of one that was overwritten with no base to compare it with; history has
+    it.
+    """
+
+    success: bool
+    path: str
+    size: int
+    lastModified: Time
+    hash: str
+    merged: bool
+    replaced: str | None
+
+
+class FileUploadResponse(TypedDict):
+    """A file that was put in its place.
+
+    `replaced`: the digest of what was overwritten; history has it.
+    """
+
+    path: str
+    size: int
+    hash: str
+    created: bool
+    replaced: str | None
+
+
+def list_folder(folder: VaultPath, sight: AccessFilter) -> list[FolderEntryResponse]:
+    """The entries, folders first.
+
+    Links that leave the vault, or lead to nothing the caller may see, do not exist. Blocks on the
+    disk.
+
+    Raises NotFoundError where the folder does not exist for the caller.
+    """
+    real = _found(folder, sight)
+    try:
+        with (
+            named_errors(folder),
+            sight.root.opened_folder(real) as descriptor,
+            os.scandir(descriptor) as found,
+        ):
+            names = sorted(entry.name for entry in found)
+            entries = [
+                _entry(folder, real, name, descriptor, sight)
+                for name in names
+                if refusal(f"x/{name}") is None
+            ]
+    except PathRefusedError as error:
+        raise unknown(folder) from error
+    return sorted(
+        (entry for entry in entries if entry is not None),
+        key=lambda entry: not entry["isDirectory"],
+    )
+
+
+def _found(folder: VaultPath, sight: AccessFilter) -> VaultPath:
+    if not folder:
+        return folder
+    if sight.enters(folder):
+        with contextlib.suppress(PathRefusedError):
+            real = sight.root.resolve(folder)
+            if real == folder or sight.enters(real):
+                return real
+    raise unknown(folder)
+
+
+def _entry(
+    shown: VaultPath, folder: VaultPath, name: str, descriptor: int, sight: AccessFilter
+) -> FolderEntryResponse | None:
+    path = VaultPath(f"{folder}/{name}" if folder else name)
+    try:
+        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    except OSError:
+        return None
+    target = None
+    if stat.S_ISLNK(status.st_mode):
+        found = _target(path, sight)
+        if found is None:
+            return None
+        target, status = found
+    if stat.S_ISDIR(status.st_mode):
+        is_folder = True
+    elif stat.S_ISREG(status.st_mode):
+        is_folder = False
+    else:
+        return None
+    if not (sight.enters(path) if is_folder else sight.sees(path)):
+        return None
+    place = printable(f"{shown}/{name}" if shown else name)
+    entry: FolderEntryResponse = {
+        "name": printable(name),
+        "type": "symlink" if target is not None else "directory" if is_folder else "file",
+        "path": place,
+        "relativePath": place,
+        "isDirectory": is_folder,
+        "isSymlink": target is not None,
+        "symlinkTarget": None if target is None else printable(target),
+        "hasAgentsMd": False,
+        "hasClaudeMd": False,
+        "isGitRepo": False,
+        "lastModified": moment(status.st_mtime),
+        "size": None if is_folder else status.st_size,
+    }
+    if is_folder:
+        _look_inside(entry, path if target is None else target, sight)
+    return entry
+
+
+def _target(path: VaultPath, sight: AccessFilter) -> tuple[VaultPath, os.stat_result] | None:
+    """Where a link leads, if that is in the vault and for the caller to see."""
+    try:
+        target = sight.root.resolve(path)
+        with sight.root.opened_folder(target.folder) as folder:
+            status = os.stat(target.name, dir_fd=folder, follow_symlinks=False)
+    except (OSError, PathRefusedError, NotFoundError):
+        return None
+    is_seen = sight.enters(target) if stat.S_ISDIR(status.st_mode) else sight.sees(target)
+    return (target, status) if is_seen else None
+
+
+def _look_inside(entry: FolderEntryResponse, folder: VaultPath, sight: AccessFilter) -> None:
+    """Tell what a folder is by a few names in it."""
+    with contextlib.suppress(OSError), sight.root.opened_folder(folder) as descriptor:
+        entry["isGitRepo"] = _has(descriptor, ".git")
+        entry["hasAgentsMd"] = sight.sees(f"{folder}/AGENTS.md") and _has(descriptor, "AGENTS.md")
+        entry["hasClaudeMd"] = sight.sees(f"{folder}/CLAUDE.md") and _has(descriptor, "CLAUDE.md")
+
+
+def _has(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
 
 log = logging.getLogger(__name__)
 
@@ -56,13 +239,11 @@ class WriteFileRequest(AppRequestModel):
 
 
 class FileRoutes:
-    """The routes of single files and folders, small enough for JSON."""
-
     def __init__(self, store: Store, writer: WriteBatcher) -> None:
         self._store, self._writer = store, writer
 
     @get("/api/ls", "vault", "read", reach="paths")
-    async def list(self, call: ApiCall, query: ListQuery) -> told.FolderResponse:
+    async def list(self, call: ApiCall, query: ListQuery) -> FolderResponse:
         """List a folder."""
         folder = query.path
         return {
@@ -70,7 +251,7 @@ class FileRoutes:
             "entries": await asyncio.to_thread(list_folder, folder, call.sight),
         }
 
-    @get("/api/read", "vault", "read", reach="paths", answers={200: told.FileReadResponse})
+    @get("/api/read", "vault", "read", reach="paths", answers={200: FileReadResponse})
     async def read(self, call: ApiCall, query: ReadQuery) -> web.Response:
         """Read a text, with its digest.
 
@@ -85,7 +266,7 @@ class FileRoutes:
                 "file"
             )
         asyncio.get_running_loop().run_in_executor(None, self._keep, real, content)
-        answer: told.FileReadResponse = {
+        answer: FileReadResponse = {
             "path": printable(path),
             "content": content.data.decode(),
             "size": len(content.data),
@@ -99,7 +280,7 @@ class FileRoutes:
         "vault",
         "write",
         reach="paths",
-        answers={200: told.FileWriteResponse},
+        answers={200: FileWriteResponse},
         headers=WRITING,
         largest_body=6 * _LARGEST_TEXT,
     )
@@ -156,7 +337,7 @@ class FileRoutes:
                 "a text that was read could not be kept as a base", extra={"error": error.message}
             )
 
-    def _told(self, path: VaultPath, put: PutResult) -> told.FileWriteResponse:
+    def _told(self, path: VaultPath, put: PutResult) -> FileWriteResponse:
         content = self._store.root.read(put.path)
         return {
             "success": True,

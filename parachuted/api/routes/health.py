@@ -1,5 +1,5 @@
-"""Health: whether the daemon is well, what it is doing, and where it looked for a login for the
-model.
+"""Health: whether the daemon is well, what it is doing, where it looked for a login for the model,
+and how it is restarted.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 from parachuted import __version__
 from parachuted.access.filter import AccessFilter
 from parachuted.agent_choice import BackendChoice
-from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.decorators import get, post
+from parachuted.api.http.route import ApiCall, AppRequestModel
 from parachuted.bubbling import PendingChanges, WatchRegistry
 from parachuted.events import Problems
 from parachuted.history import HistoryPruning
@@ -98,7 +97,6 @@ class VaultHealth:
     is_watching_by: Callable[[], str]
 
     def details(self, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it."""
         return {
             "path": str(self.path) if sees_all else None,
             "files": len(self.index) if sees_all else None,
@@ -109,15 +107,12 @@ class VaultHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopHealth:
-    """The work that waits and that is done."""
-
     queue: Queue
     reviews: PendingChanges
     budget: Budget
     worker: Worker
 
     def details(self, sight: AccessFilter, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it to a caller who sees these watchers."""
         tasks = [task for task in self.queue.all() if sight.sees(task.watcher)]
         return {
             "tasks": {
@@ -184,9 +179,6 @@ class HealthRoutes:
         return LoginsResponse(agent=self._chosen.reason, looked=looked)
 
     async def _docker(self) -> dict[str, bool]:
-        """Whether agents with a shell have what they need, as the app's settings page asks
-        for it.
-        """
         seen = (
             await self._chosen.sandboxes.probe_engine()
             if self._chosen.sandboxes is not None
@@ -207,7 +199,7 @@ class HealthRoutes:
         ]
 
     def _status(self) -> str:
-        return "degraded" if self._problems.all() else "ok"
+        return "degraded" if self._problems.open else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
         """What concerns notes concerns those that the caller may read; problems may be about any,
@@ -224,9 +216,80 @@ class HealthRoutes:
                 "paused": self._loop.worker.paused,
             },
             **self._loop.details(AccessFilter(self._vault.root, grant), sees_all=sees_all),
-            "problems": self._problems.all() if sees_all else {},
+            "problems": self._problems.open if sees_all else {},
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
             if sees_all and size is not None
             else None,
             "bots": {},
         }
+
+
+class SupervisorResponse(TypedDict):
+    """The daemon, as the app's supervisor page shows it; seconds."""
+
+    supervisor_uptime_seconds: int
+    supervisor_version: str
+    main_server_healthy: bool
+    main_server_status: str
+    config_loaded: bool
+    main_server_uptime_seconds: int
+    main_server_version: str
+    main_server_port: int
+
+
+class PowerResponse(TypedDict):
+    """What the daemon does next."""
+
+    status: Literal["running", "stopping", "restarting"]
+
+
+class SupervisorRoutes:
+    """The routes of an app's supervisor page. Where it ends, the answer goes out before the end."""
+
+    def __init__(
+        self,
+        *,
+        problems: Problems,
+        started: datetime,
+        clock: Callable[[], datetime],
+        port: Callable[[], int],
+        end: Callable[[bool], None],
+    ) -> None:
+        """`end` takes whether the daemon restarts."""
+        self._problems, self._started, self._clock = problems, started, clock
+        self._port, self._end = port, end
+
+    @get("/supervisor/status", "system", "admin", reach="beyond")
+    async def supervisor(self) -> SupervisorResponse:
+        """The daemon's state, for the app's supervisor page.
+
+        The real supervisor is systemd or launchd.
+        """
+        uptime = max(0, int((self._clock() - self._started).total_seconds()))
+        return {
+            "supervisor_uptime_seconds": uptime,
+            "supervisor_version": __version__,
+            "main_server_healthy": not self._problems.open,
+            "main_server_status": "running",
+            "config_loaded": True,
+            "main_server_uptime_seconds": uptime,
+            "main_server_version": __version__,
+            "main_server_port": self._port(),
+        }
+
+    @post("/supervisor/server/start", "system", "admin", reach="beyond")
+    async def start(self) -> PowerResponse:
+        """Does nothing: the daemon is already running."""
+        return PowerResponse(status="running")
+
+    @post("/supervisor/server/stop", "system", "admin", reach="beyond")
+    async def stop(self) -> PowerResponse:
+        """Stop the daemon; only its machine can start it again."""
+        asyncio.get_running_loop().call_soon(self._end, False)  # noqa: FBT003  whether it restarts
+        return PowerResponse(status="stopping")
+
+    @post("/supervisor/server/restart", "system", "admin", reach="beyond")
+    async def restart(self) -> PowerResponse:
+        """Restart the daemon with the current settings."""
+        asyncio.get_running_loop().call_soon(self._end, True)  # noqa: FBT003
+        return PowerResponse(status="restarting")

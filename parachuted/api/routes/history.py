@@ -10,20 +10,92 @@ from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field, StringConstraints
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import Path, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import refusing_to_watch_beyond
-from parachuted.api.routes import history_documents as told
-from parachuted.api.routes.writable import refuse_programs
+from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
+from parachuted.api.routes.write_batcher import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.history import HistoryQueries, Restore
-from parachuted.history.queries import FileDiff, VersionChange
+from parachuted.history.why import FileDiff, VersionChange
 from parachuted.keys import AccessGrant
-from parachuted.times import time_of
+from parachuted.times import Time, time_of
 from parachuted.vault import Store, VaultPath, printable
+
+
+class FileVersionResponse(TypedDict):
+    """One version.
+
+    `version` is its digest (None: there was no file), `at` when it came about, where that is known.
+
+    `added` and `removed` count lines against the version before, where both texts are kept; `kept`:
+    it can be restored.
+    """
+
+    version: str | None
+    path: str
+    source: str | None
+    kind: str
+    at: Time | None
+    by: str
+    run: str | None
+    causes: list[str]
+    added: int | None
+    removed: int | None
+    kept: bool
+
+
+class FileHistoryResponse(TypedDict):
+    """The latest versions of a file, newest first, of `count` in all; `since`: when the newest was
+    made of those no longer kept.
+    """
+
+    path: str
+    versions: list[FileVersionResponse]
+    count: int
+    since: Time | None
+
+
+class FileChangeResponse(TypedDict):
+    """What runs changed in a file, without what others wrote in between.
+
+    `source` is where it was before, when it moved.
+    """
+
+    path: str
+    source: str | None
+    runs: list[str]
+    before: str | None
+    after: str | None
+    diff: str
+    added: int | None
+    removed: int | None
+
+
+class RunDiffResponse(TypedDict):
+    """What a run changed, and, with `cascade`, what followed from it: the runs, newest first, and
+    the files.
+    """
+
+    run: str
+    runs: list[str]
+    files: list[FileChangeResponse]
+
+
+class RestoreResponse(TypedDict):
+    """A file that is as it was.
+
+    `run` takes that back (None: it was so already); `merged`: what was written meanwhile was kept.
+    """
+
+    path: str
+    version: str
+    before: str | None
+    after: str | None
+    merged: bool
+    run: str | None
+
 
 _MODULE = "curator"
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -59,20 +131,18 @@ class RestoreRequest(RequestModel):
 
 
 class HistoryRoutes:
-    """The routes of the history."""
-
     def __init__(self, store: Store, restore: Restore) -> None:
         self._store, self._restore, self._past = store, restore, HistoryQueries(store)
 
     @get("/api/history", _MODULE, "read", reach="paths")
-    async def history(self, call: ApiCall, query: HistoryQuery) -> told.FileHistoryResponse:
+    async def history(self, call: ApiCall, query: HistoryQuery) -> FileHistoryResponse:
         """Every known version of a file: time, author, run, and lines added and removed."""
         path = call.sight.find(query.path)
         versions, count = await asyncio.to_thread(
             self._past.changes, path, query.limit, sees=call.sight.sees
         )
         pruned = await asyncio.to_thread(self._store.history.pruned, path)
-        return told.FileHistoryResponse(
+        return FileHistoryResponse(
             path=printable(path),
             versions=[_version(one, call.sight) for one in versions],
             count=count,
@@ -80,7 +150,7 @@ class HistoryRoutes:
         )
 
     @get("/api/runs/{id}/diff", _MODULE, "read", reach="paths")
-    async def diff(self, call: ApiCall, id_: str, query: DiffQuery) -> told.RunDiffResponse:
+    async def diff(self, call: ApiCall, id_: str, query: DiffQuery) -> RunDiffResponse:
         """What a run, and what followed from it, changed in every file."""
         name, is_cascade = id_, query.cascade
         runs = await asyncio.to_thread(self._past.runs, name, cascade=is_cascade)
@@ -93,12 +163,12 @@ class HistoryRoutes:
             raise NotFoundError(
                 f"there is no run {printable(name[:80])}; `parachute runs` lists them"
             )
-        return told.RunDiffResponse(
+        return RunDiffResponse(
             run=name, runs=listed, files=[_changed(one, call.reading) for one in files]
         )
 
     @post("/api/history/restore", "vault", "write", reach="paths")
-    async def restore(self, call: ApiCall, body: RestoreRequest) -> told.RestoreResponse:
+    async def restore(self, call: ApiCall, body: RestoreRequest) -> RestoreResponse:
         """Restore a file to a version, or to its state before or after a run."""
         if (body.run is None) == (body.version is None):
             raise web.HTTPBadRequest(text="name either a run or a version")
@@ -114,7 +184,7 @@ class HistoryRoutes:
             refuse=refusing_to_watch_beyond(call.reading, self._store),
             caller=call.caller,
         )
-        return told.RestoreResponse(
+        return RestoreResponse(
             path=printable(done.path),
             version=done.version,
             before=done.before,
@@ -141,9 +211,9 @@ def _sees(sight: AccessFilter, diff: FileDiff) -> bool:
     return sight.sees(diff.path) and (diff.source is None or sight.sees(diff.source))
 
 
-def _version(one: VersionChange, sight: AccessFilter) -> told.FileVersionResponse:
+def _version(one: VersionChange, sight: AccessFilter) -> FileVersionResponse:
     version = one.version
-    return told.FileVersionResponse(
+    return FileVersionResponse(
         version=version.digest,
         path=printable(version.path),
         source=printable(version.source)
@@ -160,10 +230,10 @@ def _version(one: VersionChange, sight: AccessFilter) -> told.FileVersionRespons
     )
 
 
-def _changed(one: FileDiff, reading: AccessGrant) -> told.FileChangeResponse:
+def _changed(one: FileDiff, reading: AccessGrant) -> FileChangeResponse:
     """That a run changed a file is the curator's matter; what it says is the vault's."""
     may_read = reading.sees(one.path) and (one.source is None or reading.sees(one.source))
-    return told.FileChangeResponse(
+    return FileChangeResponse(
         path=printable(one.path),
         source=printable(one.source) if one.source is not None else None,
         runs=list(one.runs),

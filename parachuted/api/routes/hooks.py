@@ -14,11 +14,9 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
-from parachuted.hooks.idle import OfferedTools
 from parachuted.hooks.responses import (
     ApproveHooksResponse,
     HookErrorsResponse,
@@ -26,6 +24,7 @@ from parachuted.hooks.responses import (
     HookRunsResponse,
     HooksResponse,
     HookTrialResponse,
+    OfferedTools,
     show_error,
     show_hook,
     show_run,
@@ -41,10 +40,7 @@ _RUN = "{id}"
 
 
 class RunningModules(Protocol):
-    """The modules that run."""
-
-    def offered(self) -> OfferedTools:
-        """Their names and their tools."""
+    def offered(self) -> OfferedTools: ...
 
 
 class HookRunsQuery(RequestModel):

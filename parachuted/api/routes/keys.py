@@ -17,8 +17,7 @@ from typing_extensions import TypedDict
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.fields import AppRequestModel, RequestModel
-from parachuted.api.http.route import ApiCall
+from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel
 from parachuted.errors import ConfigError, NotFoundError
 from parachuted.keys import (
     EVERYTHING,
@@ -122,8 +121,6 @@ class AuthModeRequest(RequestModel):
 
 
 class ApiKeyRoutes:
-    """The routes of keys."""
-
     def __init__(
         self,
         authenticator: KeyAuthenticator,
@@ -170,7 +167,7 @@ class ApiKeyRoutes:
         self._authenticator.ring.look()
         key = next((one for one in self._authenticator.ring.keys if one.id == id_), None)
         if key is None or not _has_power(call.identity, key):
-            raise NotFoundError("there is no such key")
+            raise NotFoundError("unknown key")
         await asyncio.to_thread(self._authenticator.ring.file.remove, key.id)
         self._authenticator.look()
         return {"status": "revoked", "id": key.id}

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import Path, RequestModel
-from parachuted.api.http.route import ApiCall
-from parachuted.api.routes import documents as told
+from parachuted.api.http.route import ApiCall, Path, RequestModel
 from parachuted.bubbling import (
     ChangePlan,
     PendingChanges,
@@ -23,8 +22,91 @@ from parachuted.bubbling import (
 )
 from parachuted.events import ChangeDetector
 from parachuted.tasks import Queue, Task, Worker
-from parachuted.times import time_of, with_times
+from parachuted.times import Time, time_of, with_times
 from parachuted.vault import Store, VaultIndex, VaultPath, printable
+
+
+class WatchResponse(TypedDict):
+    """A watcher, what it says it watches, and what that is now.
+
+    `unmatched`: which patterns match nothing, for keys of the whole vault.
+    """
+
+    watcher: str
+    patterns: list[str]
+    problems: list[str]
+    unmatched: list[str]
+    watched: list[str]
+    unseen: list[str]
+    since: Time | None
+
+
+class WatchesResponse(TypedDict):
+    """All watchers."""
+
+    watches: list[WatchResponse]
+    count: int
+
+
+class TaskResponse(TypedDict):
+    """A watcher that has something to review."""
+
+    id: str
+    watcher: str
+    state: str
+    causes: list[str]
+    paths: list[str]
+    due: Time
+    run: str | None
+    attempts: int
+    reason: str | None
+
+
+class TasksResponse(TypedDict):
+    """All tasks, and whether work is paused."""
+
+    tasks: list[TaskResponse]
+    count: int
+    paused: bool
+
+
+class PlannedRunResponse(TypedDict):
+    """One watcher that would wake."""
+
+    watcher: str
+    depth: int
+    because: str
+    patterns: list[str]
+
+
+class PlanResponse(TypedDict):
+    """What a change would set off at most."""
+
+    path: str
+    most_runs: int
+    most_cost_usd: float
+    runs: list[PlannedRunResponse]
+    loops: list[list[str]]
+
+
+class BubbleResponse(PlanResponse):
+    """The same, set off."""
+
+    cause: str
+    tasks: list[str]
+
+
+class PausedResponse(TypedDict):
+    """Whether work is paused."""
+
+    paused: bool
+
+
+class ScanResponse(TypedDict):
+    """How many files the vault holds."""
+
+    files: int
+
 
 _MODULE = "curator"
 
@@ -62,7 +144,7 @@ class LoopRoutes:
         self._most_cost_usd = most_cost_usd
 
     @get("/api/watches", _MODULE, "read", reach="paths")
-    async def watches(self, call: ApiCall) -> told.WatchesResponse:
+    async def watches(self, call: ApiCall) -> WatchesResponse:
         """Who watches what."""
         watchers = [one.watcher for one in self._watches.all() if call.sight.sees(one.watcher)]
         watches = await asyncio.to_thread(
@@ -71,7 +153,7 @@ class LoopRoutes:
         return {"watches": with_times(watches), "count": len(watches)}
 
     @get("/api/tasks", _MODULE, "read", reach="paths")
-    async def tasks(self, call: ApiCall) -> told.TasksResponse:
+    async def tasks(self, call: ApiCall) -> TasksResponse:
         """List the tasks: watchers with changes to review."""
         tasks = [
             self._task(task, call.sight)
@@ -80,7 +162,7 @@ class LoopRoutes:
         ]
         return {"tasks": tasks, "count": len(tasks), "paused": self._worker.paused}
 
-    @post("/api/bubble/plan", _MODULE, "read", reach="paths", answers={200: told.PlanResponse})
+    @post("/api/bubble/plan", _MODULE, "read", reach="paths", answers={200: PlanResponse})
     async def plan(self, call: ApiCall, body: NotePathRequest) -> dict[str, object]:
         """What a change to a note would trigger."""
         path = _visible(call, body.path)
@@ -90,7 +172,7 @@ class LoopRoutes:
             )  # a misspelled name must not read as no runs
         return call.runs.plan(plan_document(self._plan(path)))
 
-    @post("/api/bubble/run", _MODULE, "write", reach="paths", answers={200: told.BubbleResponse})
+    @post("/api/bubble/run", _MODULE, "write", reach="paths", answers={200: BubbleResponse})
     async def bubble(self, call: ApiCall, body: NotePathRequest) -> dict[str, object]:
         """Have the watchers of a note review it now."""
         path = _visible(call, body.path)
@@ -117,7 +199,7 @@ class LoopRoutes:
             most_cost_usd=plan.most_cost_usd + self._most_cost_usd,
         )
 
-    def _watch(self, watcher: str, sight: AccessFilter) -> told.WatchResponse:
+    def _watch(self, watcher: str, sight: AccessFilter) -> WatchResponse:
         declaration = self._watches.of(watcher)
         return {
             "watcher": printable(watcher),
@@ -137,7 +219,7 @@ class LoopRoutes:
             "since": self._watches.since(watcher),
         }
 
-    def _task(self, task: Task, sight: AccessFilter) -> told.TaskResponse:
+    def _task(self, task: Task, sight: AccessFilter) -> TaskResponse:
         waits_for = self._queue.waits_for(task)
         waited_for = printable(waits_for) if waits_for and sight.sees(waits_for) else "another"
         reason = task.reason or (f"waits for {waited_for}" if waits_for else None)
@@ -159,32 +241,29 @@ class LoopRoutes:
 
 
 class WorkerRoutes:
-    """The routes by which a person has the loop wait, go on, or look through the vault."""
-
     def __init__(self, worker: Worker, detector: ChangeDetector, index: VaultIndex) -> None:
         self._worker, self._detector, self._index = worker, detector, index
 
     @post("/api/pause", _MODULE, "admin", reach="beyond")
-    async def pause(self) -> told.PausedResponse:
+    async def pause(self) -> PausedResponse:
         """Start no runs until resumed."""
         self._worker.pause()
         return {"paused": True}
 
     @post("/api/resume", _MODULE, "admin", reach="beyond")
-    async def resume(self) -> told.PausedResponse:
+    async def resume(self) -> PausedResponse:
         """Resume starting runs."""
         self._worker.resume()
         return {"paused": False}
 
     @post("/api/scan", _MODULE, "admin", reach="beyond")
-    async def scan(self, body: RunScanRequest) -> told.ScanResponse:
+    async def scan(self, body: RunScanRequest) -> ScanResponse:
         """Compare the whole vault with the index now."""
         await self._detector.rescan(accept_missing=body.accept_missing)
         return {"files": len(self._index)}
 
 
 def plan_document(plan: ChangePlan) -> dict[str, object]:
-    """A plan as JSON."""
     return {
         "path": printable(plan.path),
         "most_runs": len(plan.runs),

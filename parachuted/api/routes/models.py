@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 
+from typing_extensions import TypedDict
+
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import AppRequestModel
-from parachuted.api.routes import polled_documents as told
+from parachuted.api.http.route import AppRequestModel
+from parachuted.times import Time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponse:
+    """A model that runs may ask for.
+
+    `is_latest`: of its family. Where the name says nothing, `family` is `other` and `created_at`
+    1970.
+    """
+
+    id: str
+    display_name: str
+    created_at: Time
+    family: str
+    is_latest: bool
+
+
+class ModelsResponse(TypedDict):
+    """Models as far as they are known without asking anyone; `current` is the one that is set."""
+
+    models: list[ModelResponse]
+    current: str
+
 
 KNOWN = (
     "claude-opus-4-5-20251101",
@@ -33,8 +58,7 @@ class ModelsQuery(AppRequestModel):
     show_all: str = ""
 
 
-def model_of(name: str) -> told.ModelResponse:
-    """What the name of a model says."""
+def model_of(name: str) -> ModelResponse:
     found = _DATED.fullmatch(name)
     try:
         created = None if found is None else date.fromisoformat(found["date"])
@@ -44,12 +68,12 @@ def model_of(name: str) -> told.ModelResponse:
         family = next(
             (family for family in ("opus", "sonnet", "haiku") if family in name.lower()), "other"
         )
-        return told.ModelResponse(
+        return ModelResponse(
             id=name, display_name=name, created_at=_UNKNOWN_DATE, family=family, is_latest=False
         )
     version = (found["before"] or found["after"]).replace("-", ".")
     shown = f"Claude {found['family'].title()} {version}".strip()
-    return told.ModelResponse(
+    return ModelResponse(
         id=name,
         display_name=shown,
         created_at=f"{created}T00:00:00Z",
@@ -58,7 +82,7 @@ def model_of(name: str) -> told.ModelResponse:
     )
 
 
-def models_of(current: str, known: Iterable[str] = KNOWN) -> list[told.ModelResponse]:
+def models_of(current: str, known: Iterable[str] = KNOWN) -> list[ModelResponse]:
     """The known models and the one that is set, the latest of each family marked; the newest
     first.
     """
@@ -75,14 +99,12 @@ def models_of(current: str, known: Iterable[str] = KNOWN) -> list[told.ModelResp
 
 
 class ModelRoutes:
-    """Their routes; the app asks its supervisor, too."""
-
     def __init__(self, current: str) -> None:
         self._current = current
 
     @get("/api/models", "system", "read", reach="nothing")
     @get("/supervisor/models", "system", "read", reach="nothing")
-    async def models(self, query: ModelsQuery) -> told.ModelsResponse:
+    async def models(self, query: ModelsQuery) -> ModelsResponse:
         """List the models that runs may use.
 
         The latest of each family and the configured one, or all.

@@ -1,7 +1,4 @@
-"""Modules: the routes by which a person sees, installs, approves, switches and removes modules.
-
-Those of modules are module_calls.py's.
-"""
+"""Modules: the routes by which a person sees, installs, approves, switches and removes modules."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.fields import AppRequestModel, RequestModel
+from parachuted.api.http.route import AppRequestModel, RequestModel
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions, status_document
 from parachuted.modules.hosting.manager import ModuleManager

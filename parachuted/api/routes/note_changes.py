@@ -1,4 +1,4 @@
-"""Note changes: one section or key, the whole of a note, its end, and its move.
+"""Note changes: one section or key, the whole of a note, and its end.
 
 Each is a person's change, recorded, and none is lost.
 """
@@ -18,17 +18,20 @@ from pydantic import (
     WrapValidator,
     model_validator,
 )
+from typing_extensions import TypedDict
 
 from parachuted.api.http.answers import json_answer, json_value
 from parachuted.api.http.decorators import delete, patch, put
-from parachuted.api.http.fields import RequestModel
-from parachuted.api.http.preconditions import CREATING, WRITING, expected, only_new
-from parachuted.api.http.route import ApiCall, MediaBody
-from parachuted.api.http.watching import readable, refuse_watching_beyond
-from parachuted.api.routes.note_documents import NoteDeleteResponse, NoteWriteResponse
+from parachuted.api.http.file_answers import CREATING, WRITING, expected, only_new
+from parachuted.api.http.route import (
+    ApiCall,
+    MediaBody,
+    RequestModel,
+    readable,
+    refuse_watching_beyond,
+)
 from parachuted.api.routes.note_reading import NoteReading
-from parachuted.api.routes.notes import FOLDER, note_path
-from parachuted.api.routes.writable import refuse_programs_but_to_admins
+from parachuted.api.routes.notes import FOLDER, note_path, writable
 from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -47,10 +50,37 @@ from parachuted.vault import (
     printable,
 )
 
+
+class NoteWriteResponse(TypedDict):
+    """What a write did.
+
+    `before` and `hash` are the digests around it; `merged`: what others wrote meanwhile is in it
+    too.
+    """
+
+    path: str
+    hash: str
+    before: str | None
+    changed: bool
+    merged: bool
+
+
+class NoteDeleteResponse(TypedDict):
+    """A note that is gone from the vault, and how to have it back."""
+
+    path: str
+    hash: str
+    restore: str
+
+
 _LARGEST = 64 << 20
+
+
 _NO_TYPE = (
     "application/x-www-form-urlencoded"  # what curl says of every body whose type it does not know
 )
+
+
 _NAMES = {"path": "The note, relative to the vault."}
 
 
@@ -71,6 +101,8 @@ _SECTION = (
     'the titles, ["Tea", "Facts"]. '
     "A name that several sections have is refused (422)."
 )
+
+
 _OCCURRENCE = (
     "Which one, from 1 in the order of the note, where several sections have the same "
     "name and path."
@@ -126,7 +158,6 @@ class PatchNoteRequest(RequestModel):
 
     @property
     def edit(self) -> Edit:
-        """What is to be done."""
         if self.section is not None:
             make = ReplaceSection if self.mode == "replace" else AppendToSection
             section = self.section if isinstance(self.section, str) else tuple(self.section)
@@ -156,8 +187,6 @@ class WriteNoteRequest(RequestModel):
 
 
 class NoteChangeRoutes:
-    """The routes that change a note."""
-
     def __init__(self, store: Store, reading: NoteReading, writer: WriteBatcher) -> None:
         self._store, self._reading, self._writer = store, reading, writer
 
@@ -333,14 +362,3 @@ def _told(path: VaultPath, written: WriteResult) -> web.Response:
         status=200 if written.before is not None else 201,
         headers={"ETag": f'"{written.after}"'},
     )
-
-
-def writable(call: ApiCall, path: VaultPath) -> VaultPath:
-    """Where the note is, links followed.
-
-    Blocks. Raises NotFoundError, or HTTPForbidden where it belongs to a module.
-    """
-    real = call.sight.find(path)
-    for one in (path, real):
-        refuse_programs_but_to_admins(one, call.identity)
-    return real

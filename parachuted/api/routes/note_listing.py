@@ -10,22 +10,69 @@ from typing import Annotated, Literal, TypeVar
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import FolderParameter, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.routes.note_documents import (
-    BacklinkResponse,
-    BacklinksResponse,
-    NotesResponse,
-    NoteSummaryResponse,
-    UnresolvedLinksResponse,
-)
-from parachuted.api.routes.note_shapes import clean_map, shown
+from parachuted.api.http.route import ApiCall, FolderParameter, RequestModel, Whole
+from parachuted.api.routes.note_reading import clean_map, shown
 from parachuted.api.routes.notes import FOLDER, note_path
 from parachuted.search import CatalogueLink, CatalogueNote, KeyFilter, NoteQuery, Search
-from parachuted.times import moment
+from parachuted.times import Time, moment
 from parachuted.vault import VaultPath, VaultRoot, printable
+
+
+class NoteSummaryResponse(TypedDict):
+    """A note as it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
+
+    path: str
+    title: str
+    modified: Time
+    size: int
+    hash: str
+    tags: list[str]
+    frontmatter: dict[str, object]
+
+
+class NotesResponse(TypedDict):
+    """Some notes; `next` is the cursor of those that follow, null: there are none.
+
+    `indexing`: the list is being made and lacks some.
+    """
+
+    notes: list[NoteSummaryResponse]
+    next: str | None
+    indexing: bool
+
+
+class BacklinkResponse(TypedDict):
+    """A link that leads here."""
+
+    source: str
+    text: str
+    kind: str
+    line: int
+
+
+class BacklinksResponse(TypedDict):
+    """All links that lead to a note, as far as the caller sees the notes that they stand in."""
+
+    path: str
+    backlinks: list[BacklinkResponse]
+    count: int
+
+
+class UnresolvedLinksResponse(TypedDict):
+    """Links that lead to nothing; `next` is the cursor of those that follow."""
+
+    links: list[BacklinkResponse]
+    next: str | None
+
+
+class LinkTargetResponse(TypedDict):
+    """The file, null where there is none that the caller sees."""
+
+    path: str | None
+
 
 _Result = TypeVar("_Result")
 _WORDS = {"true": True, "false": False}
@@ -68,9 +115,16 @@ class UnresolvedQuery(RequestModel):
     cursor: str | None = None
 
 
-class NoteListingRoutes:
-    """The routes that find notes and links."""
+class LinkTargetQuery(RequestModel):
+    """A link, as it stands in a note."""
 
+    target: Annotated[
+        str, Field(description="What it names, without heading and label.", max_length=1_000)
+    ]
+    source: Annotated[str, Field(description="The note that it stands in.", max_length=4_000)] = ""
+
+
+class NoteListingRoutes:
     def __init__(self, root: VaultRoot, search: Search) -> None:
         self._root, self._search, self._catalogue = root, search, search.catalogue
 
@@ -114,6 +168,14 @@ class NoteListingRoutes:
             lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor)
         )
         return UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next)
+
+    @get("/api/links/target", "vault", "read", reach="paths")
+    async def target(self, call: ApiCall, query: LinkTargetQuery) -> LinkTargetResponse:
+        """Which file a link leads to."""
+        path = await _asked(
+            lambda: self._catalogue.led_to(query.target, query.source, call.sight.sees)
+        )
+        return LinkTargetResponse(path=None if path is None else printable(path))
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
         """400 for an order that no note has a place in, such as a misspelled one; not while notes

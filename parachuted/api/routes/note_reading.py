@@ -1,5 +1,5 @@
-"""Note reading: notes as finished answers, kept while their files stay what they were, and the
-bases that later edits may name.
+"""Note reading: a note's JSON, made once and kept while its file stays what it was, and the bases
+that later edits may name.
 """
 
 from __future__ import annotations
@@ -10,25 +10,247 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import json_bytes
-from parachuted.api.routes.note_shapes import map_of, told
 from parachuted.errors import StorageFailedError
+from parachuted.times import Time, moment
 from parachuted.vault import (
     NOTE_SUFFIXES,
     FileContent,
     KnownBases,
+    ParsedNote,
     VaultIndex,
     VaultPath,
     VaultRoot,
+    links_in,
     parse_note,
     printable,
 )
+
+
+class SectionResponse(TypedDict):
+    """A heading and the text below it up to the next heading, whatever its level; `path` are the
+    titles from the outermost one down.
+    """
+
+    level: int
+    title: str
+    path: list[str]
+    content: str
+
+
+class LinkResponse(TypedDict):
+    """A link to a file, as it stands there."""
+
+    kind: str
+    target: str
+    anchor: str | None
+    label: str | None
+    line: int
+
+
+class NoteProblemResponse(TypedDict):
+    """Something odd about the file."""
+
+    code: str
+    message: str
+
+
+class NoteResponse(TypedDict):
+    """A note; bytes that are not UTF-8 show as the replacement character, so ask for it raw where
+    each byte counts.
+
+    `modified` of an earlier version: when it was written, or, where that was not recorded, when
+    another took its place.
+    """
+
+    path: str
+    title: str
+    hash: str
+    size: int
+    modified: Time
+    frontmatter: dict[str, object]
+    preamble: str
+    sections: list[SectionResponse]
+    links: list[LinkResponse]
+    problems: list[NoteProblemResponse]
+
+
+class PlaceResponse(TypedDict):
+    """Where something stands: bytes from `start` up to `stop`, lines from the first to the last."""
+
+    start: int
+    stop: int
+    first_line: int
+    last_line: int
+
+
+class HeadingResponse(PlaceResponse):
+    """A section, subsections included; its text begins at `body_start`."""
+
+    level: int
+    title: str
+    path: list[str]
+    body_start: int
+
+
+class FrontmatterKeyResponse(PlaceResponse):
+    """A top-level key of the frontmatter, with its value's lines."""
+
+    name: str
+
+
+class NoteMapResponse(TypedDict):
+    """What a note has and where, without its text."""
+
+    path: str
+    hash: str
+    size: int
+    lines: int
+    body_start: int
+    keys: list[FrontmatterKeyResponse]
+    headings: list[HeadingResponse]
+    problems: list[NoteProblemResponse]
+
+
+def told(path: str, digest: str, modified: float, note: ParsedNote) -> NoteResponse:
+    """The whole of it, each text once. `modified` in seconds since 1970."""
+    return {
+        "path": printable(path),
+        "title": shown(_title(path, note)),
+        "hash": digest,
+        "size": len(note.data),
+        "modified": moment(modified),
+        "frontmatter": clean_map(note.values),
+        "preamble": note.text(note.preamble),
+        "sections": _sections(note),
+        "links": _links(note),
+        "problems": _problems(note),
+    }
+
+
+def map_of(path: str, digest: str, note: ParsedNote) -> NoteMapResponse:
+    lines = _Lines(note, [content_stop := len(note.data)])
+    keys: list[FrontmatterKeyResponse] = [
+        {"name": shown(key.name), **lines.place(key.span.start, key.span.stop)} for key in note.keys
+    ]
+    headings: list[HeadingResponse] = [
+        {
+            "level": one.level,
+            "title": shown(one.title),
+            "path": [shown(title) for title in one.path],
+            "body_start": one.body_start,
+            **lines.place(one.start, one.stop),
+        }
+        for one in note.sections
+    ]
+    return {
+        "path": printable(path),
+        "hash": digest,
+        "size": content_stop,
+        "lines": lines.last(content_stop),
+        "body_start": note.body.start,
+        "keys": keys,
+        "headings": headings,
+        "problems": _problems(note),
+    }
+
+
+def shown(text: str) -> str:
+    """The text as JSON can hold it: halves of characters show as the replacement character."""
+    return (
+        text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    )
+
+
+def clean_map(values: Mapping[str, object]) -> dict[str, object]:
+    """Frontmatter as JSON can hold it."""
+    return {shown(name): _clean(value) for name, value in values.items()}
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return clean_map(value)
+    return [_clean(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _title(path: str, note: ParsedNote) -> str:
+    """As lists have it: what the frontmatter says, else the first heading of level 1, else the
+    file's name.
+    """
+    said = note.values.get("title")
+    name = printable(path.rpartition("/")[2]).removesuffix(".md").removesuffix(".markdown")
+    return (said.strip() if isinstance(said, str) else "") or note.title or name
+
+
+def _sections(note: ParsedNote) -> list[SectionResponse]:
+    return [
+        {
+            "level": one.level,
+            "title": shown(one.title),
+            "path": [shown(title) for title in one.path],
+            "content": note.text(one.own),
+        }
+        for one in note.sections
+    ]
+
+
+def _links(note: ParsedNote) -> list[LinkResponse]:
+    return [
+        {
+            "kind": link.kind,
+            "target": shown(link.target),
+            "anchor": None if link.anchor is None else shown(link.anchor),
+            "label": None if link.label is None else shown(link.label),
+            "line": link.line,
+        }
+        for link in links_in(note)
+    ]
+
+
+def _problems(note: ParsedNote) -> list[NoteProblemResponse]:
+    return [{"code": one.code, "message": one.message} for one in note.problems]
+
+
+class _Lines:
+    """Numbers of lines by offset, counted in one pass."""
+
+    def __init__(self, note: ParsedNote, more: Iterable[int]) -> None:
+        offsets = {0, *more}
+        for span in [
+            *(key.span for key in note.keys),
+            *(section.span for section in note.sections),
+        ]:
+            offsets |= {span.start, span.stop}
+        self._breaks: dict[int, int] = {}
+        count = at = 0
+        for offset in sorted(offsets):
+            count += note.data.count(b"\n", at, offset)
+            at = offset
+            self._breaks[offset] = count
+        self._data = note.data
+
+    def place(self, start: int, stop: int) -> PlaceResponse:
+        return {
+            "start": start,
+            "stop": stop,
+            "first_line": self._breaks[start] + 1,
+            "last_line": self.last(stop),
+        }
+
+    def last(self, stop: int) -> int:
+        """The line that the last byte before that offset is on."""
+        return self._breaks[stop] + (0 if stop and self._data[stop - 1 : stop] == b"\n" else 1)
+
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +276,10 @@ class CachedAnswer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells callers whether they have it already."""
         return {"ETag": f'"{self.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
 
 
 def is_note(path: str) -> bool:
-    """Whether a file of that name is a note."""
     return path.endswith(NOTE_SUFFIXES)
 
 

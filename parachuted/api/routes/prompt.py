@@ -9,10 +9,14 @@ from typing import Annotated
 from pydantic import Field
 
 from parachuted.api.http.decorators import get
-from parachuted.api.http.fields import AppRequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.routes import context_documents as told
-from parachuted.api.routes.contexts import ContextName, NameLists, chain_document, chosen_in
+from parachuted.api.http.route import ApiCall, AppRequestModel, Whole
+from parachuted.api.routes.contexts import (
+    ContextName,
+    NameLists,
+    PromptResponse,
+    chain_document,
+    chosen_in,
+)
 from parachuted.bubbling import WatchRegistry
 from parachuted.context import (
     DEFAULT_TOKENS,
@@ -41,8 +45,6 @@ class PreviewQuery(AppRequestModel):
 
 
 class PromptRoutes:
-    """The one route of prompts."""
-
     def __init__(
         self, root: VaultRoot, index: VaultIndex, watches: WatchRegistry, vault: Path
     ) -> None:
@@ -51,7 +53,7 @@ class PromptRoutes:
         self._prompts = PromptBuilder(root, index, watches.watched_by)
 
     @get("/api/prompt/preview", "vault", "read", reach="paths")
-    async def preview(self, call: ApiCall, query: PreviewQuery) -> told.PromptResponse:
+    async def preview(self, call: ApiCall, query: PreviewQuery) -> PromptResponse:
         """Preview the prompt of an agent."""
         wanted = PromptRequest(
             choice=chosen_in([text for text in query.contexts if text], self._index),
@@ -87,7 +89,7 @@ class PromptRoutes:
         ]
 
 
-def _document(preview: PromptPreview, agents: list[str]) -> told.PromptResponse:
+def _document(preview: PromptPreview, agents: list[str]) -> PromptResponse:
     is_agent = preview.agent is not None
     return {
         "prompt": preview.prompt,

@@ -8,18 +8,102 @@ from dataclasses import asdict
 from typing import Annotated
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
 
 from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import Path, RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import refusing_to_watch_beyond
-from parachuted.api.routes import documents as told
+from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
 from parachuted.errors import NotFoundError
 from parachuted.history import Undo, Why
-from parachuted.times import with_times
+from parachuted.times import Time, with_times
 from parachuted.vault import Store, printable
+
+
+class RunUndoneResponse(TypedDict, total=False):
+    """When a run was taken back, and by which run."""
+
+    at: Time
+    run: str
+
+
+class RunSummaryResponse(TypedDict):
+    """A run.
+
+    `undone` names the run that took it back, and when; `wrote` the files it changed; `ended` None:
+    it is at work.
+    """
+
+    id: str
+    task: str | None
+    watcher: str
+    agent: str | None
+    backend: str | None
+    outcome: str
+    reason: str | None
+    started: Time
+    ended: Time | None
+    cost_usd: float
+    undone: RunUndoneResponse | None
+    wrote: list[str]
+
+
+class RunCauseResponse(TypedDict, total=False):
+    """A change that a run follows from, as far as the caller may know of it."""
+
+    id: str
+    kind: str
+    path: str
+    files: int
+    at: Time
+
+
+class RunResponse(TypedDict, total=False):
+    """One run; each kind of run tells more besides, such as `reviewed`, `wrote` and `steps`."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    id: str
+    watcher: str
+    agent: str | None
+    outcome: str
+    reason: str | None
+    started: Time
+    ended: Time | None
+    causes: list[RunCauseResponse]
+    undone: RunUndoneResponse | None
+    cost_usd: float
+
+
+class RunsResponse(TypedDict):
+    """Some runs, the newest first."""
+
+    runs: list[RunSummaryResponse]
+    count: int
+
+
+class UndoResponse(TypedDict):
+    """What an undo took back, and the lines that stay since they were changed afterwards, by path;
+    `undo` is its own run.
+    """
+
+    runs: list[str]
+    paths: list[str]
+    kept: dict[str, list[str]]
+    undo: str
+
+
+class WhyResponse(TypedDict):
+    """Where lines come from; runs by id, and, for each, the runs that led to it, the nearest first.
+
+    A line's `by` is `earlier` when it is older than all that is kept of the history.
+    """
+
+    path: str
+    lines: list[dict[str, object]]
+    runs: dict[str, object]
+    chains: dict[str, list[dict[str, object]]]
+
 
 _MODULE = "curator"
 _LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
@@ -53,12 +137,10 @@ class WhyQuery(RequestModel):
 
 
 class RunRoutes:
-    """The routes of runs."""
-
     def __init__(self, store: Store, undo: Undo) -> None:
         self._store, self._undo, self._why = store, undo, Why(store)
 
-    @get("/api/runs", _MODULE, "read", reach="paths", answers={200: told.RunsResponse})
+    @get("/api/runs", _MODULE, "read", reach="paths", answers={200: RunsResponse})
     async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
         """List runs, newest first."""
         access = call.runs
@@ -70,13 +152,13 @@ class RunRoutes:
         ]
         return {"runs": with_times(listed), "count": len(listed)}
 
-    @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: told.RunResponse})
+    @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: RunResponse})
     async def run(self, call: ApiCall) -> Mapping[str, object]:
         """One run, with what it wrote."""
         return with_times(call.runs.shown(self._run(call), self._store.history.run))
 
     @post("/api/runs/{id}/undo", _MODULE, "write", reach="paths")
-    async def undo(self, call: ApiCall) -> told.UndoResponse:
+    async def undo(self, call: ApiCall) -> UndoResponse:
         """Undo a run and what followed from it."""
         name = str(self._run(call)["id"])
         if not all(
@@ -106,7 +188,7 @@ class RunRoutes:
             "undo": undone.undo,
         }
 
-    @get("/api/why", _MODULE, "read", reach="paths", answers={200: told.WhyResponse})
+    @get("/api/why", _MODULE, "read", reach="paths", answers={200: WhyResponse})
     async def why(self, call: ApiCall, query: WhyQuery) -> dict[str, object]:
         """Where the lines of a note come from."""
         path, line = call.sight.find(query.path), query.line
@@ -145,7 +227,6 @@ class RunRoutes:
         return [{name: one.get(name) for name in _LINKED} for one in seen]
 
     def _listed(self, access: RunFilter, query: RunsQuery) -> list[dict[str, object]]:
-        """In a thread."""
         history = self._store.history
         if access.is_everything:
             return history.runs(limit=query.limit, before=query.before)

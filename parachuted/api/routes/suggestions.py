@@ -15,15 +15,12 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.fields import RequestModel, Whole
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import readable, refuse_watching_beyond
+from parachuted.api.http.route import ApiCall, RequestModel, Whole, readable, refuse_watching_beyond
 from parachuted.errors import ParachuteError
 from parachuted.history.run_account import has_ended
 from parachuted.suggestions import Status, Suggestion, Suggestions
 from parachuted.suggestions.payload import check_payload, text_after
-from parachuted.suggestions.suggestion import KEY, USER, SuggestionAction, to_document
-from parachuted.suggestions.suggestion_file import title_of
+from parachuted.suggestions.suggestion import KEY, USER, SuggestionAction, title_of, to_document
 from parachuted.times import Time, time_of
 from parachuted.vault import Store, VaultPath, printable
 
@@ -121,8 +118,6 @@ class ModifySuggestionRequest(RequestModel):
 
 
 class SuggestionRoutes:
-    """The routes of suggestions."""
-
     def __init__(self, suggestions: Suggestions, store: Store) -> None:
         self._suggestions, self._store = suggestions, store
 

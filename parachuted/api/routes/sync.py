@@ -15,11 +15,17 @@ from pydantic import Field
 
 from parachuted.api.http.answers import json_answer, json_bytes, pieced_answer
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.fields import AppRequestModel, FolderParameter
-from parachuted.api.http.route import ApiCall
-from parachuted.api.http.watching import readable
-from parachuted.api.routes import sync_documents as told
-from parachuted.api.routes.sync_files import Pull, Push, Removal
+from parachuted.api.http.route import ApiCall, AppRequestModel, FolderParameter, readable
+from parachuted.api.routes.sync_files import (
+    Pull,
+    PullResponse,
+    Push,
+    PushResponse,
+    Removal,
+    SyncChangesResponse,
+    SyncDeleteResponse,
+    SyncManifestResponse,
+)
 from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import (
@@ -165,7 +171,7 @@ class SyncRoutes:
         "vault",
         "read",
         reach="paths",
-        answers={200: told.SyncManifestResponse},
+        answers={200: SyncManifestResponse},
     )
     async def manifest(self, call: ApiCall, query: ManifestQuery) -> web.Response:
         """List the files below a folder, with their digests."""
@@ -188,7 +194,7 @@ class SyncRoutes:
         return pieced_answer("files", [view.told])
 
     @get("/api/sync/changes", "vault", "read", reach="paths")
-    async def changes(self, call: ApiCall, query: ChangesQuery) -> told.SyncChangesResponse:
+    async def changes(self, call: ApiCall, query: ChangesQuery) -> SyncChangesResponse:
         """List the files below a folder that changed since a time."""
         since = int(query.since * 1e9)
         view = await self._view(
@@ -207,7 +213,7 @@ class SyncRoutes:
         }
 
     @post("/api/sync/push", "vault", "write", reach="paths", largest_body=_LARGEST_PUSH)
-    async def push(self, call: ApiCall, body: PushRequest) -> told.PushResponse:
+    async def push(self, call: ApiCall, body: PushRequest) -> PushResponse:
         """Write files below a folder, each merged with changes here since its base."""
         pushing = Push(
             store=self._store,
@@ -229,7 +235,7 @@ class SyncRoutes:
         return pushing.told()
 
     @post("/api/sync/pull", "vault", "read", reach="paths")
-    async def pull(self, call: ApiCall, body: PullRequest) -> told.PullResponse:
+    async def pull(self, call: ApiCall, body: PullRequest) -> PullResponse:
         """Read files below a folder.
 
         After the answer, the texts are kept as bases that a push may name.
@@ -243,7 +249,7 @@ class SyncRoutes:
         return answer
 
     @delete("/api/sync/files", "vault", "write", reach="paths")
-    async def remove(self, call: ApiCall, query: DeleteQuery) -> told.SyncDeleteResponse:
+    async def remove(self, call: ApiCall, query: DeleteQuery) -> SyncDeleteResponse:
         """Delete files below a folder; history keeps them."""
         removal = Removal(
             store=self._store,
@@ -274,7 +280,6 @@ class SyncRoutes:
         return removal.told()
 
     async def _count(self, call: ApiCall) -> int:
-        """How many files the vault has, for the caller."""
         if call.grant.alternatives is None:
             return len(self._index)
         paths = list(self._index.paths())

@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from typing_extensions import TypedDict
+
 from parachuted.access.filter import AccessFilter
-from parachuted.api.http.watching import refuse_watching_beyond
-from parachuted.api.routes import sync_documents as told
-from parachuted.api.routes.writable import refuse_programs
+from parachuted.api.http.route import refuse_watching_beyond
+from parachuted.api.routes.write_batcher import refuse_programs
 from parachuted.errors import (
     ConflictError,
     NotFoundError,
@@ -34,10 +35,114 @@ from parachuted.vault import (
     printable,
 )
 
+
+class SyncFileResponse(TypedDict):
+    """One file.
+
+    `hash` is the SHA-256 of its bytes in hex; of a quick listing, any text that changes with the
+    file.
+    """
+
+    path: str
+    hash: str
+    size: int
+    modified: float
+
+
+class SyncManifestResponse(TypedDict):
+    """All files asked for."""
+
+    files: list[SyncFileResponse]
+
+
+class SyncChangeResponse(TypedDict):
+    """A file that changed."""
+
+    path: str
+    size: int
+    modified: float
+
+
+class SyncChangesResponse(TypedDict):
+    """The files that changed since then."""
+
+    files: list[SyncChangeResponse]
+
+
+class PushedFileResponse(TypedDict):
+    """What became of one file.
+
+    `status`: created, written, merged, unchanged, conflict or refused. `hash`: what stands there
+    now. `replaced`: the digest of what was overwritten with no base to compare it with; history has
+    it. `message`: why it was refused.
+    """
+
+    path: str
+    status: str
+    hash: str | None
+    replaced: str | None
+    message: str | None
+
+
+class PushConflictResponse(TypedDict):
+    """A file that was not written since it changed here too: both texts, and the one that they
+    began with where it is known.
+
+    Of binary files the texts are base64. `theirs_hash` is the base to name when the file is pushed
+    again.
+    """
+
+    path: str
+    base: str | None
+    ours: str
+    theirs: str
+    theirs_hash: str
+    is_binary: bool
+
+
+class PushResponse(TypedDict):
+    """How many files are as the device sent them, or merged; and what became of each."""
+
+    pushed: int
+    errors: list[str]
+    results: list[PushedFileResponse]
+    conflicts: list[PushConflictResponse]
+
+
+class PulledFileResponse(TypedDict):
+    """A file's content; base64 when it is binary."""
+
+    path: str
+    content: str
+    is_binary: bool
+    hash: str
+    size: int
+    modified: float
+
+
+class PullResponse(TypedDict):
+    """The files that could be had."""
+
+    files: list[PulledFileResponse]
+    errors: list[str]
+
+
+class SyncDeleteResponse(TypedDict):
+    """How many files were deleted; history has them.
+
+    `confirm_needed`: nothing was, since it would be over a fifth of the vault.
+    """
+
+    deleted: int
+    errors: list[str]
+    confirm_needed: bool
+    message: str | None
+
+
 log = logging.getLogger(__name__)
 
 _LARGEST_PULL = 64 << 20
-_MISSING = "there is no such file below the root"
+_MISSING = "unknown file below the root"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +155,8 @@ class Push:
     author: Author
     root: VaultPath
     touched: list[str] = field(default_factory=list)
-    results: list[told.PushedFileResponse] = field(default_factory=list)
-    conflicts: list[told.PushConflictResponse] = field(default_factory=list)
+    results: list[PushedFileResponse] = field(default_factory=list)
+    conflicts: list[PushConflictResponse] = field(default_factory=list)
 
     def put(self, path: str, content: str, *, is_binary: bool, base: str | None) -> None:
         """Put one file. Never fails: its result says what is wrong."""
@@ -72,8 +177,7 @@ class Push:
                 self.touched.append(put.path)
             self._add(path, put.outcome, digest=put.hash, replaced=put.replaced)
 
-    def told(self) -> told.PushResponse:
-        """The answer."""
+    def told(self) -> PushResponse:
         results = self.results
         return {
             "pushed": sum(result["status"] not in {"refused", "conflict"} for result in results),
@@ -114,7 +218,7 @@ class Push:
         digest = digest_of(error.theirs)
         if not self.readable.sees(place):
             base, theirs = "", ""
-        conflict: told.PushConflictResponse = {
+        conflict: PushConflictResponse = {
             "path": printable(path),
             "base": base or None,
             "ours": ours,
@@ -142,9 +246,9 @@ class Pull:
     touched: list[str] = field(default_factory=list)
     handed_out: list[tuple[str, bytes]] = field(default_factory=list)
 
-    def read(self, paths: Iterable[str]) -> told.PullResponse:
+    def read(self, paths: Iterable[str]) -> PullResponse:
         """All of them, but for those that cannot be had; at most 64 MB at once."""
-        files: list[told.PulledFileResponse] = []
+        files: list[PulledFileResponse] = []
         errors, room = [], _LARGEST_PULL
         for path in dict.fromkeys(paths):
             try:
@@ -213,7 +317,6 @@ class Removal:
         return list(found)
 
     def remove(self, paths: Sequence[VaultPath]) -> list[VaultPath]:
-        """Delete these; returns those that were."""
         gone = []
         for path in paths:
             try:
@@ -225,7 +328,7 @@ class Removal:
         self.deleted += len(gone)
         return gone
 
-    def told(self, message: str | None = None) -> told.SyncDeleteResponse:
+    def told(self, message: str | None = None) -> SyncDeleteResponse:
         """The answer; `message`: why nothing was deleted."""
         return {
             "deleted": self.deleted,
@@ -261,7 +364,7 @@ def _content(data: bytes, *, is_binary: bool) -> str:
     return base64.b64encode(data).decode() if is_binary else data.decode("utf-8")
 
 
-def _pulled(path: str, content: FileContent) -> told.PulledFileResponse:
+def _pulled(path: str, content: FileContent) -> PulledFileResponse:
     is_binary = path.lower().endswith(BINARY_SUFFIXES) or not can_be_merged(content.data)
     return {
         "path": printable(path),

@@ -1,14 +1,92 @@
-"""What a handler answers and what it streams, on the pipe: JSON that says of which kind it is. The
-bytes of a BytesResponse follow as a stream.
-"""
+"""Bodies of requests, and what a handler answers and streams, on the pipe."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import itertools
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.results import BytesResponse, FileResponse, Response
-from parachuted.modules.streams import OPENED, ServerEvent, StreamOpened
+from parachuted.modules.streams import OPENED, BodySource, PartHead, ServerEvent, StreamOpened
+
+READ, NEXT_PART = "body.read", "body.part"
+_MOST = 8  # of the asks that a process may have open, so that slow senders do not take all
+_PART: TypeAdapter[PartHead] = TypeAdapter(PartHead)
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    body: int
+
+
+class OpenBodies:
+    """The bodies that a module's process may read now, in the daemon."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        self._numbers = itertools.count(1)
+        self._open: dict[int, BodySource] = {}
+
+    @contextmanager
+    def opened(self, source: BodySource | None) -> Iterator[Mapping[str, object] | None]:
+        """What the process is told of it, while it may read it. Raises ModuleFailedError where too
+        many are open.
+        """
+        if source is None:
+            yield None
+            return
+        if len(self._open) >= _MOST:
+            raise ModuleFailedError(
+                f"the module {self._module} reads {_MOST} bodies of requests already; try again "
+                "later"
+            )
+        number = next(self._numbers)
+        self._open[number] = source
+        try:
+            yield {"body": number, "content_type": source.content_type, "size": source.size}
+        finally:
+            del self._open[number]
+
+    async def serve(self, ask: AskFrame) -> object:
+        """Answer an ask of the process. Raises ModuleFailedError for a body that is not open."""
+        try:
+            source = self._open.get(_Asked.model_validate(ask.body).body)
+        except ValidationError as error:
+            raise ModuleFailedError("what the module asks is not as it should be") from error
+        if source is None:
+            raise ModuleFailedError("the body of a request can be read until it is answered")
+        if ask.verb == READ:
+            return await source.read()
+        part = await source.next_part()
+        return None if part is None else _PART.dump_python(part)
+
+
+class RemoteBody:
+    """The same body in the module's process."""
+
+    def __init__(
+        self,
+        ask: Callable[[str, Mapping[str, object]], Awaitable[object]],
+        told: Mapping[str, object],
+    ) -> None:
+        self._ask, self._number = ask, told["body"]
+        self.content_type = str(told["content_type"])
+        self.size = told["size"] if isinstance(told["size"], int) else None
+
+    async def read(self) -> bytes:
+        piece = await self._ask(READ, {"body": self._number})
+        if not isinstance(piece, bytes):
+            raise ModuleFailedError("the daemon answers a body with something else")
+        return piece
+
+    async def next_part(self) -> PartHead | None:
+        told = await self._ask(NEXT_PART, {"body": self._number})
+        return None if told is None else _PART.validate_python(told)
 
 
 class _Said(BaseModel):
@@ -74,7 +152,6 @@ def result_of(answer: object, data: bytes = b"") -> object:
 
 
 def item_answer(item: object) -> dict[str, object]:
-    """An item of a stream, for the pipe."""
     if isinstance(item, ServerEvent):
         return {"event": {"data": item.data, "event": item.event, "id": item.id}}
     return {"opened": True} if isinstance(item, StreamOpened) else {"item": item}

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from parachuted.access.authority import Authority
-from parachuted.audit.events import AuditEvent, AuditRecorder
+from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.vault import SourceType
 
 MOST_A_SECOND = 50

@@ -35,7 +35,6 @@ class Cgroup:
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def limits(self) -> str:
-        """What it limits, for a person."""
         try:
             most = (self.folder / "pids.max").read_text().strip()
             memory = (
@@ -51,7 +50,6 @@ class Cgroup:
         )
 
     def kill(self) -> None:
-        """End all that is in it, at once."""
         if (self.folder / "cgroup.kill").exists():  # since Linux 5.14
             with suppress(OSError):
                 (self.folder / "cgroup.kill").write_text("1")
@@ -65,7 +63,6 @@ class Cgroup:
                 os.kill(pid, signal.SIGKILL)
 
     def members(self) -> list[int]:
-        """The processes in it."""
         try:
             return [int(line) for line in (self.folder / "cgroup.procs").read_text().split()]
         except OSError:

@@ -1,4 +1,4 @@
-"""Errors on the pipe, so that a module in its own process is written like any other.
+"""Errors and notes on the pipe, so that a module in its own process is written like any other.
 
 Only errors that authors or callers are promised keep their class; any other arrives as
 ModuleFailedError.
@@ -7,9 +7,13 @@ ModuleFailedError.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
 from types import MappingProxyType
+from typing import Any
 
+from parachuted.access.notes import Note, NoteLink, NoteSection
 from parachuted.errors import (
     ActRefusedError,
     AgentFailedError,
@@ -26,6 +30,7 @@ from parachuted.errors import (
 )
 from parachuted.modules.hosting.framing import RefusalFrame
 from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.results import to_json
 
 _BY_MESSAGE: Mapping[str, type[Exception]] = MappingProxyType(
     {
@@ -49,12 +54,13 @@ _BY_MESSAGE: Mapping[str, type[Exception]] = MappingProxyType(
 )
 _CONFLICT, _WRONG = ConflictError.__name__, WrongArgumentsError.__name__
 _SIDES = ("base", "ours", "theirs")
+_SECTION = tuple(one.name for one in fields(NoteSection))
+_LINK = tuple(one.name for one in fields(NoteLink))
 _MOST_TEXT = 20_000
 _MOST_AT_ONCE = 2_000
 
 
 def refusal_of(asked: int, error: BaseException) -> RefusalFrame:
-    """The error as a frame."""
     message = (str(error) or type(error).__name__)[
         -_MOST_TEXT:
     ]  # of a traceback, the end says what it was
@@ -84,7 +90,6 @@ def refusal_of(asked: int, error: BaseException) -> RefusalFrame:
 
 
 def error_of(refusal: RefusalFrame) -> Exception:
-    """The error again."""
     if refusal.error == _CONFLICT:
         return _conflict(refusal)
     if refusal.error == _WRONG:
@@ -147,3 +152,40 @@ def is_large(value: object) -> bool:
         seen += 1 + len(inner)
         waiting += inner[:_MOST_AT_ONCE]
     return seen > _MOST_AT_ONCE
+
+
+def note_to_json(note: Note) -> Mapping[str, object]:
+    """All of it: the other end has no index to look links up in."""
+    return {
+        "path": note.path,
+        "digest": note.digest,
+        "text": note.text,
+        "frontmatter": to_json(note.frontmatter),
+        "title": note.title,
+        "tags": list(note.tags),
+        "created": note.created.isoformat(),
+        "modified": note.modified.isoformat(),
+        "body_start": note.body_start,
+        "sections": [[getattr(one, name) for name in _SECTION] for one in note.sections],
+        "links": [[getattr(one, name) for name in _LINK] for one in note.links],
+    }
+
+
+def note_of(value: Mapping[str, Any]) -> Note:
+    given = dict(value)
+    sections: Sequence[Sequence[Any]] = given.pop("sections")
+    links: Sequence[Sequence[Any]] = given.pop("links")
+    return Note(
+        **{
+            **given,
+            "tags": tuple(given["tags"]),
+            "created": datetime.fromisoformat(given["created"]),
+            "modified": datetime.fromisoformat(given["modified"]),
+        },
+        find_sections=lambda _text: tuple(
+            NoteSection(**dict(zip(_SECTION, one, strict=True))) for one in sections
+        ),
+        find_links=lambda _text: tuple(
+            NoteLink(**dict(zip(_LINK, one, strict=True))) for one in links
+        ),
+    )

@@ -15,40 +15,35 @@ from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
 from parachuted.access.events import EventFilter
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, RunAccess
-from parachuted.modules.bodies import PartHead
-from parachuted.modules.current_call import CurrentCall
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.hosted_module import findings_of
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.module_activity import ModuleActivity
-from parachuted.modules.hosting.module_context import current_call
-from parachuted.modules.hosting.module_contexts import ModuleContexts
-from parachuted.modules.hosting.module_doctor import findings_of
-from parachuted.modules.hosting.module_schedules import ModuleSchedules
-from parachuted.modules.hosting.module_state import ModuleState
+from parachuted.modules.hosting.module_context import ModuleActivity, ModuleContexts, current_call
+from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.scheduler import ModuleScheduler
+from parachuted.modules.hosting.set_schedules import ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.results import Finding
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import StateAccess
-from parachuted.modules.streams import StreamOpened
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.modules.services import CurrentCall, StateAccess
+from parachuted.modules.streams import PartHead, StreamOpened
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.search import Search
+from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
 _SETTLED_S = 60.0
@@ -295,7 +290,7 @@ class _HarnessServices:
         self._search = Search(
             private / "search.db", root, self._index, lambda _subject, _problem: None
         )
-        self._search.start()
+        self._search.indexer.start()
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         vaults = BoundedVaults(store, self._index, self._search)
@@ -367,7 +362,7 @@ class _HarnessServices:
                 self._index.add_folder(folder)
             for seen in scan.seen:
                 self._index.set(seen.path, seen.new)
-                self._search.follow(seen.path, seen.new)
+                self._search.indexer.follow([(seen.path, IndexUpdate(seen.new))])
             if scan.seen:
                 await asyncio.to_thread(self._search.settle, _SETTLED_S)
 
@@ -427,13 +422,11 @@ class _Upload:
         self._parts = [] if isinstance(content, bytes) else list(content.items())
 
     async def read(self) -> bytes:
-        """The next piece."""
         size = max(len(self._left) // 3, 1)
         piece, self._left = self._left[:size], self._left[size:]
         return piece
 
     async def next_part(self) -> PartHead | None:
-        """The next part."""
         if not self._parts:
             return None
         name, said = self._parts.pop(0)

@@ -27,7 +27,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.modules.hosting.answer_codec import answer_of, item_answer
+from parachuted.modules.hosting.answer_codec import RemoteBody, answer_of, item_answer
 from parachuted.modules.hosting.codec import error_of
 from parachuted.modules.hosting.framing import (
     AnswerFrame,
@@ -41,7 +41,6 @@ from parachuted.modules.hosting.framing import (
 )
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.isolation_rules import apply_isolation
-from parachuted.modules.hosting.module_bodies import RemoteBody
 from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.start_frame import StartFrame
@@ -128,15 +127,10 @@ class _Pipe:
             self.send(pack(EndedFrame(id=self._ended.popleft())))
 
     def frames(self) -> Iterator[Frame]:
-        """What comes, until the daemon is gone."""
         while data := os.read(self._incoming, _CHUNK):
             yield from self._unpacker.feed(data)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Pass all incoming frames to the connection.
-
-        The process ends with the pipe.
-        """
         try:
             for frame in self.frames():
                 waiting = (

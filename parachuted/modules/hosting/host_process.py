@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import cast
 from uuid import uuid4
@@ -25,6 +26,41 @@ from parachuted.modules.hosting.isolation_rules import MOST_THREADS
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.processes.beat import next_beat
 from parachuted.processes.reaper import family_threads, kill_family, kill_group, thread_count
+from parachuted.visible import visible
+
+_MOST_LINES_A_SECOND = 100
+_MOST_LOGGED = 4_000
+
+
+class CappedLog:
+    """What is left out is counted."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._second, self._lines, self._left_out = 0, 0, 0
+
+    def say(self, level: int, text: str) -> None:
+        """Log it, unless there were too many in this second."""
+        second = int(time.monotonic())
+        if second != self._second:
+            if self._left_out:
+                self._log.warning("%d lines of its log were left out", self._left_out)
+            self._second, self._lines, self._left_out = second, 0, 0
+        self._lines += 1
+        if self._lines > _MOST_LINES_A_SECOND:
+            self._left_out += 1
+        else:
+            self._log.log(level, "%s", visible(_cut(text), keep="\n\t"))
+
+
+def _cut(text: str) -> str:
+    """The text shortened to its beginning and end, since a traceback's error is at the end."""
+    return (
+        text
+        if len(text) <= _MOST_LOGGED
+        else f"{text[: _MOST_LOGGED // 4]}\n...\n{text[-_MOST_LOGGED // 4 * 3 :]}"
+    )
+
 
 _CHUNK = 1 << 16
 _LARGE = (
@@ -92,7 +128,6 @@ class ModuleHostProcess:
 
     @property
     def limits(self) -> str:
-        """What keeps it from using up the machine's processes and memory."""
         if self._launch.kind == "docker":
             return "its container"
         if self.is_grouped and self._launch.group is not None:
@@ -104,7 +139,6 @@ class ModuleHostProcess:
 
     @property
     def reason(self) -> str:
-        """Why it ended, with its last output."""
         if self._why is not None:
             return self._why
         code = self._process.returncode
@@ -127,7 +161,6 @@ class ModuleHostProcess:
             self.kill("it does not read what it is sent")
 
     async def read(self, connection: RpcConnection) -> None:
-        """Pass its frames to the connection until it ends."""
         loop = asyncio.get_running_loop()
         unpacker, budget, turn = Unpacker(), FrameBudget(loop.time()), loop.time() + _TURN_S
         pipe = self._process.stdout
@@ -149,9 +182,20 @@ class ModuleHostProcess:
                 await asyncio.sleep(0)
         except WireError as error:
             self.kill(f"it broke the rules of the pipe: {error}")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_ENDING_S):
-                await self._exited.wait()
+        await self._has_exited()
+
+    async def lines(self, longest: int) -> AsyncIterator[bytes]:
+        """What it prints, line by line, until it ends; one that is too long ends it."""
+        pipe, rest = self._process.stdout, b""
+        while pipe is not None and (data := await pipe.read(_CHUNK)):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                yield line
+            if len(rest) > longest:
+                self.kill(f"it printed a line of more than {longest:,} bytes")
+                break
+            await asyncio.sleep(0)
+        await self._has_exited()
 
     async def watch(self) -> None:
         """End it when it has more threads than a module needs: they use up the numbers that the
@@ -164,7 +208,6 @@ class ModuleHostProcess:
             await next_beat(max(_WATCH_S, (time.monotonic() - began) / _WATCH_PART))
 
     async def listen(self, log: Callable[[str], None]) -> None:
-        """Log what it prints, line by line."""
         pipe, rest = self._process.stderr, b""
         while pipe is not None and (data := await pipe.read(_CHUNK)):
             *lines, rest = (rest + data).split(b"\n")
@@ -175,14 +218,12 @@ class ModuleHostProcess:
         self._said(rest, log)
 
     def kill(self, why: str) -> None:
-        """End it at once. The first reason counts."""
         self._why = self._why or why
         if self._launch.group is not None:
             self._launch.group.kill()
         kill_group(self._process.pid)
 
     async def close(self) -> None:
-        """End it and all that it ever started, in the container too."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         kill_group(self._process.pid)
@@ -204,6 +245,12 @@ class ModuleHostProcess:
         if self._launch.kind != "process" or self.is_grouped:
             return thread_count(pid)
         return await asyncio.to_thread(family_threads, pid, f"{MARK}={self._mark}")
+
+    async def _has_exited(self) -> None:
+        """Its pipe is closed, and its end follows, if it is not a child that holds on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING_S):
+                await self._exited.wait()
 
     def _said(self, line: bytes, log: Callable[[str], None]) -> None:
         text = line[:_MOST_LINE].decode(errors="replace").rstrip()
@@ -231,7 +278,6 @@ class _Pipes(asyncio.subprocess.SubprocessStreamProtocol):
         self._on.call_later(_LAST_WORDS_S, self.close)
 
     def close(self) -> None:
-        """Close our ends."""
         for number in (_STDOUT, _STDERR):
             pipe = self._child.get_pipe_transport(number) if self._child else None
             if pipe is not None:

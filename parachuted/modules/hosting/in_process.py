@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 from parachuted.access.authority import NOBODY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.bodies import BodySource
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
@@ -31,14 +30,14 @@ from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
-from parachuted.modules.streams import OPENED, ServerEvent, Stream, StreamOpened
+from parachuted.modules.streams import OPENED, BodySource, ServerEvent, Stream, StreamOpened
 
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
 BEGIN_LIMIT_S = 10.0
-DISABLE_LIMIT_S = 2.0
+DISABLE_LIMIT_S = 5.0  # as a module in a process of its own has
 _IMPORT = "the import"
 _BACKGROUND = "in the background"
 
@@ -74,7 +73,6 @@ class InProcessHost:
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self._name} is not loaded; `parachute modules status` says why"
@@ -83,12 +81,10 @@ class InProcessHost:
 
     @property
     def problem(self) -> str | None:
-        """What failed last and has not gone well since."""
         return next(reversed(self._problems.values()), None)
 
     @property
     def limits(self) -> None:
-        """It has no process of its own."""
         return
 
     def blame(self, subject: str, problem: str) -> None:
@@ -98,7 +94,6 @@ class InProcessHost:
         self._on_problem()
 
     async def start(self) -> None:
-        """Load, describe, construct, enable."""
         claim_tasks(asyncio.get_running_loop())
         own, limit_s = Authority(), self._begin_limit_s
         try:
@@ -124,7 +119,6 @@ class InProcessHost:
             raise
 
     async def stop(self) -> None:
-        """Disable, then end all that it began, and forget its code."""
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
             with contextlib.suppress(ModuleFailedError):  # it stands in `problem`
@@ -155,7 +149,6 @@ class InProcessHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
-        """Call a route's or a tool's handler."""
         found = self._handler(handler)
         bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
         return await self._contained(
@@ -170,7 +163,6 @@ class InProcessHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call an event's or a schedule's handler."""
         found = self._handler(handler)
         await self._contained(
             handler,
@@ -209,7 +201,6 @@ class InProcessHost:
         )
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides, with failures of its methods contained."""
         found = self._interfaces.get(name)
         return (
             None
@@ -356,7 +347,6 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
 async def _streamed(
     function: Callable[..., object], bound: Mapping[str, object], after: str | None
 ) -> AsyncGenerator[object, None]:
-    """What the handler yields, or the events of the Stream that it returns."""
     made = function(**bound)
     if inspect.isawaitable(made):
         made = await made
@@ -393,7 +383,6 @@ class _ItemChannel:
                 await self._consumed.wait()
 
     async def items(self, task: asyncio.Task[None]) -> AsyncIterator[object]:
-        """The other side, until the task has ended."""
         task.add_done_callback(lambda _task: self._ready.set())
         while self._item or not task.done():
             if not self._item:

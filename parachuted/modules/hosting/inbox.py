@@ -93,7 +93,6 @@ class Inbox:
         self._came.set()
 
     def _mark(self, event: Event, taint: Taint) -> None:
-        """Taint the authority when the event's note has an untrusted name."""
         if self._origins is None:
             return
         for path in paths_named(event.kind, event.data) or ():

@@ -1,4 +1,4 @@
-"""Which module provides an interface, and proxies that outlive the provider.
+"""Which module provides an interface, proxies that outlive it, and in which order modules start.
 
 A module may stop and restart while others use it. So they hold a `ProvidedInterface`, never the
 provider's object, and it looks up the provider at each call.
@@ -7,11 +7,73 @@ provider's object, and it looks up the provider at each call.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from parachuted.access.authority import NOBODY, Authority, pass_on
-from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError, StorageFailedError
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.state import StateStore
+
+_TABLE = "module_order"
+
+
+def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
+    """Groups to start one after the other, each at once.
+
+    Modules in a cycle come last, together.
+    """
+    left = list(ready)
+    found: list[list[ApprovedModule]] = []
+    while left:
+        offered = {
+            name: [one.name for one in left if name in one.manifest.provides]
+            for one in left
+            for name in one.manifest.provides
+        }
+        free = [one for one in left if not _awaited(one, offered)] or left
+        found.append(free)
+        started = {one.name for one in free}
+        left = [one for one in left if one.name not in started]
+    return found
+
+
+def _awaited(one: ApprovedModule, offered: dict[str, list[str]]) -> bool:
+    """Whether a module that has not started yet provides what it uses."""
+    return any(
+        provider != one.name
+        for name in one.manifest.optional_requires
+        for provider in offered.get(name, ())
+    )
+
+
+class ArrivalOrder:
+    """In which order modules came, over all restarts: modules.yaml is a person's, who may
+    sort it.
+    """
+
+    def __init__(self, state: StateStore | None) -> None:
+        self._table = state.table(_TABLE) if state is not None else None
+        self._ranks = (
+            {name: int(str(record["rank"])) for name, record in self._table.items()}
+            if self._table is not None
+            else {}
+        )
+
+    def rank(self, name: str) -> int:
+        """Its place in the order of first approvals; lower is earlier."""
+        if name not in self._ranks:
+            self._ranks[name] = max(self._ranks.values(), default=-1) + 1
+            if self._table is not None:
+                with suppress(
+                    StorageFailedError
+                    # the disk refuses, which is told elsewhere: until the next start it is known
+                    # here
+                ):
+                    self._table.put(name, {"rank": self._ranks[name]})
+        return self._ranks[name]
+
 
 InterfaceLookup: TypeAlias = Callable[[str, Authority], object | None]
 
@@ -74,7 +136,6 @@ class Interfaces:
             )
 
     def withdraw(self, provider: str) -> None:
-        """Take back all that the module served."""
         for name in tuple(self._offers):
             self._offers[name] = [one for one in self._offers[name] if one.provider != provider]
             if not self._offers[name]:
@@ -105,7 +166,6 @@ class Interfaces:
         return None
 
     def choices(self) -> list[InterfaceChoice]:
-        """Who serves what."""
         return [self._choice(name, offers) for name, offers in sorted(self._offers.items())]
 
     def _choice(self, name: str, offers: list[_Offer]) -> InterfaceChoice:

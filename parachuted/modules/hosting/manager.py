@@ -18,23 +18,26 @@ from pathlib import Path
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
 from parachuted.access.events import EventFilter
+from parachuted.access.grant import grant_of
 from parachuted.access.origins import Origins
-from parachuted.access.patterns import grant_of
-from parachuted.audit.events import AuditRecorder
+from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus, Event
-from parachuted.hooks.idle import OfferedTools
+from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
-from parachuted.modules.hosting.author_reach import AuthorReach
-from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.hosted_module import HostedModule
+from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
+from parachuted.modules.hosting.hosted_module import (
+    HostedModule,
+    LoadGuard,
+    MakeCallRun,
+    ModuleReports,
+    RecordedModule,
+    ask_to_load,
+    module_findings,
+)
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
-from parachuted.modules.hosting.load_guard import LoadGuard, ask_to_load
-from parachuted.modules.hosting.module_doctor import module_findings
-from parachuted.modules.hosting.module_reports import ModuleReports
-from parachuted.modules.hosting.recorded_module import MakeCallRun, RecordedModule
+from parachuted.modules.hosting.interfaces import ArrivalOrder, CallingModule, Interfaces, waves
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
@@ -43,7 +46,6 @@ from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.hosting.watchdog import Watchdog
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
-from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
 from parachuted.modules.results import Finding
 from parachuted.modules.services import Services
@@ -143,7 +145,6 @@ class ModuleManager:
                 self._entries = entries
 
     async def stop(self) -> None:
-        """End all."""
         self._unlisten()
         async with self._lock:
             await self._end(list(self._kept.values()))
@@ -203,7 +204,6 @@ class ModuleManager:
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
-        """Every module's status, by name."""
         choices = self._interfaces.choices()
         found = []
         for entry in sorted(self._entries, key=lambda one: one.name):
@@ -224,25 +224,20 @@ class ModuleManager:
         return found
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
-        """The route that answers, of a path such as `/api/daily/entries`."""
         return self._routes.find(method, path)
 
     def allowed(self, path: str) -> tuple[str, ...]:
-        """The methods that some module answers there."""
         return self._routes.allowed(path)
 
     def declared(self) -> list[ModuleDeclaration]:
-        """All that the modules that run offer, by name."""
         return [running.declared for running in self.running()]
 
     def running(self) -> list[RunningModule]:
-        """The modules that run, by name."""
         return [
             kept.running for _name, kept in sorted(self._kept.items()) if kept.running is not None
         ]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
-        """Every tool, with the name of its module."""
         return [
             (name, spec)
             for name, kept in sorted(self._kept.items())
@@ -250,11 +245,9 @@ class ModuleManager:
         ]
 
     def schedules(self) -> list[ModuleSchedule]:
-        """The schedules of all modules."""
         return self.scheduler.schedules()
 
     def offered(self) -> OfferedTools:
-        """What hooks may be about."""
         running = {name for name, kept in self._kept.items() if kept.running is not None}
         return OfferedTools(
             modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools())
@@ -314,7 +307,6 @@ class ModuleManager:
         )
 
     def approved(self, name: str) -> ApprovedModule | None:
-        """The module of that name as it was approved, while it may run."""
         kept = self._kept.get(name)
         return kept.approved if kept is not None else None
 
@@ -328,7 +320,6 @@ class ModuleManager:
         )
 
     def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
-        """The agents that a module declares, while it runs."""
         kept = self._kept.get(name)
         return kept.running.declared.agents if kept is not None and kept.running is not None else {}
 
@@ -468,7 +459,6 @@ class ModuleManager:
         self._bus.publish("module.disabled", name=name, version=version)
 
     def _index(self) -> None:
-        """Collect the modules that listen to each event."""
         found: dict[str, list[HostedModule]] = {}
         for kept in self._kept.values():
             for event in kept.inbox.events if kept.inbox is not None else ():
@@ -504,7 +494,6 @@ class ModuleManager:
         self._reports.publish_failures(self._entries, self._kept)
 
     def _blocked(self, name: str, said: str) -> None:
-        """The watchdog found that module blocking the loop."""
         kept = self._kept.get(name)
         host = kept.host if kept is not None else None
         if isinstance(host, InProcessHost):

@@ -2,37 +2,125 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
+from parachuted.access.activity import Activity
 from parachuted.access.authority import Authority, current
+from parachuted.access.context_preview import ContextPreview
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.audit.activity import ActivityLog
-from parachuted.context import ContextAssembly
+from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules.current_call import CurrentCall
-from parachuted.modules.hosting.data_folder import make_data_folder
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
-from parachuted.modules.hosting.module_activity import ModuleActivity
 from parachuted.modules.hosting.module_agents import ModuleAgents
-from parachuted.modules.hosting.module_contexts import ModuleContexts
 from parachuted.modules.hosting.module_runs import ModuleRuns
-from parachuted.modules.hosting.module_schedules import ModuleSchedules, SetScheduler
-from parachuted.modules.hosting.module_state import ModuleState
+from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
+from parachuted.modules.hosting.set_schedules import ModuleSchedules, SetScheduler
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.runs.bounded_vaults import BoundedVaults
+from parachuted.modules.services import CurrentCall, VaultAccess
+from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.suggestions import Proposal
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.suggestions.tool import ProposalSink
+from parachuted.times import time_of
 from parachuted.vault import VaultPath, WriteResult, printable
+
+_EVERYTHING = frozenset({"**", "**/*"})
+
+
+class ModuleActivity:
+    """The `ActivityAccess` of one module in the daemon."""
+
+    def __init__(
+        self,
+        approved: ApprovedModule,
+        log: ActivityLog,
+        clock: Callable[[], datetime],
+        authority: Callable[[], Authority],
+    ) -> None:
+        self._name, self._log, self._clock, self._authority = approved.name, log, clock, authority
+        self._is_strange = approved.trust == "untrusted"
+        self._reads_all = not self._is_strange or not _EVERYTHING.isdisjoint(
+            approved.manifest.permissions.read
+        )
+
+    async def log(
+        self,
+        summary: str,
+        *,
+        session_id: str | None = None,
+        session_title: str | None = None,
+        agent_type: str | None = None,
+        exchange_number: int = 0,
+    ) -> None:
+        authority, now = self._acting(), self._clock()
+        origin = authority.taint.origin if authority.taint else None
+        activity = Activity(
+            ts=time_of(now),
+            summary=summary,
+            session_id=session_id,
+            session_title=session_title,
+            agent_type=agent_type,
+            exchange_number=exchange_number,
+            origin=origin or ("imported" if self._is_strange else None),
+        )
+        await asyncio.to_thread(self._log.append, activity, now)
+
+    async def read(self, day: str) -> list[Activity]:
+        """What was logged that day; it marks the work where a stranger's text is in it."""
+        authority = self._acting()
+        if not self._reads_all or authority.is_limited:
+            raise ActRefusedError(
+                f"the module {self._name} may not read the activity log here: it quotes any "
+                "note, so it is for trusted modules, those that may read the whole vault, and "
+                "keys that are not limited to some paths"
+            )
+        found = await asyncio.to_thread(self._log.read, day)
+        for one in found:
+            for origin in UNTRUSTED:
+                if origin == one.origin:
+                    authority.taint.read(f"the activity of {day}", origin)
+        return found
+
+    def _acting(self) -> Authority:
+        authority = self._authority()
+        authority.check()
+        return authority
+
+
+class ModuleContexts:
+    """`ContextAccess` in the daemon."""
+
+    def __init__(
+        self,
+        assembly: ContextAssembly,
+        vault: VaultAccess,
+        bounds: ModuleBounds,
+        authority: Callable[[], Authority],
+    ) -> None:
+        self._assembly, self._vault = assembly, vault
+        self._bounds, self._authority = bounds, authority
+
+    async def preview(
+        self, folders: Sequence[str], *, max_tokens: int = DEFAULT_TOKENS
+    ) -> ContextPreview:
+        authority = self._authority()
+        authority.check()
+        bounds = self._bounds.limited(authority.reads, authority.writes)
+        return await self._assembly.load(
+            folders, sees=bounds.may_read, read=self._vault.read, max_tokens=max_tokens
+        )
+
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -120,7 +208,6 @@ class ModuleContext:
 
     @property
     def current_call(self) -> CurrentCall:
-        """On whose behalf its code works now."""
         return current_call(self._acting(), "imported" if self._is_strange else "agent")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
@@ -140,7 +227,6 @@ class ModuleContext:
         self._sources.publish(self.name, event, told, authority)
 
     def get_interface(self, name: str) -> object | None:
-        """That interface, or None while no module provides it."""
         self._acting()
         if name not in self._requires:
             raise ActRefusedError(
@@ -152,7 +238,6 @@ class ModuleContext:
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        """Let one of its agents answer."""
         return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Authority:

@@ -20,17 +20,13 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.access.authority import NOBODY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.bodies import BodySource
-from parachuted.modules.hosting.answer_codec import has_bytes, item_of, result_of
-from parachuted.modules.hosting.capped_log import CappedLog
-from parachuted.modules.hosting.data_folder import watch_size
+from parachuted.modules.hosting.answer_codec import OpenBodies, has_bytes, item_of, result_of
 from parachuted.modules.hosting.framing import AskFrame, LogFrame
-from parachuted.modules.hosting.host_process import ModuleHostProcess, new_mark
+from parachuted.modules.hosting.host_process import CappedLog, ModuleHostProcess, new_mark
 from parachuted.modules.hosting.isolation import IsolationFactory, IsolationKind
-from parachuted.modules.hosting.module_bodies import OpenBodies
-from parachuted.modules.hosting.open_calls import OpenCalls
+from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
-from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
 from parachuted.modules.hosting.start_frame import StartFrame
@@ -40,6 +36,7 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.describing import unapproved
 from parachuted.modules.results import MOST_BYTES, to_json
 from parachuted.modules.services import Services
+from parachuted.modules.streams import BodySource
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +101,6 @@ class ModuleHost:
 
     @property
     def declared(self) -> ModuleDeclaration:
-        """What it declares."""
         if self._declared is None:
             raise ModuleFailedError(
                 f"the module {self._name} is not loaded; `parachute modules status` says why"
@@ -113,21 +109,17 @@ class ModuleHost:
 
     @property
     def problem(self) -> str | None:
-        """Why its process is down, or what failed last in it."""
         return self._down or self._problem
 
     @property
     def limits(self) -> str | None:
-        """What limits its process, while it has one."""
         return self._process.limits if self._process else None
 
     @property
     def pid(self) -> int | None:
-        """Of its process, while it has one."""
         return self._process.pid if self._process else None
 
     async def start(self) -> None:
-        """Start the isolated process, and let it load and enable the module."""
         loop = asyncio.get_running_loop()
         self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
@@ -143,7 +135,6 @@ class ModuleHost:
             raise
 
     async def stop(self) -> None:
-        """Let it disable itself, then end its process."""
         self._stopping.set()
         connection, runner = self._connection, self._runner
         try:
@@ -175,7 +166,6 @@ class ModuleHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> object:
-        """Call a route's or a tool's handler."""
         number = next(self._streams)
         with self._bodies.opened(source) as opened:
             body = {
@@ -203,7 +193,6 @@ class ModuleHost:
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
     ) -> None:
-        """Call an event's or a schedule's handler."""
         await self._ask(
             "tell",
             {"handler": handler, "data": to_json(data), "timeout_s": timeout_s},
@@ -263,7 +252,6 @@ class ModuleHost:
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
     def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
-        """The object that it provides: its methods are calls over the pipe."""
         is_there = (
             self._connection is not None
             and self._declared is not None
@@ -317,7 +305,6 @@ class ModuleHost:
         return lambda asked: self._calls.open(asked, authority)
 
     async def _serve(self, calls: OpenCalls, ask: AskFrame) -> object:
-        """Do what the process asks, on the authority of the call that it names."""
         authority = calls.find(ask.of)
         try:
             with acting(authority):
@@ -327,7 +314,6 @@ class ModuleHost:
             calls.read(authority)
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
-        """See to it that there is a process, until the module is stopped."""
         wait_s = self._pace.first_wait_s
         while True:
             started_at = time.monotonic()
@@ -419,7 +405,6 @@ class ModuleHost:
         body: Mapping[str, object],
         started: asyncio.Future[None],
     ) -> None:
-        """Let it load, then look now and then whether it still answers."""
         try:
             answer = await connection.ask(
                 "start",

@@ -34,12 +34,10 @@ class _Started:
         self.said = ConversationInput()
 
     def began(self, run: str) -> None:
-        """It counts now, by that id."""
         self.id = run
         self.moved.set()
 
     def stepped(self, step: Step) -> None:
-        """It has done that."""
         shown = step_of(step)
         if shown is not None:
             self.steps.append(shown)
@@ -107,7 +105,6 @@ class ModuleRuns:
         return started.steps.popleft() if started.steps else None
 
     async def result(self, run: str) -> AgentResult:
-        """What it came to."""
         started = self._find(run)
         while not started.is_done or started.task is None:
             started.moved.clear()
@@ -127,7 +124,6 @@ class ModuleRuns:
         )
 
     async def stop(self, run: str) -> bool:
-        """End it, and wait until it has ended."""
         started = self._find(run)
         if started.task is None or started.task.done():
             return False
@@ -137,7 +133,6 @@ class ModuleRuns:
         return True
 
     async def inject(self, run: str, text: str) -> bool:
-        """Say that to its agent, if it is a conversation's that goes on."""
         started = self._find(run)
         pass_on(self._acting().taint, started.authority.taint)
         return not started.is_done and started.said.inject(text)
@@ -168,7 +163,6 @@ class ModuleRuns:
         )
 
     def close(self) -> None:
-        """End all that are at work."""
         for started in self._runs.values():
             if started.task is not None and not started.task.done():
                 started.is_stopped = True

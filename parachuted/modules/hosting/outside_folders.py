@@ -48,7 +48,6 @@ class OutsideFolders:
         return await run_uninterrupted(self._read, path)
 
     async def list(self, path: str, pattern: str = "*") -> Paths:
-        """The files below that folder whose paths from there match, sorted."""
         return await run_uninterrupted(self._list, path, pattern)
 
     def _read(self, path: str) -> str:

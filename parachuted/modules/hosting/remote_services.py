@@ -4,29 +4,39 @@ and the vault.
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 
+from parachuted.access.hit import Paths
+from parachuted.access.notes import Note, NoteBatch, NoteStream, Upload
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.current_call import CurrentCall
-from parachuted.modules.hosting.codec import told
-from parachuted.modules.hosting.module_activity import RemoteActivity
-from parachuted.modules.hosting.module_contexts import RemoteContexts
-from parachuted.modules.hosting.remote_runs import RemoteRuns
-from parachuted.modules.hosting.remote_schedules import RemoteSchedules
-from parachuted.modules.hosting.remote_vault import (
-    PipeCaller,
-    RemoteFolders,
-    RemoteVault,
-    text_of,
-    texts_of,
-)
+from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.hosting.codec import note_of, told
+from parachuted.modules.hosting.pipe_access import PipeAccess, PipeCaller
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
+from parachuted.modules.scheduling import ScheduleAccess
+from parachuted.modules.services import (
+    ActivityAccess,
+    ContextAccess,
+    CurrentCall,
+    FolderAccess,
+    StateAccess,
+    VaultAccess,
+)
 
+_NOTES = (".md", ".markdown")
+_AT_ONCE = 100
+_MOST_NAMED = 10_000
+_PIECE = 1 << 20
+_AGAIN_S = 0.01
 _CURRENT_CALL: TypeAdapter[CurrentCall] = TypeAdapter(CurrentCall)
 
 
@@ -48,13 +58,13 @@ class RemoteServices:
         self._data_folder = data_folder
         self.config = config
         self.log = log
-        self.vault = RemoteVault(asker)
-        self.folders = RemoteFolders(asker)
-        self.state = RemoteState(asker)
-        self.activity = RemoteActivity(asker)
-        self.runs = RemoteRuns(asker)
-        self.contexts = RemoteContexts(asker)
-        self.schedules = RemoteSchedules(asker)
+        self.vault = cast("VaultAccess", RemoteVault(asker))
+        self.folders = cast("FolderAccess", PipeAccess(FolderAccess, "folders", asker))
+        self.state = cast("StateAccess", RemoteState(asker))
+        self.activity = cast("ActivityAccess", PipeAccess(ActivityAccess, "activity", asker))
+        self.runs = cast("RunAccess", PipeAccess(RunAccess, "runs", asker))
+        self.contexts = cast("ContextAccess", PipeAccess(ContextAccess, "contexts", asker))
+        self.schedules = cast("ScheduleAccess", PipeAccess(ScheduleAccess, "schedules", asker))
         self._asker = asker
 
     @property
@@ -78,11 +88,8 @@ class RemoteServices:
         )
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        return text_of(
-            await self._asker.ask(
-                "run_agent", {"agent": agent, "prompt": prompt, "options": to_json(options)}
-            )
-        )
+        body = {"agent": agent, "prompt": prompt, "options": to_json(options)}
+        return str(await self._asker.ask("run_agent", body))
 
     async def suggest(
         self,
@@ -99,27 +106,73 @@ class RemoteServices:
             "reasoning": reasoning,
             "base": base,
         }
-        return text_of(await self._asker.ask("suggest", body))
+        return str(await self._asker.ask("suggest", body))
 
 
-class RemoteState:
+class RemoteVault(PipeAccess):
+    """`VaultAccess` over the pipe; what is large crosses in parts."""
+
+    def __init__(self, caller: PipeCaller) -> None:
+        super().__init__(VaultAccess, "vault", caller)
+        self._numbers = itertools.count(1)
+
+    async def readable(self, paths: Sequence[str]) -> Paths:
+        found: list[str] = []
+        for first in range(0, len(paths), _MOST_NAMED):
+            part = list(paths[first : first + _MOST_NAMED])
+            found += _list(await self._caller.ask("vault.readable", {"paths": part}))
+        return found
+
+    async def note(self, path: str) -> Note:
+        return note_of(_mapping(await self._caller.ask("vault.note", {"path": path})))
+
+    def read_notes(self, pattern: str | Sequence[str] = "**") -> NoteStream:
+        return NoteStream(self._batches(pattern))
+
+    async def _batches(self, pattern: str | Sequence[str]) -> AsyncIterator[NoteBatch]:
+        paths = pattern
+        if isinstance(paths, str):
+            paths = [path for path in await self.list(paths) if path.endswith(_NOTES)]
+        while paths:
+            body = {"paths": list(paths[:_AT_ONCE])}
+            batch = _mapping(await self._caller.ask("vault.read_notes", body))
+            notes = tuple(note_of(_mapping(one)) for one in _list(batch["notes"]))
+            yield NoteBatch(notes=notes, left_out=_mapping(batch["left_out"]))
+            paths = paths[max(1, int(batch["read"])) :]
+
+    async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
+        """One call for as long as it lasts; the pieces come with others."""
+        number = next(self._numbers)
+        made = asyncio.get_running_loop().create_task(
+            self._caller.ask("vault.upload", {"path": path, "number": number}),
+            name=f"upload {path}",
+        )
+        try:
+            async for piece in _pieces(chunks):
+                data = base64.b64encode(piece).decode()
+                # until it has begun; once it has ended, the call itself says why
+                body = {"number": number, "data": data}
+                while not (  # noqa: ASYNC110  the daemon has begun when it says so
+                    made.done() or await self._caller.ask("vault.upload_piece", body)
+                ):
+                    await asyncio.sleep(_AGAIN_S)
+                if made.done():
+                    break
+            method = self._methods["upload"]
+            return cast("Upload", method.load_result(await made))
+        finally:
+            made.cancel()
+
+
+class RemoteState(PipeAccess):
     """`StateAccess` over the pipe."""
 
-    def __init__(self, asker: PipeCaller) -> None:
-        self._asker = asker
+    def __init__(self, caller: PipeCaller) -> None:
+        super().__init__(StateAccess, "state", caller)
 
     async def get(self, key: str, default: object = None) -> object:
-        found = await self._asker.ask("state.get", {"key": key})
-        return found["value"] if isinstance(found, dict) and "value" in found else default
-
-    async def put(self, key: str, value: object) -> None:
-        await self._asker.ask("state.put", {"key": key, "value": to_json(value)})
-
-    async def delete(self, key: str) -> None:
-        await self._asker.ask("state.delete", {"key": key})
-
-    async def keys(self) -> list[str]:
-        return texts_of(await self._asker.ask("state.keys", {}))
+        found = _mapping(await self._caller.ask("state.get", {"key": key}))
+        return found.get("value", default)
 
 
 class InterfaceOverPipe:
@@ -159,3 +212,22 @@ class LogOverPipe(logging.Handler):
             self._say(record.levelno, self.format(record))
         except (OSError, ModuleFailedError):
             self.handleError(record)
+
+
+async def _pieces(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        for at in range(0, len(chunk), _PIECE):
+            yield bytes(chunk[at : at + _PIECE])
+    yield b""
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ModuleFailedError("the daemon answered with something other than an object")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ModuleFailedError("the daemon answered with something other than a list")
+    return value

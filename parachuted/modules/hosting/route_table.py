@@ -48,7 +48,6 @@ class _Served:
     rests: list[_Place] = field(default_factory=list)
 
     def places(self, path: str) -> list[_Place]:
-        """Those that fit, the most exact one first."""
         found = [self.exact[path]] if path in self.exact else []
         patterns = (*self.patterns.get(path.count("/"), ()), *self.rests)
         return found + [place for place in patterns if _values(place, path) is not None]
@@ -100,7 +99,6 @@ class ModuleRouteTable:
         self._index()
 
     def remove(self, module: str) -> None:
-        """Serve that module's routes no more."""
         self._served = {
             prefix: served for prefix, served in self._served.items() if served.module != module
         }
@@ -127,12 +125,10 @@ class ModuleRouteTable:
         return tuple(sorted({method for place in places for method in place.routes}))
 
     def _index(self) -> None:
-        """The prefixes of more than one word, the longest first."""
         longer = (prefix for prefix in self._served if prefix.count("/") > _API.count("/"))
         self._longer = sorted(longer, key=len, reverse=True)
 
     def _serving(self, path: str) -> tuple[_Served | None, str]:
-        """Whose prefix the path is below, and the rest of it, with its slash."""
         for prefix in self._longer:
             if path == prefix or path.startswith(f"{prefix}/"):
                 return self._served[prefix], path.removeprefix(prefix) or "/"

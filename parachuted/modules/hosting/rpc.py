@@ -57,11 +57,9 @@ class RpcConnection:
 
     @property
     def is_ended(self) -> bool:
-        """Whether the other end is gone."""
         return self._ended is not None
 
     def next_id(self) -> int:
-        """A number for an ask."""
         self._newest = next(self._ids)
         return self._newest
 
@@ -135,7 +133,6 @@ class RpcConnection:
             self._settle(frame)
 
     def end(self, error: Exception) -> None:
-        """The other end is gone: fail open calls, and cancel the work for it."""
         self._ended = self._ended or error
         for answer in self._asked.values():
             if not answer.done():

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from parachuted.access.authority import NOBODY, Authority
 
 if TYPE_CHECKING:
-    from parachuted.modules.bodies import BodySource
     from parachuted.modules.registry.declaration import ModuleDeclaration
+    from parachuted.modules.streams import BodySource
 
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -18,8 +18,7 @@ from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.set_schedules import SetSchedule, SetSchedules
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.scheduling import ScheduleStatus
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import ScheduleStatus, Timing
 from parachuted.state import StateStore
 from parachuted.vault import new_id
 
@@ -80,7 +79,6 @@ class ModuleScheduler:
         self._at_work: set[str] = set()
 
     def add(self, running: RunningModule, declared: ModuleDeclaration) -> None:
-        """Run that module's schedules."""
         self._running[declared.name] = running
         for spec in declared.schedules:
             timing = spec.timing
@@ -90,7 +88,6 @@ class ModuleScheduler:
             self._begin_set(declared.name, schedule)
 
     def remove(self, running: RunningModule) -> None:
-        """Run them no more."""
         self._running = {
             name: found for name, found in self._running.items() if found is not running
         }
@@ -118,7 +115,6 @@ class ModuleScheduler:
         return True
 
     def set_by(self, module: str) -> list[ScheduleStatus]:
-        """Those that the module has set, by name."""
         return [
             ScheduleStatus(
                 name=name,
@@ -131,7 +127,6 @@ class ModuleScheduler:
         ]
 
     def schedules(self) -> list[ModuleSchedule]:
-        """The schedules of the modules that run, by name."""
         return [
             ModuleSchedule(
                 name=key,
@@ -144,7 +139,6 @@ class ModuleScheduler:
         ]
 
     def words(self, module: str) -> list[str]:
-        """What a module runs by the clock, for people."""
         return [
             f"{job.handler}: {job.timing.words()}"
             for key, job in self._jobs.items()

@@ -11,7 +11,7 @@ from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 from cronsim import CronSim, CronSimError
 
-from parachuted.modules.timing import Timing, zone_of
+from parachuted.modules.scheduling import Timing, zone_of
 
 _FIELDS = 5
 _LEAP = datetime(2024, 2, 28, tzinfo=UTC)

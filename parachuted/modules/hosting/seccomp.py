@@ -151,6 +151,8 @@ _DENIED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     }
 )
 _CLONE, _CLONE3 = (56, 220), (435, 435)
+# what a program needs that starts others
+_OF_PROGRAMS = frozenset({"fork", "vfork", "execve", "execveat", "setsid", "setpgid"})
 _ONLY_ITSELF = (
     (62, 129),
     (234, 131),
@@ -170,14 +172,14 @@ def can_filter() -> bool:
     return platform.system() == "Linux" and platform.machine() in _ARCHES
 
 
-def filter_calls() -> None:
-    """Deny them to this process for good.
+def filter_calls(*, runs_programs: bool = False) -> None:
+    """Deny them to this process for good, but for starting programs where it `runs_programs`.
 
     Raises OSError. `no_new_privs` must be set, and there must be no other thread yet.
     """
     if not can_filter():
         raise OSError(errno.ENOSYS, f"the system calls of {platform.machine()} are not known here")
-    code = make_filter(platform.machine(), os.getpid())
+    code = make_filter(platform.machine(), os.getpid(), runs_programs=runs_programs)
     program = ctypes.create_string_buffer(code, len(code))
     packed = struct.pack("@HP", len(code) // 8, ctypes.addressof(program))
     if (
@@ -190,29 +192,34 @@ def filter_calls() -> None:
         raise OSError(number, os.strerror(number))
 
 
-def make_filter(machine: str, pid: int) -> bytes:
-    """The filter as the kernel reads it: a list of instructions of 8 bytes each."""
+def make_filter(machine: str, pid: int, *, runs_programs: bool = False) -> bytes:
+    """The filter as the kernel reads it: a list of instructions of 8 bytes each.
+
+    A process that `runs_programs` may start and signal others: who they are is Landlock's to say.
+    """
     column = _COLUMNS.index(machine)
     steps = [
         *_known_arch(_ARCHES[machine]),
         *([_step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, _DENY)] if column == 0 else []),
     ]
-    for numbers in _DENIED.values():
+    for name, numbers in _DENIED.items():
         number = numbers[column]
-        if number is not None:
+        if number is not None and not (runs_programs and name in _OF_PROGRAMS):
             steps += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _DENY)]
     steps += [
         _step(_EQUAL, _CLONE3[column], 0, 1),
         _step(_RETURN, _ERROR | errno.ENOSYS),
     ]  # its flags are out of a filter's sight
-    steps += [
-        _step(_EQUAL, _CLONE[column], 0, 4),
-        _step(_LOAD, _FIRST_ARGUMENT_AT),
-        _step(_ANY_BIT, _CLONE_THREAD, 0, 1),
-    ]
-    steps += [_step(_RETURN, _ALLOW), _step(_RETURN, _DENY)]
-    for both in _ONLY_ITSELF:
-        steps += _only_itself(both[column], pid)
+    if not runs_programs:
+        steps += [
+            _step(_EQUAL, _CLONE[column], 0, 4),
+            _step(_LOAD, _FIRST_ARGUMENT_AT),
+            _step(_ANY_BIT, _CLONE_THREAD, 0, 1),
+            _step(_RETURN, _ALLOW),
+            _step(_RETURN, _DENY),
+        ]
+        for both in _ONLY_ITSELF:
+            steps += _only_itself(both[column], pid)
     for both, denied in _NOT_WITH:
         steps += _not_with(both[column], denied, _SECOND_ARGUMENT_AT)
     for both, first in _NOT_FIRST:
@@ -240,7 +247,6 @@ def _only_itself(number: int, pid: int) -> Iterable[bytes]:
 
 
 def _not_with(number: int, denied: Iterable[int], argument_at: int) -> Iterable[bytes]:
-    """The call is denied where that argument is one of these."""
     checks = [
         step for value in denied for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _DENY))
     ]

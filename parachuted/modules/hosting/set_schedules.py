@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from parachuted.access.authority import Authority
 from parachuted.access.origin import Origin
-from parachuted.errors import EditRefusedError, StorageFailedError
-from parachuted.modules.timing import Timing, check_timing
+from parachuted.errors import ActRefusedError, EditRefusedError, StorageFailedError
+from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing
 from parachuted.private import replace_private
 from parachuted.processes.uninterrupted import run_uninterrupted
 
@@ -52,7 +53,6 @@ class SetSchedules:
         self._known: dict[str, dict[str, SetSchedule]] = {}
 
     def of(self, module: str) -> Mapping[str, SetSchedule]:
-        """Those of one module, by name."""
         if module not in self._known:
             self._known[module] = {one.name: one for one in self._load(module)}
         return self._known[module]
@@ -124,3 +124,61 @@ def _check(schedule: SetSchedule) -> None:
         check_timing(schedule.timing)
     except ValueError as error:
         raise EditRefusedError(f"the schedule {schedule.name!r}: {error}") from error
+
+
+_MOST_READ = 50
+
+
+class SetScheduler(Protocol):
+    """The scheduler, as far as modules change it."""
+
+    async def set(self, module: str, schedule: SetSchedule) -> None: ...
+
+    async def unset(self, module: str, name: str) -> bool:
+        """Run it no more; whether there was one."""
+        ...
+
+    def set_by(self, module: str) -> list[ScheduleStatus]: ...
+
+
+class ModuleSchedules:
+    """The `ScheduleAccess` of one module."""
+
+    def __init__(
+        self, module: str, scheduler: SetScheduler, authority: Callable[[], Authority]
+    ) -> None:
+        self._module, self._scheduler, self._authority = module, scheduler, authority
+
+    async def set(
+        self, name: str, method: str, arguments: Mapping[str, object], timing: Timing
+    ) -> None:
+        """Keep it, marked with what the work has read of strangers' texts. Raises ActRefusedError
+        for a caller that is limited to some paths: it runs with all that the module may.
+        """
+        self._refuse_limited(name)
+        read = dict(list(self._acting().taint.sources.items())[:_MOST_READ])
+        schedule = SetSchedule(
+            name=name, method=method, arguments=dict(arguments), timing=timing, read=read
+        )
+        await self._scheduler.set(self._module, schedule)
+
+    async def remove(self, name: str) -> bool:
+        """Forget it. Raises ActRefusedError as `set` does."""
+        self._refuse_limited(name)
+        return await self._scheduler.unset(self._module, name)
+
+    async def list(self) -> list[ScheduleStatus]:
+        self._acting()
+        return self._scheduler.set_by(self._module)
+
+    def _refuse_limited(self, name: str) -> None:
+        if self._acting().is_limited:
+            raise ActRefusedError(
+                f"the schedule {name[:80]} runs with all that the module may, so a caller that is "
+                "limited to some paths can neither set nor remove it"
+            )
+
+    def _acting(self) -> Authority:
+        authority = self._authority()
+        authority.check()
+        return authority

@@ -38,7 +38,6 @@ class StartFrame(BaseModel):
         data_folder: Path | None = None,
         has_model: bool = False,
     ) -> dict[str, object]:
-        """The JSON of it."""
         begin = cls(
             name=approved.name,
             copy_at=approved.copy,

@@ -115,7 +115,6 @@ class SystemFiles:
         )
 
     def list(self) -> list[str]:
-        """The paths, as `read` takes them."""
         return [*self._of_home(), *self._of_vault()]
 
     def read(self, path: str) -> str:

@@ -42,7 +42,6 @@ class TaskOwner:
 
     @property
     def count(self) -> int:
-        """How many of its tasks are alive."""
         return len(self._tasks)
 
     async def run(
@@ -189,14 +188,12 @@ class _FirstStep(Coroutine[Any, Any, Result]):
         return self._waits_for.pop() if self._waits_for else _step(self._work.send, value)
 
     def throw(self, raised: Any, *more: Any) -> Any:  # noqa: ANN401  the same
-        """Go on with an error, such as the wish to end."""
         if self.is_done:
             raise raised
         self._waits_for.clear()
         return _step(self._work.throw, raised, *more)
 
     def close(self) -> None:
-        """End it."""
         self._work.close()
 
     def __await__(self) -> Generator[Any, Any, Result]:
@@ -273,7 +270,6 @@ async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 def _step(function: Callable[..., object], *values: object) -> object:
-    """The same for one step of the work."""
     try:
         return function(*values)
     except (Exception, asyncio.CancelledError):

@@ -1,7 +1,7 @@
 """Notices, from its own thread, when the event loop is blocked, and by whose code.
 
 Code in this process cannot be interrupted, but a person can be told which module and line is to
-blame.
+blame. A machine that stalls, or has too much to do, is no module's fault: that time is not counted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FrameType
 
 log = logging.getLogger(__name__)
+
+_ROUNDS = 10
 
 
 class Watchdog:
@@ -41,7 +43,7 @@ class Watchdog:
         """
         self._folders |= {f"{folder}/": name, f"{folder.resolve()}/": name}
         if self._thread is None:
-            arguments = (asyncio.get_running_loop(), threading.get_ident())
+            arguments = (asyncio.get_running_loop(), threading.get_ident(), _LoopThread())
             self._thread = threading.Thread(
                 target=self._run, args=arguments, name="module watchdog", daemon=True
             )
@@ -52,18 +54,17 @@ class Watchdog:
         self._folders = {folder: one for folder, one in self._folders.items() if one != name}
 
     def close(self) -> None:
-        """End the watch."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join(timeout=1)
 
-    def _run(self, loop: asyncio.AbstractEventLoop, loop_thread: int) -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, loop_thread: int, clock: _LoopThread) -> None:
         while not self._ending.wait(self._every_s):
             beat = threading.Event()
             began = time.monotonic()
             try:
                 loop.call_soon_threadsafe(beat.set)
-                if beat.wait(self._late_s):
+                if not self._is_late(beat, clock):
                     continue
                 self._look(loop, sys._current_frames().get(loop_thread), began)  # noqa: SLF001  the one way to see another thread's frames
                 while not beat.wait(self._every_s):  # once is enough for one standstill
@@ -71,6 +72,21 @@ class Watchdog:
                         return
             except RuntimeError:  # the loop is closed
                 return
+
+    def _is_late(self, beat: threading.Event, clock: _LoopThread) -> bool:
+        """Whether the loop has stood still for that long by itself.
+
+        A round counts as its own length, however long the machine made it, and as less where the
+        loop's thread waited for a processor.
+        """
+        stood, round_s = 0.0, self._late_s / _ROUNDS
+        while stood < self._late_s:
+            used_before = clock.used_s()
+            if beat.wait(round_s):
+                return False
+            used_s = clock.used_s() - used_before
+            stood += min(used_s, round_s) if clock.wants_processor() else round_s
+        return True
 
     def _look(self, loop: asyncio.AbstractEventLoop, frame: FrameType | None, began: float) -> None:
         name = self._whose(frame)
@@ -86,7 +102,6 @@ class Watchdog:
         loop.call_soon_threadsafe(self._report, name, said)
 
     def _whose(self, frame: FrameType | None) -> str | None:
-        """The module whose code is innermost in the blocked stack."""
         while frame is not None:
             file = frame.f_code.co_filename
             for folder, name in self._folders.items():
@@ -94,3 +109,25 @@ class Watchdog:
                     return name
             frame = frame.f_back
         return None
+
+
+class _LoopThread:
+    """The processor time of the thread that makes this. Where the system does not tell it, the
+    thread counts as one that wants none.
+    """
+
+    def __init__(self) -> None:
+        self._stat = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+        get_clock = getattr(time, "pthread_getcpuclockid", None)
+        self._clock = None if get_clock is None else get_clock(threading.get_ident())
+
+    def used_s(self) -> float:
+        """In seconds."""
+        return 0.0 if self._clock is None else time.clock_gettime(self._clock)
+
+    def wants_processor(self) -> bool:
+        """Whether it runs, or would if a processor were free."""
+        try:
+            return self._stat.read_text().rpartition(")")[2].split()[0] == "R"
+        except OSError:
+            return False

@@ -21,16 +21,22 @@ from parachuted.modules.registry.approved import (
     ModuleEntry,
     TrustLevel,
 )
-from parachuted.modules.registry.approved_copies import ApprovedCopies, UnplacedCopy
-from parachuted.modules.registry.code_inspection import CodeInspection, found_in, is_source
-from parachuted.modules.registry.consent import Consent, consent_for
-from parachuted.modules.registry.difference import LARGEST, tree_difference
-from parachuted.modules.registry.environment import (
+from parachuted.modules.registry.approved_copies import (
+    ApprovedCopies,
     EnvironmentFailedError,
+    UnplacedCopy,
     build,
     lock_of,
     site_packages,
 )
+from parachuted.modules.registry.code_inspection import (
+    LARGEST,
+    CodeInspection,
+    found_in,
+    is_source,
+    tree_difference,
+)
+from parachuted.modules.registry.consent import Consent, consent_for
 from parachuted.modules.registry.install import (
     FOLDER,
     fetched,
@@ -44,20 +50,23 @@ from parachuted.modules.registry.module_folders import (
     ModuleChanges,
     ModuleFolders,
     ignored_in,
+    is_released,
     manifest_in,
+    release_keys,
     trust_level,
 )
-from parachuted.modules.registry.module_record import (
+from parachuted.modules.registry.module_registry import (
     ModuleRecord,
+    ModuleRegistry,
+    ModuleRegistryError,
+    Plain,
     is_module,
     parse_record,
     record_of,
     without_module,
 )
-from parachuted.modules.registry.module_registry import ModuleRegistry, ModuleRegistryError, Plain
 from parachuted.modules.registry.module_tree import KeepingSink, read_tree
 from parachuted.modules.registry.prompts import FILE as PROMPT
-from parachuted.modules.registry.released import is_released, release_keys
 from parachuted.modules.settings import SettingValue
 from parachuted.private import locked
 from parachuted.vault_state import known_state_folder
@@ -93,7 +102,6 @@ class ModuleApprovals:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing may run at all: modules.yaml cannot be trusted."""
         try:
             self._registry.load()
         except ModuleRegistryError as error:
@@ -157,7 +165,6 @@ class ModuleApprovals:
         return consent, tree_difference(old, tree, before.kept, after.kept)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
-        """The consent alone."""
         return self.review(name, trust)[0]
 
     def approve(

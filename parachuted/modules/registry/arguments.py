@@ -28,7 +28,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.bodies import Body, BodySource, Form
 from parachuted.modules.registry.wording import told
 from parachuted.modules.results import (
     BytesResponse,
@@ -37,7 +36,7 @@ from parachuted.modules.results import (
     WrongResultError,
     to_json,
 )
-from parachuted.modules.streams import ServerEvent, Stream
+from parachuted.modules.streams import Body, BodySource, Form, ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
 
@@ -104,12 +103,10 @@ class HandlerArguments:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parameters' names."""
         return frozenset(self._names)
 
     @property
     def takes(self) -> BodyKind:
-        """What body it takes."""
         return self._streamed[0].takes if self._streamed else "json"
 
     def bind(
@@ -158,7 +155,6 @@ class HandlerArguments:
         return call.result()
 
     def _made(self, source: BodySource | None) -> dict[str, object]:
-        """The body for the parameter that takes it."""
         name = self._streamed[0].name
         if source is None:
             raise WrongArgumentsError([f"{name}: is missing"])
@@ -361,7 +357,6 @@ def _default(parameter: Parameter) -> dict[str, object]:
 
 
 def returns_stream(function: Callable[..., object]) -> bool:
-    """Whether it says that it returns a Stream."""
     return get_type_hints(function).get("return") is Stream
 
 

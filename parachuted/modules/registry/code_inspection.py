@@ -1,4 +1,7 @@
-"""What a module's Python files declare, found by parsing them, without running anything.
+"""What a module's Python files declare, without running them, and how two trees differ.
+
+Pure. Nothing is left out, since a person approves by it: a text too long to compare line by line is
+shown old and new.
 
 It serves the consent screen, which shows literals. What only running code reveals (a computed name,
 a base class from a package) is not found here; `unshown` refuses it when the module is loaded, so
@@ -8,16 +11,95 @@ nothing runs that was not shown.
 from __future__ import annotations
 
 import ast
+import difflib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.registry.difference import LARGEST
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.modules.registry.module_tree import KeepingSink, TreeRefusedError, read_tree
-from parachuted.modules.timing import parse_timing
+from parachuted.modules.registry.module_tree import (
+    KeepingSink,
+    ModuleTree,
+    TreeFile,
+    TreeRefusedError,
+    read_tree,
+)
+from parachuted.modules.scheduling import parse_timing
+from parachuted.visible import visible
+
+LARGEST = 1_000_000
+_MOST_LINES = 4_000
+
+
+def tree_difference(
+    old: ModuleTree | None,
+    new: ModuleTree | None,
+    old_bytes: Mapping[str, bytes],
+    new_bytes: Mapping[str, bytes],
+) -> str:
+    """What changed from the old files to the new.
+
+    Bytes of a file may be missing where it is too large to show; it is named then.
+    """
+    before = {file.path: file for file in old.files} if old else {}
+    after = {file.path: file for file in new.files} if new else {}
+    found: list[str] = []
+    for path in sorted(before.keys() | after.keys()):
+        was, now = before.get(path), after.get(path)
+        if was != now:
+            found += _file(path, was, now, old_bytes.get(path), new_bytes.get(path))
+    return "".join(f"{line}\n" for line in found)
+
+
+def _file(
+    path: str, was: TreeFile | None, now: TreeFile | None, old: bytes | None, new: bytes | None
+) -> Iterator[str]:
+    if was and now and was.mode != now.mode:
+        yield f"mode of {visible(path)}: {was.mode:o} -> {now.mode:o}"
+    if was and now and was.digest == now.digest:
+        return
+    before, after = _lines(was, old), _lines(now, new)
+    if before is None or after is None:
+        yield f"binary {visible(path)}: {_told(was)} -> {_told(now)}"
+        return
+    yield f"--- {visible(path) if was else '/dev/null'}"
+    yield f"+++ {visible(path) if now else '/dev/null'}"
+    yield from _compared(before, after) or ["(empty)"]
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    if len(before) + len(after) > _MOST_LINES:
+        return [
+            f"@@ -1,{len(before)} +1,{len(after)} @@",
+            *(f"-{line}" for line in before),
+            *(f"+{line}" for line in after),
+        ]
+    return [
+        line.rstrip("\n") for line in list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    ]
+
+
+def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
+    """The lines as they may be shown; None: it is no text, or too large."""
+    if file is None:
+        return []
+    if data is None or b"\0" in data:
+        return None
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    *lines, last = text.split("\n")
+    return [visible(line, keep="\t") for line in lines] + (
+        [f"{visible(last, keep=chr(9))} (no end of line)"] if last else []
+    )
+
+
+def _told(file: TreeFile | None) -> str:
+    return f"{file.size:,} bytes sha256:{file.digest}" if file else "none"
+
 
 _PUBLIC = "parachuted.modules"
 _MARKS = frozenset({"mcp_tool", "event", "schedule"})
@@ -66,7 +148,6 @@ def found_in_copy(copy: Path) -> CodeInspection:
 
 
 def is_source(path: str) -> bool:
-    """Whether a file of that path is looked through."""
     return path.endswith(_SUFFIX)
 
 
@@ -186,7 +267,6 @@ def _attributes(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _texts(value: ast.expr) -> Iterator[str]:
-    """The texts of a list, the keys of a mapping, as far as they are literals."""
     items: list[ast.expr | None] = (
         list(value.elts) if isinstance(value, ast.List | ast.Tuple | ast.Set) else []
     )

@@ -37,7 +37,6 @@ class AgentConsent:
     network: str
 
     def lines(self) -> tuple[str, ...]:
-        """What it may, a line each."""
         return (
             fact("agent", f"{self.name} may {self.may}"),
             *((quoted("  says", self.description),) if self.description else ()),
@@ -233,12 +232,10 @@ def _each(label: str, texts: Sequence[str], nothing: str) -> tuple[str, ...]:
 
 
 def _words(label: str, words: str) -> str:
-    """One of the fixed words, or a list of the module's."""
     return quoted(label, words, _MOST) if words.startswith(_ONLY) else fact(label, words)
 
 
 def _with_agent(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each line, with that of the agent that it is about."""
     agent = ""
     for line in lines:
         agent = line if line.startswith("agent ") else agent if line.startswith("  ") else ""

@@ -1,11 +1,12 @@
-"""Everything a module offers, from its class and manifest together, as a value that can cross
-a pipe.
+"""Everything a module offers, from its class and manifest together, as a value that can cross a
+pipe.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -24,15 +25,40 @@ from parachuted.modules.declare import (
 from parachuted.modules.registry.arguments import (
     BodyKind,
 )
-from parachuted.modules.registry.kept_paths import KEPT_PATHS
 from parachuted.modules.registry.manifest import (
     EventName,
     ToolName,
     matching,
 )
 from parachuted.modules.registry.wording import told
+from parachuted.modules.scheduling import Timing, check_timing
 from parachuted.modules.settings import SettingSpec
-from parachuted.modules.timing import Timing, check_timing
+
+KEPT_PATHS: Mapping[str, str] = MappingProxyType(
+    {
+        "/api/modules/daily/agents": "daily",
+        **dict.fromkeys(
+            (
+                "/api/bots",
+                "/api/claude-code",
+                "/api/import",
+                "/api/migration",
+                "/api/plugins",
+                "/api/workspaces",
+            ),
+            "chat",
+        ),
+    }
+)
+"""The name of the module that may serve each place, and all below it. No other module may."""
+
+
+def kept_path(path: str) -> str | None:
+    return next(
+        (kept for kept in KEPT_PATHS if path == kept or path.startswith(f"{kept}/")),
+        None,
+    )
+
 
 _STRICT = ConfigDict(defer_build=True, extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
@@ -151,7 +177,6 @@ class ModuleDeclaration:
                 )
 
     def prefix_of(self, route: RouteSpec) -> str:
-        """Where that route's path begins."""
         return route.prefix or self.prefix
 
     def document(self) -> dict[str, object]:

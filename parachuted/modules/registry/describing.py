@@ -212,7 +212,6 @@ class _Describing:
     def _wrongly_offered(
         self, name: str, offered: Collection[InterfaceMark], marks: Collection[Mark]
     ) -> Iterator[str]:
-        """What is wrong with a method that other modules are to call."""
         for mark in offered:
             if mark.interface not in {*self._manifest.provides, *self._cls.provides}:
                 yield (

@@ -22,7 +22,7 @@ from parachuted.access.agent_config import (
     is_outside,
     normal_pattern,
 )
-from parachuted.access.fields import PATH_KINDS, FieldKind
+from parachuted.access.events import PATH_KINDS, FieldKind
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
@@ -214,7 +214,6 @@ class Manifest:
 
     @property
     def prefix(self) -> str:
-        """Where its routes begin."""
         return self.routes.prefix or f"/api/{self.name}"
 
 
@@ -271,7 +270,6 @@ class _Document:
         self.root: dict[str, PlainValue] = value
 
     def rename(self, old: str, new: str) -> None:
-        """Take an older field for a newer one."""
         value = self.root.pop(old, None)
         if value is None:
             return
@@ -282,11 +280,9 @@ class _Document:
         self._lines.setdefault((new,), self._line((old,)))
 
     def ordered(self, problems: list[tuple[Place, str]]) -> list[tuple[Place, str]]:
-        """Each once, from the first line on."""
         return sorted(dict.fromkeys(problems), key=lambda one: self._line(one[0]))
 
     def sentence(self, place: Place, says: str) -> str:
-        """What is wrong there, for a person."""
         where = ".".join(str(part)[:80] for part in place)
         return (
             f"line {self._line(place)}: {where}: {says}"
@@ -441,7 +437,6 @@ def _said(place: Place, kind: str, says: str) -> str:
 
 
 def _known(place: Place) -> list[str]:
-    """The fields of the mapping that the last name of the place stands in."""
     if len(place) < 2:  # noqa: PLR2004  a field of the manifest itself
         return _names(Manifest)
     inner = {

@@ -1,4 +1,4 @@
-"""The folders in which modules lie: `Modules/` in the vault, and elsewhere those under development.
+"""The folders in which modules lie, and whether their files are of an official release.
 
 Nothing here is trusted: what is found is compared with what was approved, or copied and approved.
 """
@@ -11,11 +11,18 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from parachuted.heavy import load_heavy_here
 from parachuted.modules.registry.approved import ApprovalRefusedError, TrustLevel
 from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule
 from parachuted.modules.registry.manifest import FILE, NAME, Manifest, read_manifest
-from parachuted.modules.registry.module_record import ModuleRecord, parse_record, record_of
-from parachuted.modules.registry.module_registry import Held, ModuleRegistry, ModuleRegistryError
+from parachuted.modules.registry.module_registry import (
+    Held,
+    ModuleRecord,
+    ModuleRegistry,
+    ModuleRegistryError,
+    parse_record,
+    record_of,
+)
 from parachuted.modules.registry.module_tree import (
     SIGNATURE,
     KeepingSink,
@@ -26,8 +33,24 @@ from parachuted.modules.registry.module_tree import (
     read_one,
     read_tree,
 )
-from parachuted.modules.registry.released import LONGEST, is_released
 from parachuted.private import is_in
+
+KEYS_FILE = Path(__file__).with_name("release_keys.txt")
+LONGEST = 200
+
+
+def release_keys(text: str | None = None) -> tuple[str, ...]:
+    """The keys that are shipped with the package: one a line in base64, `#` begins a comment."""
+    lines = (KEYS_FILE.read_text(encoding="utf-8") if text is None else text).splitlines()
+    return tuple(found for line in lines if (found := line.partition("#")[0].strip()))
+
+
+def is_released(tree_digest: str, signature: str | None, keys: Collection[str]) -> bool:
+    """Whether one of the keys signed that digest. Whatever is malformed did not."""
+    if not signature or len(signature) > LONGEST or not keys:
+        return False
+    return bool(load_heavy_here("signatures").is_signed(tree_digest, signature, keys))
+
 
 _OTHERS_MAY_WRITE = 0o022
 

@@ -56,7 +56,6 @@ class KeepingSink:
 
     @contextlib.contextmanager
     def file(self, path: str, _mode: int) -> Iterator[Callable[[bytes], object]]:
-        """Keep it, unless it is too large."""
         if not self._wanted(path):
             yield len
             return
@@ -97,7 +96,6 @@ class ModuleTree:
 
     @property
     def size(self) -> int:
-        """All their bytes."""
         return sum(file.size for file in self.files)
 
 

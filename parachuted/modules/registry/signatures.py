@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from parachuted.errors import ParachuteError
+from parachuted.modules.registry.module_folders import LONGEST
 from parachuted.modules.registry.module_tree import SIGNATURE, read_tree
-from parachuted.modules.registry.released import LONGEST
 
 # a key that signs other things too cannot be made to sign a module by them
 _PREFIX = b"parachute-module-1\n"

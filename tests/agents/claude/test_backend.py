@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import TextStep, ToolCallStep, ToolResult, make_backend
-from parachuted.agents.claude.sessions import load_spent
+from parachuted.agents.claude.transcript import load_spent
 from parachuted.agents.gateway import Gateway, UsageStore
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
@@ -214,7 +214,7 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
     ) == (1, True, 1_000_000)
 
 
-async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
+async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
         env={},
         vault=tmp_path,

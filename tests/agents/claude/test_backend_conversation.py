@@ -105,11 +105,11 @@ async def test_what_is_said_during_a_tool_call_reaches_the_model_next(claude, jo
 async def test_what_is_said_while_the_model_speaks_gets_an_answer_of_its_own(claude, job, run):
     said = ConversationInput()
 
-    def begun(_request):
+    def first_answer(_request):
         asyncio.get_running_loop().call_later(0.2, said.inject, "One more thing.")
         return Delay(seconds=1.0, then=[say("First.")])
 
-    claude.api.add(begun, [say("Second.")])
+    claude.api.add(first_answer, [say("Second.")])
 
     outcome = await run(claude.backend, job(conversation=said))
 
@@ -136,7 +136,9 @@ async def test_a_session_goes_on_with_a_new_prompt_and_what_was_said(claude, job
     outcome = await run(claude.backend, again)
 
     [session] = [step for step in outcome.steps if isinstance(step, SessionStep)]
-    assert session == SessionStep(session_id=first.account.session_id, is_resumed=True)
+    assert (session.session_id, session.is_resumed) == (first.account.session_id, True)
+    assert session.model
+    assert "mcp__" not in " ".join(session.tools)
     assert "Blue." in said_in(claude.api.asked[1])
     assert "(all that was said)" not in said_in(claude.api.asked[1])
     assert "You are somebody else." in str(claude.api.asked[1].body["system"])

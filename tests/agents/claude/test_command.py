@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
-from parachuted.agents.claude.command import find_cli, make_container_environment, make_environment
+from parachuted.agents.claude.run_environment import (
+    find_cli,
+    make_container_environment,
+    make_environment,
+)
 from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentUnavailableError
 

@@ -8,7 +8,7 @@ import os
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from parachuted.agents.claude.conversation import Conversation
+from parachuted.agents.claude.cli_process import CliProcess, Conversation
 from parachuted.agents.claude.transport import AgentProcess
 from parachuted.errors import AgentUnavailableError
 
@@ -34,7 +34,7 @@ async def test_what_never_begins_was_not_available_and_is_gone(tmp_path, script,
     with pytest.raises(AgentUnavailableError, match=says):
         async with (
             asyncio.timeout(30),
-            Conversation(process, ClaudeAgentOptions(), deadline) as conversation,
+            Conversation(CliProcess(process, ClaudeAgentOptions()), deadline) as conversation,
         ):
             await conversation.begin("hello")
     assert not process.is_ready()
@@ -45,5 +45,7 @@ async def test_a_program_that_is_not_there_was_not_available(tmp_path):
     deadline = asyncio.get_running_loop().time() + 30
 
     with pytest.raises(AgentUnavailableError, match="there is no program"):
-        async with Conversation(process, ClaudeAgentOptions(), deadline) as conversation:
+        async with Conversation(
+            CliProcess(process, ClaudeAgentOptions()), deadline
+        ) as conversation:
             await conversation.begin("hello")

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from parachuted.agents.claude.sessions import is_session_id, load_spent
-from parachuted.agents.claude.transcript import TranscriptUsage
+from parachuted.agents.claude.transcript import TranscriptUsage, is_session_id, load_spent
 
 ID = "1fc24940-e003-48b0-b21b-70563efaaa39"
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from parachuted.agents.claude.sessions import SandboxTranscripts
+from parachuted.agents.claude.transcript import SandboxTranscripts
 
 ID = "1fc24940-e003-48b0-b21b-70563efaaa39"
 

@@ -14,8 +14,7 @@ from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessErro
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import RunSandbox
 from parachuted.agents.claude.transport import AgentContainer
-from parachuted.agents.sandbox.options import find_cli
-from parachuted.agents.sandbox.sandbox_spec import SandboxSpec
+from parachuted.agents.sandbox.options import SandboxSpec, find_cli
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ async def test_one_that_never_stops_talking_is_cut_off(shell):
         await transport.close()
 
 
-async def test_what_it_ended_of_is_told_in_words(shell):
+async def test_what_it_ended_of_is_reported_in_words(shell):
     async with shell("python3 -c 'x = bytearray(1 << 28); print(len(x))'") as container:
         transport = AgentContainer(container)
         await transport.connect()

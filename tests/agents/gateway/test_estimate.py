@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.estimate import RequestRefusedError, read_request
+from parachuted.agents.gateway.limits import RequestRefusedError, read_request
 
 MODEL = "claude-haiku-4-5"
 PLAIN = {"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}

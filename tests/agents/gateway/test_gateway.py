@@ -296,7 +296,7 @@ async def test_stopping_all_ends_streams_and_waits_at_once(
         assert (await gateway_rig.ask(one)).error["message"] == "this run was stopped"
 
 
-async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(
+async def test_what_the_far_side_refuses_is_reported_in_its_words_and_without_a_secret(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(
@@ -403,7 +403,7 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(gateway_rig:
 async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
     gateway_rig: GatewayRig, api: ScriptedMessages, monkeypatch
 ):
-    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_BUFFERED", 3 << 20)
+    monkeypatch.setattr("parachuted.agents.gateway.listeners._LARGEST_BUFFERED", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with gateway_rig.run() as way:
@@ -420,7 +420,7 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
-    api.add(refusal, [say("begun")], refusal, ApiRefusal(status=400))
+    api.add(refusal, [say("started")], refusal, ApiRefusal(status=400))
     async with gateway_rig.run() as way:
         answers = [await gateway_rig.ask(way) for _ in range(4)]
     assert [answer.headers.get("x-should-retry") for answer in answers] == [
@@ -626,7 +626,7 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gatew
     assert KEY not in str(answer.headers)
 
 
-async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(
+async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[[say("still")]] * 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.agents.gateway.headers import allowed, headers_down, headers_up, token_of
+from parachuted.agents.gateway.login import allowed, headers_down, headers_up, token_of
 
 HERE = [
     "/v1/messages/",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from parachuted.agents.gateway.headers import read_windows
+from parachuted.agents.gateway.login import read_windows
 from parachuted.testing import ApiRefusal, ScriptedMessages
 from parachuted.times import time_of
 from tests.agents.gateway.conftest import GatewayRig

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.meter import Meter
-from parachuted.agents.gateway.prices import Tokens
+from parachuted.agents.gateway.prices import Meter, Tokens
 
 STREAM = "text/event-stream; charset=utf-8"
 START = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway.refusals import has_no_content, is_passing, problem_of, read_refusal
+from parachuted.agents.gateway.retry import has_no_content, is_passing, problem_of, read_refusal
 
 
 def error(kind: str, message: str = "no") -> bytes:
@@ -32,16 +32,16 @@ def test_an_error_after_a_beginning_without_content_has_that_status_too(end):
         )
     )
     failed = (b"event: error\ndata: " + error("overloaded_error") + b"\n\n").replace(b"\n", end)
-    begun = b"event: content_block_delta\ndata: {}\n\n".replace(b"\n", end)
+    started = b"event: content_block_delta\ndata: {}\n\n".replace(b"\n", end)
     assert read_refusal(200, beginning + failed) == (529, error("overloaded_error"))
-    assert read_refusal(200, beginning + begun + failed) == (200, beginning + begun + failed)
+    assert read_refusal(200, beginning + started + failed) == (200, beginning + started + failed)
     whole = beginning + failed
     assert all(has_no_content(whole[:cut]) for cut in range(len(whole) - len(end)))
     assert not has_no_content(whole)
-    assert not has_no_content(beginning + begun)
+    assert not has_no_content(beginning + started)
 
 
-def test_no_credit_is_told_from_a_bad_request():
+def test_no_credit_is_distinguished_from_a_bad_request():
     poor = error(
         "invalid_request_error", "Your credit balance is too low to access the Anthropic API."
     )

@@ -10,7 +10,7 @@ from parachuted.agents.sandbox.inside import main
 SOURCE = Path(subject.__file__).read_text()
 
 
-def begun(tmp_path):
+def started(tmp_path):
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", SOURCE, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -29,7 +29,7 @@ def frame(*command, env=None, cwd="/"):
 def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
     (tmp_path / ".slot").write_text("abc")
 
-    with begun(tmp_path) as process:
+    with started(tmp_path) as process:
         hello = json.loads(process.stdout.readline())
         process.communicate(b"", timeout=30)
 
@@ -43,7 +43,7 @@ def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
 
 
 def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_frame(tmp_path):
-    with begun(tmp_path) as process:
+    with started(tmp_path) as process:
         process.stdout.readline()
         told = frame(
             "sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"}
@@ -54,8 +54,8 @@ def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_fra
     assert process.returncode == 5
 
 
-def test_a_program_that_is_not_there_is_told_of(tmp_path):
-    with begun(tmp_path) as process:
+def test_a_program_that_is_not_there_is_reported(tmp_path):
+    with started(tmp_path) as process:
         process.stdout.readline()
         _, said = process.communicate(frame("no-such-program"), timeout=30)
 
@@ -64,7 +64,7 @@ def test_a_program_that_is_not_there_is_told_of(tmp_path):
 
 
 def test_a_program_that_was_killed_ends_as_a_shell_would_say(tmp_path):
-    with begun(tmp_path) as process:
+    with started(tmp_path) as process:
         process.stdout.readline()
         process.communicate(frame("sh", "-c", "kill -KILL $$"), timeout=30)
 

@@ -1,13 +1,13 @@
-from parachuted.agents.sandbox import sandbox_spec
+from parachuted.agents.sandbox import options
 
 
 def test_the_places_in_a_box_are_apart_from_each_other():
     places = [
-        sandbox_spec.VAULT_IN_BOX,
-        sandbox_spec.HOME_IN_BOX,
-        sandbox_spec.SOCKETS_IN_BOX,
-        sandbox_spec.OUTSIDE_IN_BOX,
-        sandbox_spec.CLI_IN_BOX,
+        options.VAULT_IN_BOX,
+        options.HOME_IN_BOX,
+        options.SOCKETS_IN_BOX,
+        options.OUTSIDE_IN_BOX,
+        options.CLI_IN_BOX,
     ]
 
     assert not [

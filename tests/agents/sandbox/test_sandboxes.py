@@ -74,13 +74,13 @@ async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, en
 async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(
     sandboxes, monkeypatch
 ):
-    loop, begun = asyncio.get_running_loop(), sandboxes.prepare()
+    loop, started = asyncio.get_running_loop(), sandboxes.prepare()
     (sandboxes._folder / "left").mkdir(parents=True)
     engine = await sandboxes._connected()
     look = engine.strays
 
     async def begin():
-        slot = await begun.__aenter__()
+        slot = await started.__aenter__()
         await asyncio.wrap_future(sandboxes._prepared[slot.work].start)
         return slot
 
@@ -95,7 +95,7 @@ async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_containe
     assert [one.name for one in sandboxes._folder.iterdir()] == [slots[0].id]
     async with sandboxes.open(spec_of(slots[0], "true")) as container:
         assert await container.wait() == 0
-    await begun.__aexit__(None, None, None)
+    await started.__aexit__(None, None, None)
 
 
 async def test_with_an_engine_and_its_image_it_can_be_used(sandboxes):
@@ -148,17 +148,17 @@ async def test_megabytes_pass_unharmed(sandboxes):
 
 async def test_a_kill_ends_all_that_runs_in_it_and_leaves_nothing(sandboxes, engine):
     line = (
-        "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo begun; while :; "
+        "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo started; while :; "
         "do sleep 1; done"
     )
     async with boxed(sandboxes, "sh", "-c", line) as at_work:
-        assert await at_work.container.stdout.readline() == b"begun\n"
+        assert await at_work.container.stdout.readline() == b"started\n"
         assert at_work.container.id[:12] in containers(engine, of=of(sandboxes))
-        begun = time.monotonic()
+        started = time.monotonic()
 
         await at_work.container.kill()
 
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - started < 20
         assert at_work.container.id[:12] not in containers(engine, of=of(sandboxes))
         assert await at_work.container.stdout.read() == b""
         assert await at_work.container.wait() == 137
@@ -206,12 +206,12 @@ async def test_the_second_run_finds_a_container_that_has_started_already(pooled)
     await echo(pooled, "true")
     warm = pooled._warm
     await asyncio.wrap_future(warm.start)
-    begun = time.monotonic()
+    started = time.monotonic()
 
     async with pooled.prepare() as slot:
         assert slot == warm.slot
         async with pooled.open(spec_of(slot, "echo", "hello")) as container:
-            opened = time.monotonic() - begun
+            opened = time.monotonic() - started
             assert await container.stdout.read() == b"hello\n"
 
     assert opened < 0.2
@@ -224,7 +224,7 @@ async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
     assert await echo(pooled, line, config=SandboxConfig(pids_limit=33)) == "33\n"
 
 
-async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(sandboxes):
+async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_again(sandboxes):
     async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
         await asyncio.wait([asyncio.wrap_future(sandboxes._prepared[slot.work].start)])
         line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
@@ -234,7 +234,7 @@ async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(
             assert await container.stdout.read() == b"33\n"
 
 
-async def test_a_warm_container_that_nobody_wants_is_ended(engine, sandboxes, tmp_path):
+async def test_a_warm_container_that_no_one_wants_is_ended(engine, sandboxes, tmp_path):
     made = Sandboxes(
         folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01
     )

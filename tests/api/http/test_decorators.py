@@ -14,11 +14,10 @@ from typing_extensions import TypedDict
 from parachuted.api.app import serve
 from parachuted.api.http.authenticator import KeyAuthenticator
 from parachuted.api.http.decorators import delete, get, put, routes_of
-from parachuted.api.http.fields import RequestModel, Whole
 from parachuted.api.http.host_guard import HostGuard
 from parachuted.api.http.middleware import ApiMiddleware
-from parachuted.api.http.route import ApiCall
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.api.http.route import ApiCall, RequestModel, Whole
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.vault import VaultRoot
 

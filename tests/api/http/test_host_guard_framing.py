@@ -7,11 +7,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from tests.stories.life import Live
+from parachuted.daemon import Daemon
+from tests.stories.life import Live, shared_daemon
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HIDDEN = b"POST /api/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 START = b"POST /api/bubble/plan HTTP/1.1\r\n"
@@ -102,13 +107,17 @@ AMBIGUOUS = {
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
-async def said(port: int, data: bytes) -> bytes:
-    """All that is answered until the connection ends, or until nothing more comes."""
+async def said(port: int, data: bytes, answers: int = 1) -> bytes:
+    """All that is answered until the connection ends, or, after so many answers, nothing more
+    comes.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answered = b""
     try:
         writer.write(data)
-        while part := await asyncio.wait_for(reader.read(65_536), 0.7):
+        while part := await asyncio.wait_for(
+            reader.read(65_536), 0.7 if len(STATUS.findall(answered)) >= answers else 60
+        ):
             answered += part
     except (ConnectionError, TimeoutError):
         return answered
@@ -119,12 +128,18 @@ async def said(port: int, data: bytes) -> bytes:
     return answered
 
 
-@pytest.mark.parametrize("name", AMBIGUOUS)
-async def test_no_reader_could_take_it_for_another(live: Live, name: str):
-    async with live() as life:
-        answered = await said(life.daemon.port, AMBIGUOUS[name])
-        assert not life.daemon.worker.paused, answered
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def daemon(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Daemon]:
+    """One daemon for all: what is refused leaves it as it was."""
+    async with shared_daemon(tmp_path_factory.mktemp("framing")) as life:
+        yield life.daemon
 
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+async def test_no_reader_could_take_it_for_another(daemon: Daemon, name: str):
+    answered = await said(daemon.port, AMBIGUOUS[name])
+
+    assert not daemon.worker.paused, answered
     statuses = [int(status) for status in STATUS.findall(answered)]
     assert len(statuses) == 1, answered
     assert all(400 <= status < 500 for status in statuses), answered
@@ -136,7 +151,7 @@ async def test_what_is_not_ambiguous_is_answered_each_in_turn(live: Live, vault:
         plan = b'{"path": "a.md"}'
         one = START + HOST + b"Content-Length: %d\r\n\r\n" % len(plan) + plan
         other = START + HOST + CHUNKED + END + b"%x\r\n" % len(plan) + plan + b"\r\n0\r\n\r\n"
-        answered = await said(life.daemon.port, one + other + HIDDEN)
+        answered = await said(life.daemon.port, one + other + HIDDEN, 3)
 
         assert [int(status) for status in STATUS.findall(answered)] == [200, 200, 200]
         assert life.daemon.worker.paused

@@ -167,7 +167,7 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
         assert set(wrote) == {"module:daily"}
 
 
-async def test_wrong_arguments_are_told_all_at_once(live: Live, trust: str):
+async def test_wrong_arguments_are_reported_all_at_once(live: Live, trust: str):
     async with live() as life:
         await install(life, EXAMPLES / "daily", trust)
 
@@ -319,7 +319,7 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
 async def test_a_quiet_stream_gives_signs_of_life(
     live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("parachuted.api.http.module_stream._HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("parachuted.api.http.module_content._HEARTBEAT_S", 0.1)
     async with live() as life:
         await install(life, quiet_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.module_resource import ModuleResource
+from parachuted.api.http.module_dispatcher import ModuleResource
 from parachuted.api.http.route import ApiCall, Route
 
 
@@ -30,9 +30,10 @@ class Served:
     """One route, while it is there."""
 
     is_there = True
+    has_started = True
 
-    async def wait_started(self) -> None:
-        return None
+    async def wait_started(self) -> bool:
+        return self.has_started
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         is_meant = self.is_there and (request.method, request.path) == ("GET", "/api/little/monday")
@@ -64,7 +65,7 @@ async def test_a_module_s_route_is_reached_with_what_its_path_says():
     assert (found.handler.__self__, dict(found)) == (LITTLE, {"day": "monday"})
 
 
-async def test_another_method_or_path_is_told_from_each_other():
+async def test_another_method_or_path_is_distinguished_from_each_other():
     served = Served()
 
     assert (await reached(served, "PUT", "/api/little/monday")).http_exception.status == 405
@@ -72,6 +73,17 @@ async def test_another_method_or_path_is_told_from_each_other():
     assert (await reached(served, "PUT", "/api/core/day")).http_exception.status == 405
     served.is_there = False
     assert (await reached(served, "GET", "/api/little/monday")).http_exception.status == 404
+
+
+async def test_while_modules_start_an_unknown_path_is_503_and_not_404():
+    served = Served()
+    served.has_started = False
+
+    assert (await reached(served, "GET", "/api/little/monday")).handler.__self__ == LITTLE
+    error = (await reached(served, "GET", "/api/little/tuesday")).http_exception
+    assert (error.status, error.headers["Retry-After"]) == (503, "2")
+    served.has_started = True
+    assert (await reached(served, "GET", "/api/little/tuesday")).http_exception.status == 404
 
 
 def test_it_declares_no_routes_of_its_own():

@@ -55,7 +55,7 @@ def trust(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def begun(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
+async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
     """A daemon with the module."""
     save(folder / "ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n")
     save(folder / "ticker/module.py", MODULE)
@@ -82,7 +82,7 @@ async def read(life: Life, path: str, number: int, **headers: str) -> list[Messa
 
 
 async def test_who_lost_the_connection_gets_what_followed(live: Live, tmp_path: Path, trust: str):
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         ids = await post(life, "/api/ticker/ticks", {"count": 5})
         assert [one.id for one in await read(life, "/api/ticker/ticks", 5)] == ids
         late = await read(life, "/api/ticker/ticks", 2, **{"Last-Event-ID": ids[2]})
@@ -103,7 +103,7 @@ async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_clo
     live: Live, tmp_path: Path, trust: str
 ):
     async with (
-        begun(live, tmp_path, trust) as life,
+        started(live, tmp_path, trust) as life,
         aiohttp.ClientSession() as session,
         asyncio.timeout(30),
         session.get(life.url + "/api/ticker/ticks") as answer,
@@ -117,7 +117,7 @@ async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_clo
 async def test_a_generator_names_its_events_and_is_told_where_the_reader_was(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with begun(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as life:
         first, second = await read(life, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
         assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
         assert second.data == "plain"
@@ -134,7 +134,7 @@ async def test_a_generator_names_its_events_and_is_told_where_the_reader_was(
 async def test_a_stream_ends_with_its_module_and_with_its_key(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with begun(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
+    async with started(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
         url, headers = life.url + "/api/ticker/ticks", key_of(life, "ticker:read")
         async with asyncio.timeout(20):
             async with session.get(url, headers=headers) as answer:
@@ -151,8 +151,8 @@ async def test_a_stream_ends_with_its_module_and_with_its_key(
         assert (await call(life, "GET", "/api/ticker/ticks"))[0] == 404
 
 
-async def test_readers_that_take_nothing_hold_up_nobody(live: Live, tmp_path: Path, trust: str):
-    async with begun(live, tmp_path, trust) as life:
+async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Path, trust: str):
+    async with started(live, tmp_path, trust) as life:
         slow = []
         for _ in range(20):
             _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)

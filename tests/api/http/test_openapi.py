@@ -12,9 +12,16 @@ from openapi_spec_validator import validate
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.api.http.fields import AppRequestModel, Path, RequestModel, Whole
 from parachuted.api.http.openapi import describe
-from parachuted.api.http.route import ApiCall, MediaBody, Route
+from parachuted.api.http.route import (
+    ApiCall,
+    AppRequestModel,
+    MediaBody,
+    Path,
+    RequestModel,
+    Route,
+    Whole,
+)
 from tests.api.calls import call, get, key_of, post
 from tests.api.places import followed
 from tests.api.test_app import ROUTES

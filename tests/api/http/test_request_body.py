@@ -7,17 +7,18 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from io import BytesIO
-from pathlib import Path
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
-from parachuted.api.http.request_body import MOST_PARTS
+from parachuted.api.http.module_content import MOST_PARTS
 from tests.api.calls import call, get, key_of, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.life import Life, save, shared_daemon
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 NAME = "recordings"
 MODULE = """
@@ -30,7 +31,7 @@ class RecordingsModule(Module):
 
     @route("POST", "/upload/{name...}", max_bytes=3_000_000)
     async def upload(self, name: str, body: Body, note: str = ""):
-        found, size = hashlib.sha256(), 0
+        found, size, self.read, self.ended = hashlib.sha256(), 0, 0, ""
         try:
             async for piece in body:
                 found.update(piece)
@@ -78,29 +79,24 @@ class RecordingsModule(Module):
 """
 
 
-@pytest.fixture(params=["trusted", "untrusted"])
-def trust(request: pytest.FixtureRequest) -> str:
-    """In which way a module runs."""
-    return str(request.param)
-
-
-@asynccontextmanager
-async def begun(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
-    """A daemon with the module."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted", "untrusted"])
+async def life(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Life]:
+    """One daemon with the module in its own process, and one with it in a process of its own."""
+    folder = tmp_path_factory.mktemp("bodies")
     manifest = (
         f"name: {NAME}\nversion: 0.1.0\nmodule: module.py\npermissions: {{read: [Assets/]}}\n"
     )
     save(folder / "m/manifest.yaml", manifest)
     save(folder / "m/module.py", MODULE)
-    async with live() as life:
-        told = await install(life, folder / "m", trust)
+    async with shared_daemon(folder) as life:
+        told = await install(life, folder / "m", str(request.param))
         assert told["status"] == "running", told["problem"]
         yield life
 
 
-async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(
-    live: Live, tmp_path: Path, trust: str
-):
+async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(life: Life):
     data = bytes(range(256)) * 10_000
 
     async def pieces(size: int) -> AsyncIterator[bytes]:
@@ -116,25 +112,24 @@ async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(
     }
     sent = {"headers": {"Content-Type": "audio/wav"}}
     url = f"/api/{NAME}/upload/a/b.wav?note=x"
-    async with begun(live, tmp_path, trust) as life:
-        assert await call(life, "POST", url, data=BytesIO(data), **sent) == (
-            200,
-            {**expected, "said": len(data)},
-        )
-        assert await call(life, "POST", url, data=pieces(len(data)), **sent) == (
-            200,
-            {**expected, "said": None},
-        )
-        status, told = await call(life, "POST", url, data=b"", **sent)
-        assert (status, told["size"]) == (200, 0)
-        assert (await refused(life, "POST", url, data=BytesIO(b"x" * 3_000_001)))[0] == 413
-        assert (await refused(life, "POST", url, data=b"x", params={"odd": "1"}))[0] == 422
-        try:
-            status = (await refused(life, "POST", url, data=endless()))[0]
-        except aiohttp.ClientError:
-            status = 413  # it may be cut while we still send
-        assert status == 413
-        assert (await call(life, "POST", url, data=b"more"))[1]["size"] == 4
+    assert await call(life, "POST", url, data=BytesIO(data), **sent) == (
+        200,
+        {**expected, "said": len(data)},
+    )
+    assert await call(life, "POST", url, data=pieces(len(data)), **sent) == (
+        200,
+        {**expected, "said": None},
+    )
+    status, told = await call(life, "POST", url, data=b"", **sent)
+    assert (status, told["size"]) == (200, 0)
+    assert (await refused(life, "POST", url, data=BytesIO(b"x" * 3_000_001)))[0] == 413
+    assert (await refused(life, "POST", url, data=b"x", params={"odd": "1"}))[0] == 422
+    try:
+        status = (await refused(life, "POST", url, data=endless()))[0]
+    except aiohttp.ClientError:
+        status = 413  # it may be cut while we still send
+    assert status == 413
+    assert (await call(life, "POST", url, data=b"more"))[1]["size"] == 4
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -143,19 +138,17 @@ async def endless() -> AsyncIterator[bytes]:
         yield b"x" * 50_000
 
 
-async def test_a_body_that_is_cut_short_is_an_error_that_blames_nobody(
-    live: Live, tmp_path: Path, trust: str
-):
-    async with begun(live, tmp_path, trust) as life:
-        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-        head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
-        writer.write(f"{head}\r\nsome of it".encode())
-        await until_state(life, {"read": 10, "ended": ""})
-        writer.close()
-        await until_state(life, {"read": 10, "ended": "CancelledError"}, "RequestBodyError")
-        told = await get(life, f"/api/modules/{NAME}")
-        assert (told["status"], told["problem"]) == ("running", None)
-        del reader
+async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_module(life: Life):
+    before = (await get(life, f"/api/modules/{NAME}"))["problem"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
+    writer.write(f"{head}\r\nsome of it".encode())
+    await until_state(life, {"read": 10, "ended": ""})
+    writer.close()
+    await until_state(life, {"read": 10, "ended": "CancelledError"}, "RequestBodyError")
+    told = await get(life, f"/api/modules/{NAME}")
+    assert (told["status"], told["problem"]) == ("running", before)
+    del reader
 
 
 async def until_state(life: Life, state: dict[str, object], *other: str) -> None:
@@ -166,60 +159,51 @@ async def until_state(life: Life, state: dict[str, object], *other: str) -> None
             await asyncio.sleep(0.02)
 
 
-async def test_slow_senders_keep_nobody_else_from_the_module(
-    live: Live, tmp_path: Path, trust: str
-):
-    async with begun(live, tmp_path, trust) as life:
-        slow = []
-        for _ in range(70):
-            _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-            head = (
-                f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
-            )
-            writer.write(f"{head}\r\nsome of it".encode())
-            slow.append(writer)
-        await until_state(life, {"read": 10, "ended": ""})
+async def test_slow_senders_keep_no_other_client_from_the_module(life: Life):
+    slow = []
+    for _ in range(70):
+        _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
+        writer.write(f"{head}\r\nsome of it".encode())
+        slow.append(writer)
+    await until_state(life, {"read": 10, "ended": ""})
 
-        async with asyncio.timeout(30):
-            assert (await get(life, f"/api/{NAME}/state"))["read"] == 10
-        for writer in slow:
-            writer.close()
-        assert (await get(life, f"/api/modules/{NAME}"))["status"] == "running"
+    async with asyncio.timeout(30):
+        assert (await get(life, f"/api/{NAME}/state"))["read"] == 10
+    for writer in slow:
+        writer.close()
+    assert (await get(life, f"/api/modules/{NAME}"))["status"] == "running"
 
 
-async def test_what_was_not_read_of_a_body_is_gone_with_its_request(
-    live: Live, tmp_path: Path, trust: str
-):
-    async with begun(live, tmp_path, trust) as life:
-        assert await call(life, "POST", f"/api/{NAME}/ignore", data=b"x" * 100_000) == (200, {})
-        status, message = await refused(life, "GET", f"/api/{NAME}/ignored")
-        assert status in {400, 502}
-        assert "until it is answered" in message or "failed in" in message
+async def test_what_was_not_read_of_a_body_is_gone_with_its_request(life: Life):
+    assert await call(life, "POST", f"/api/{NAME}/ignore", data=b"x" * 100_000) == (200, {})
+    status, message = await refused(life, "GET", f"/api/{NAME}/ignored")
+    assert status in {400, 502}
+    assert "until it is answered" in message or "failed in" in message
 
 
-async def test_a_form_comes_as_fields_and_files(live: Live, tmp_path: Path, trust: str):
+async def test_a_form_comes_as_fields_and_files(life: Life):
     form = aiohttp.FormData(quote_fields=False)
     form.add_field("title", "Müsli")
     form.add_field("skipped", b"y" * 300_000, filename="skip.bin")
     form.add_field("audio", b"x" * 500_000, filename="../../a/b/c.wav", content_type="audio/wav")
-    async with begun(live, tmp_path, trust) as life:
-        status, told = await call(life, "POST", f"/api/{NAME}/form", data=form)
+    status, told = await call(life, "POST", f"/api/{NAME}/form", data=form)
 
-        assert (status, told) == (
-            200,
-            [["title", "Müsli"], ["audio", "c.wav", "audio/wav", 500_000]],
-        )
-        url = f"/api/{NAME}/form"
-        assert (await refused(life, "POST", url, json={}))[0] == 415
-        large = aiohttp.FormData()
-        large.add_field("audio", BytesIO(b"x" * 3_100_000), filename="a")
-        assert (await refused(life, "POST", url, data=large))[0] == 413
-        long_field = aiohttp.FormData(default_to_multipart=True)
-        long_field.add_field("title", "x" * 101)
-        assert (await refused(life, "POST", url, data=long_field))[0] == 413
+    assert (status, told) == (
+        200,
+        [["title", "Müsli"], ["audio", "c.wav", "audio/wav", 500_000]],
+    )
+    url = f"/api/{NAME}/form"
+    assert (await refused(life, "POST", url, json={}))[0] == 415
+    large = aiohttp.FormData()
+    large.add_field("audio", BytesIO(b"x" * 3_100_000), filename="a")
+    assert (await refused(life, "POST", url, data=large))[0] == 413
+    long_field = aiohttp.FormData(default_to_multipart=True)
+    long_field.add_field("title", "x" * 101)
+    assert (await refused(life, "POST", url, data=long_field))[0] == 413
 
 
-async def test_hostile_forms_are_refused(live: Live, tmp_path: Path, trust: str):
+async def test_hostile_forms_are_refused(life: Life):
     def multipart(body: bytes, boundary: str = "b") -> dict[str, object]:
         kind = f"multipart/form-data; boundary={boundary}"
         return {"data": body, "headers": {"Content-Type": kind}}
@@ -228,72 +212,62 @@ async def test_hostile_forms_are_refused(live: Live, tmp_path: Path, trust: str)
     nested = b"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n"
     headers = b"--b\r\n" + b"X-A: b\r\n" * 1_000 + b"\r\nx\r\n--b--\r\n"
     long_line = b"--b\r\nX-A: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--b--\r\n"
-    async with begun(live, tmp_path, trust) as life:
-        url = f"/api/{NAME}/form"
-        assert (await call(life, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n")))[
-            0
-        ] == 200
-        status, message = await refused(
-            life, "POST", url, **multipart(part * 10_000 + b"--b--\r\n")
-        )
-        assert (status, "at most 1,000 parts" in message) == (400, True)
-        for body in (
-            nested + b"--b--\r\n",
-            headers,
-            long_line,
-            part,
-            b"--b\r\n",
-            b"nothing of a form",
-            b"",
-        ):
-            assert (await refused(life, "POST", url, **multipart(body)))[0] == 400, body[:100]
-        for boundary in ("", '""', "x" * 71):
-            status, _ = await refused(life, "POST", url, **multipart(b"", boundary))
-            assert status in {400, 415}
-        problem = (await get(life, f"/api/modules/{NAME}"))["problem"]
-        assert problem is None or "stood still" in problem  # which it does on a slow machine
+    url = f"/api/{NAME}/form"
+    before = (await get(life, f"/api/modules/{NAME}"))["problem"]
+    assert (await call(life, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n")))[0] == 200
+    status, message = await refused(life, "POST", url, **multipart(part * 10_000 + b"--b--\r\n"))
+    assert (status, "at most 1,000 parts" in message) == (400, True)
+    for body in (
+        nested + b"--b--\r\n",
+        headers,
+        long_line,
+        part,
+        b"--b\r\n",
+        b"nothing of a form",
+        b"",
+    ):
+        assert (await refused(life, "POST", url, **multipart(body)))[0] == 400, body[:100]
+    for boundary in ("", '""', "x" * 71):
+        status, _ = await refused(life, "POST", url, **multipart(b"", boundary))
+        assert status in {400, 415}
+    assert (await get(life, f"/api/modules/{NAME}"))["problem"] == before
 
 
-async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_read(
-    live: Live, vault: Path, tmp_path: Path, trust: str
-):
-    save(vault / "Assets/a.wav", "0123456789")
-    save(vault / "Assets/page.html", "<script>1</script>")
-    save(vault / "Private/diary.md", "secret\n")
-    save(vault / "Assets/.hidden/a.md", "hidden\n")
-    (vault / "Assets/link.md").symlink_to("../Private/diary.md")
-    async with begun(live, tmp_path, trust) as life:
-        url = f"{life.url}/api/{NAME}/file/"
-        async with aiohttp.ClientSession() as session:
-            async with session.get(url + "Assets/a.wav") as answer:
-                etag = answer.headers["ETag"]
-                assert (answer.content_type, await answer.text()) == ("audio/wav", "0123456789")
-                assert "Content-Disposition" not in answer.headers
-            async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=2-4"}) as answer:
-                assert (answer.status, await answer.text()) == (206, "234")
-                assert answer.headers["Content-Range"] == "bytes 2-4/10"
-            async with session.get(url + "Assets/a.wav", headers={"If-None-Match": etag}) as answer:
-                assert answer.status == 304
-            async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=20-"}) as answer:
-                assert answer.status == 416
-            async with session.head(url + "Assets/a.wav") as answer:
-                assert answer.headers["Content-Length"] == "10"
-            async with session.get(url + "Assets/a.wav?save_as=x%0d%0aX-Evil:%201") as answer:
-                assert "X-Evil" not in answer.headers
-                assert answer.headers["Content-Disposition"].startswith("attachment; filename*=")
-            async with session.get(url + "Assets/page.html") as answer:
-                assert "attachment" in answer.headers["Content-Disposition"]
-                assert "sandbox" in answer.headers["Content-Security-Policy"]
-        for path in ("Private/diary.md", "Assets/link.md", "Assets/.hidden/a.md", "Assets/none.md"):
-            assert (await refused(life, "GET", f"/api/{NAME}/file/{path}"))[0] == 404, path
-        limited = key_of(life, f"{NAME}:read", paths=["Assets/b*"])
-        assert (await refused(life, "GET", f"/api/{NAME}/file/Assets/a.wav", headers=limited))[
-            0
-        ] == 404
+async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_read(life: Life):
+    save(life.vault / "Assets/a.wav", "0123456789")
+    save(life.vault / "Assets/page.html", "<script>1</script>")
+    save(life.vault / "Private/diary.md", "secret\n")
+    save(life.vault / "Assets/.hidden/a.md", "hidden\n")
+    (life.vault / "Assets/link.md").symlink_to("../Private/diary.md")
+    url = f"{life.url}/api/{NAME}/file/"
+    async with aiohttp.ClientSession() as session:
+        async with session.get(url + "Assets/a.wav") as answer:
+            etag = answer.headers["ETag"]
+            assert (answer.content_type, await answer.text()) == ("audio/wav", "0123456789")
+            assert "Content-Disposition" not in answer.headers
+        async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=2-4"}) as answer:
+            assert (answer.status, await answer.text()) == (206, "234")
+            assert answer.headers["Content-Range"] == "bytes 2-4/10"
+        async with session.get(url + "Assets/a.wav", headers={"If-None-Match": etag}) as answer:
+            assert answer.status == 304
+        async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=20-"}) as answer:
+            assert answer.status == 416
+        async with session.head(url + "Assets/a.wav") as answer:
+            assert answer.headers["Content-Length"] == "10"
+        async with session.get(url + "Assets/a.wav?save_as=x%0d%0aX-Evil:%201") as answer:
+            assert "X-Evil" not in answer.headers
+            assert answer.headers["Content-Disposition"].startswith("attachment; filename*=")
+        async with session.get(url + "Assets/page.html") as answer:
+            assert "attachment" in answer.headers["Content-Disposition"]
+            assert "sandbox" in answer.headers["Content-Security-Policy"]
+    for path in ("Private/diary.md", "Assets/link.md", "Assets/.hidden/a.md", "Assets/none.md"):
+        assert (await refused(life, "GET", f"/api/{NAME}/file/{path}"))[0] == 404, path
+    limited = key_of(life, f"{NAME}:read", paths=["Assets/b*"])
+    assert (await refused(life, "GET", f"/api/{NAME}/file/Assets/a.wav", headers=limited))[0] == 404
 
 
-async def test_bytes_are_answered_with_their_type(live: Live, tmp_path: Path, trust: str):
-    async with begun(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
+async def test_bytes_are_answered_with_their_type(life: Life):
+    async with aiohttp.ClientSession() as session:
         url = f"{life.url}/api/{NAME}/bytes"
         for size in (3, 0, 9_000_000):
             async with session.get(url, params={"size": size}) as answer:

@@ -21,7 +21,7 @@ from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.host_guard import HostGuard
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.stream import EventStreams, StreamLimits
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.events import Bus
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.vault import VaultRoot
@@ -98,7 +98,7 @@ async def take(stream, count: int) -> list[Message]:
     return [await asyncio.wait_for(anext(stream), 20) for _ in range(count)]
 
 
-async def test_a_change_of_a_file_is_told_in_the_shape_that_all_share(live: Live, vault):
+async def test_a_change_of_a_file_is_reported_in_the_shape_that_all_share(live: Live, vault):
     async with (
         live() as life,
         aiohttp.ClientSession() as session,

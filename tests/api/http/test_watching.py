@@ -146,7 +146,7 @@ async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have
 
         assert (await call(life, "POST", "/api/history/restore", json=restore))[
             0
-        ] == 200  # whoever reads all may
+        ] == 200  # a reader of everything may
         _, done = await call(
             life, "POST", "/api/history/restore", json={**restore, "version": narrow}
         )

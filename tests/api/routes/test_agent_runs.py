@@ -53,7 +53,7 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
         assert "broken" in (vault / "Daily/today.md").read_text()
 
 
-async def test_an_agent_that_nobody_knows_or_a_wrong_order_is_answered_so(live: Live):
+async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: Live):
     async with live(ScriptedBackend([say("x")])) as life:
         assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
             404,
@@ -112,11 +112,11 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         await life.until(lambda: "- seen" in (vault / "W.md").read_text())
 
 
-async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
-    begun = asyncio.Event()
+async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
+    started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return []
 
@@ -125,23 +125,23 @@ async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
         asked = group.create_task(
             refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
         )
-        await begun.wait()
+        await started.wait()
         (key,) = life.daemon.authenticator.ring.keys
         assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert await asyncio.wait_for(asked, 30) == (502, "who asked for it may do so no longer")
 
 
 async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
         return []
 
     async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
         asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
-        await begun.wait()
+        await started.wait()
         life.daemon.stop()
         assert await asked == (502, "the daemon ended")
 

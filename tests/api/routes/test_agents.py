@@ -35,7 +35,7 @@ def module(tmp_path: Path) -> Path:
     return folder
 
 
-async def begun(life: Life, module: Path) -> None:
+async def started(life: Life, module: Path) -> None:
     await install(life, module)
     await life.settled()
 
@@ -43,7 +43,7 @@ async def begun(life: Life, module: Path) -> None:
 async def test_every_agent_is_told_with_the_fields_that_the_app_reads(live: Live, vault, module):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
-        await begun(life, module)
+        await started(life, module)
         agents = {one["name"]: one for one in (await get(life, "/api/agents"))["agents"]}
 
         assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
@@ -70,7 +70,7 @@ async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, modu
     save(vault / "Work/plan.md", "# Plan\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
     async with live() as life:
-        await begun(life, module)
+        await started(life, module)
         audit = await get(life, "/api/agents/audit")
 
         assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
@@ -82,13 +82,15 @@ async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, modu
         }
 
 
-async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: Live, vault, module):
+async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
+    live: Live, vault, module
+):
     for number in range(25):
         save(vault / f"Work/{number:02}.md", "x\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Private/diary.md", "x\n")
     async with live() as life:
-        await begun(life, module)
+        await started(life, module)
         told = await get(life, "/api/sandbox/explain?agent=keeper/sender")
 
         files = told["files"]
@@ -139,7 +141,7 @@ async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_a
 ):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
-        await begun(life, module)
+        await started(life, module)
         _, told = await call(
             life, "GET", "/api/agents", headers=key_of(life, "*:read", paths=("Daily/**",))
         )
@@ -157,7 +159,7 @@ async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
-        await begun(life, module)
+        await started(life, module)
         key = {"headers": key_of(life, "*:read,write,admin", paths=("Daily/**",))}
         for path in ("Inbox/mail.md", "Inbox/none.md"):
             assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.audit.events import EVENT_TYPES
+from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
 from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
 from tests.stories.life import Life, Live, note, save
@@ -100,7 +100,7 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
     )
 
 
-async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vault):
+async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
     backend = ScriptedBackend(
@@ -146,11 +146,11 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
         await life.until(lambda: life.told("run.finished"))
         await life.settled()
         (person,) = await audited(life, source="person")
-        begun = (await audited(life, type="agent_start"))[0]
+        started = (await audited(life, type="agent_start"))[0]
 
     assert (person["paths"], person["target_endpoint"]) == (["a.md"], "vault.modified")
     assert len(person["before"]) == len(person["after"]) == 64
-    assert set(person["causes"]) <= set(begun["causes"])
+    assert set(person["causes"]) <= set(started["causes"])
 
 
 async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
@@ -267,12 +267,12 @@ async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(liv
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_there_is_not_is_told_in_a_sentence(live: Live):
+async def test_a_call_that_there_is_not_is_reported_in_a_sentence(live: Live):
     async with live() as life:
         await refused(life, "GET", "/api/nothing")
         (event,) = await audited(life)
 
-    assert event["error"].startswith("there is no such call; ")
+    assert event["error"].startswith("unknown call; ")
 
 
 async def test_only_who_administers_the_system_reads_it(live: Live):
@@ -311,7 +311,7 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
     async with live() as life:
-        await life.until(lambda: "audit" in life.daemon.problems.all())
+        await life.until(lambda: "audit" in life.daemon.problems.open)
         told = (await get(life, "/api/doctor"))["problems"]["audit"]
 
     assert "the files end with seq 1, but seq 3 was written last" in told
@@ -347,15 +347,15 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     async with live() as life:
         await get(life, "/api/health")
-        await life.until(lambda: "audit" in life.daemon.problems.all())
+        await life.until(lambda: "audit" in life.daemon.problems.open)
         assert await post(life, "/api/pause")
         status, message = await refused(life, "GET", "/api/audit")
 
-        assert life.daemon.problems.all()["audit"].startswith("the audit cannot be written")
+        assert life.daemon.problems.open["audit"].startswith("the audit cannot be written")
         assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
         assert (await get(life, "/api/health"))["status"] == "degraded"
         (vault / ".parachute").unlink()
-        await life.until(lambda: "audit" not in life.daemon.problems.all())
+        await life.until(lambda: "audit" not in life.daemon.problems.open)
         assert len(await audited(life)) >= 3
 
     assert list((tmp_path / "elsewhere").iterdir()) == []

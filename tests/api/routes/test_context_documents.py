@@ -1,4 +1,4 @@
-"""Context documents: what is told of contexts and prompts has the shapes that the app and the
+"""Context documents: what is said of contexts and prompts has the shapes that the app and the
 OpenAPI document promise.
 """
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.api.routes import context_documents as told
+from parachuted.api.routes.contexts import ContextFoldersResponse
 from tests.api.shapes import answer_of, strict
 from tests.stories.life import Live, note, save
 
@@ -79,4 +79,4 @@ async def test_the_migration_s_plan_and_its_outcome_hold_too(live: Live, tree: P
 )
 def test_the_measure_itself_is_strict(data: bytes):
     with pytest.raises((AssertionError, ValueError)):
-        strict(told.ContextFoldersResponse, data)
+        strict(ContextFoldersResponse, data)

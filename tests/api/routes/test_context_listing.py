@@ -1,4 +1,4 @@
-"""Context listing: it follows the index, and makes nothing anew that is as it was."""
+"""Context listing: it follows the index, and remakes nothing that is as it was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.api.routes.context_listing import ContextListing
+from parachuted.api.routes.contexts import ContextListing
 from parachuted.vault import IndexEntry, VaultIndex
 
 PATHS = [
@@ -34,7 +34,7 @@ def test_at_any_moment_it_tells_what_one_made_now_would_tell(changes):
         )
 
 
-def test_only_the_folder_that_changed_is_made_anew():
+def test_only_the_folder_that_changed_is_made_again():
     index = VaultIndex()
     for path in ("a/AGENTS.md", "b/AGENTS.md"):
         index.set(path, entry(4))

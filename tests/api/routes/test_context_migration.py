@@ -1,4 +1,4 @@
-"""Context migration over HTTP: who may, what is told, and that a plan changes nothing."""
+"""Context migration over HTTP: who may, what it says, and that a plan changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.stories.life import Live, save
 MIGRATION = "/api/contexts/migration"
 
 
-async def test_the_plan_is_told_and_then_done_and_undone(live: Live, vault: Path):
+async def test_the_plan_is_reported_and_then_done_and_undone(live: Live, vault: Path):
     save(vault / "Chat/contexts/garden-context.md", "# Garden\n")
     async with live() as life:
         plan = await get(life, MIGRATION)

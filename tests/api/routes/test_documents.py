@@ -7,7 +7,16 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter
 
-from parachuted.api.routes import documents
+from parachuted.api.routes.doctor import DoctorResponse
+from parachuted.api.routes.loop import (
+    BubbleResponse,
+    PausedResponse,
+    PlanResponse,
+    ScanResponse,
+    TasksResponse,
+    WatchesResponse,
+)
+from parachuted.api.routes.runs import RunsResponse, UndoResponse, WhyResponse
 from tests.api.calls import get, post
 from tests.stories.life import Live, note, save
 
@@ -26,20 +35,20 @@ async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken
         await life.settled()
         run = life.told("run.finished")[0]["run"]
         answers = {
-            documents.WatchesResponse: await get(life, "/api/watches"),
-            documents.TasksResponse: await get(life, "/api/tasks"),
-            documents.RunsResponse: await get(life, "/api/runs"),
-            documents.PlanResponse: await post(
+            WatchesResponse: await get(life, "/api/watches"),
+            TasksResponse: await get(life, "/api/tasks"),
+            RunsResponse: await get(life, "/api/runs"),
+            PlanResponse: await post(
                 life, "/api/bubble/plan", {"path": "Projects/garden/AGENTS.md"}
             ),
-            documents.WhyResponse: await get(life, "/api/why?path=AGENTS.md"),
-            documents.DoctorResponse: await get(life, "/api/doctor"),
-            documents.ScanResponse: await post(life, "/api/scan"),
-            documents.UndoResponse: await post(life, f"/api/runs/{run}/undo"),
-            documents.BubbleResponse: await post(
+            WhyResponse: await get(life, "/api/why?path=AGENTS.md"),
+            DoctorResponse: await get(life, "/api/doctor"),
+            ScanResponse: await post(life, "/api/scan"),
+            UndoResponse: await post(life, f"/api/runs/{run}/undo"),
+            BubbleResponse: await post(
                 life, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"}
             ),
-            documents.PausedResponse: await post(life, "/api/pause"),
+            PausedResponse: await post(life, "/api/pause"),
         }
 
     for shape, answer in answers.items():
@@ -47,7 +56,5 @@ async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken
         assert set(answer) == set(shape.__annotations__) | {
             key for base in shape.__orig_bases__ for key in getattr(base, "__annotations__", ())
         }
-    assert answers[documents.RunsResponse]["count"] == 1
-    assert answers[documents.WatchesResponse]["watches"][0]["watched"] == [
-        "Projects/garden/AGENTS.md"
-    ]
+    assert answers[RunsResponse]["count"] == 1
+    assert answers[WatchesResponse]["watches"][0]["watched"] == ["Projects/garden/AGENTS.md"]

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.routes.folder_listing import list_folder, moment
+from parachuted.api.routes.files import list_folder, moment
 from parachuted.errors import NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import VaultPath, VaultRoot
@@ -81,7 +81,7 @@ def test_what_is_no_folder_is_not_listed(vault):
             names(vault, path)
 
 
-def test_a_moment_is_told_in_utc():
+def test_a_moment_is_reported_in_utc():
     assert (moment(0), moment(1_700_000_000.5)) == (
         "1970-01-01T00:00:00Z",
         "2023-11-14T22:13:20.500000Z",

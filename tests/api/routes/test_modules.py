@@ -120,7 +120,7 @@ async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path)
         await install(life, daily)
     async with live() as life:
         assert (await get(life, "/api/daily/entries"))["count"] == 0, (
-            "a request waits until the modules have begun"
+            "a request waits until the modules have started"
         )
         assert (await call(life, "GET", "/api/daily/none"))[0] == 404
 
@@ -134,7 +134,7 @@ async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: 
             assert (await get(life, f"/api/modules/{name}"))["status"] == "unapproved"
 
 
-async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(
+async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on(
     live: Live, daily: Path
 ):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
@@ -143,8 +143,7 @@ async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(
         assert (told["status"], told["serving"]) == ("failed", False)
         assert "nothing_of_that_name" in told["problem"]
         assert any(
-            "nothing_of_that_name" in str(problem)
-            for problem in life.daemon.problems.all().values()
+            "nothing_of_that_name" in str(problem) for problem in life.daemon.problems.open.values()
         )
         assert (await call(life, "GET", "/api/notes"))[0] == 200
 
@@ -233,7 +232,7 @@ class SlowModule(Module):
 """
 
 
-async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(
+async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
     live: Live, tmp_path: Path
 ):
     save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
@@ -248,12 +247,12 @@ async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(
         told = await get(life, "/api/modules/slow")
         health = await get(life, "/api/health?detailed=true")
         (tmp_path / "go").touch()
-        begun = await beginning
+        started = await beginning
         after = await get(life, "/api/health?detailed=true")
 
     assert (told["status"], told["serving"], told["problem"]) == ("starting", False, None)
     assert health["modules"] == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
-    assert (begun["status"], after["modules"][0]["status"]) == ("running", "running")
+    assert (started["status"], after["modules"][0]["status"]) == ("running", "running")
 
 
 async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):

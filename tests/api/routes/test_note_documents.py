@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import aiohttp
 
-from parachuted.api.routes.note_documents import NoteMapResponse, NoteResponse
+from parachuted.api.routes.note_reading import NoteMapResponse, NoteResponse
 from tests.api.shapes import answer_of, strict
 from tests.stories.life import Live, save
 

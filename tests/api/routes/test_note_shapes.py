@@ -7,8 +7,15 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from parachuted.api.http.answers import json_bytes
-from parachuted.api.routes.note_documents import NoteMapResponse, NoteResponse
-from parachuted.api.routes.note_shapes import clean_map, map_of, moment, shown, told
+from parachuted.api.routes.note_reading import (
+    NoteMapResponse,
+    NoteResponse,
+    clean_map,
+    map_of,
+    moment,
+    shown,
+    told,
+)
 from parachuted.vault import digest_of, parse_note
 
 
@@ -30,7 +37,7 @@ from parachuted.vault import digest_of, parse_note
         )
     )
 )
-def test_any_note_is_told_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
+def test_any_note_is_reported_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
     data = b"\n".join(lines)
     note = parse_note(data)
     whole = told("a.md", digest_of(data), 1.5, note)

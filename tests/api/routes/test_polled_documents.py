@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from parachuted.api.routes import polled_documents as told
+from parachuted.api.routes.polled import SessionScanResponse
 from tests.api.shapes import answer_of, strict
 from tests.stories.life import Live
 
@@ -45,7 +45,7 @@ async def test_times_can_be_parsed_and_have_a_zone(live: Live):
     ("shape", "data"),
     [
         (
-            told.SessionScanResponse,
+            SessionScanResponse,
             (
                 b'{"currentVaultRoot": "", "needsMigration": [], "alreadyCurrent": 0.0, '
                 b'"noVaultRoot": 0, "total": 0}'

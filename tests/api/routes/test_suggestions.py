@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.history.operation import new_act
+from parachuted.history.run_account import new_act
 from parachuted.history.run_account import save as save_account
 from parachuted.suggestions import Proposal
 from tests.api.calls import call, get, key_of, post, refused

@@ -398,7 +398,7 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
     assert (answer["files"], len(answer["errors"])) == ([], 3)
 
 
-async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_told(
+async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_reported(
     live: Live, tree
 ):
     async with live() as life:
@@ -410,14 +410,14 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
         known = life.daemon.index.get("Daily/journals/2026-11-21.md")
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)
-    assert answer["errors"] == ["gone.md: there is no such file below the root"]
+    assert answer["errors"] == ["gone.md: unknown file below the root"]
     assert not (tree / "Daily/journals/2026-11-21.md").exists()
     assert [write.operation for write in writes] == ["Delete"]
     assert kept == b"yesterday\n"
     assert known is None
 
 
-async def test_a_path_that_is_not_there_is_told_in_the_same_words_whatever_the_reason(
+async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_the_reason(
     live: Live, tree
 ):
     missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]
@@ -427,7 +427,7 @@ async def test_a_path_that_is_not_there_is_told_in_the_same_words_whatever_the_r
             life, "DELETE", f"/api/sync/files?{paths}", headers=key_of(life, "daily:write")
         )
 
-    assert answer["errors"] == [f"{path}: there is no such file below the root" for path in missing]
+    assert answer["errors"] == [f"{path}: unknown file below the root" for path in missing]
     assert (answer["deleted"], (tree / "Elsewhere.md").exists()) == (0, True)
 
 

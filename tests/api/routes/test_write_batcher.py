@@ -69,7 +69,7 @@ class Office:
             part.close()
 
 
-def begun(coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
+def started(coroutine: Coroutine[object, object, object]) -> asyncio.Task[object]:
     return asyncio.get_running_loop().create_task(coroutine)
 
 
@@ -139,7 +139,7 @@ async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
     assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
 
 
-async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office):
+async def test_who_goes_away_meanwhile_takes_no_one_along(suggestion_rig: Office):
     let_go = threading.Event()
 
     def slow() -> VaultPath:
@@ -147,12 +147,12 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office
         return VaultPath("a.md")
 
     async with asyncio.timeout(30):
-        first = begun(
+        first = started(
             suggestion_rig.desk.edit(
                 slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone")), PHONE
             )
         )
-        second = begun(suggestion_rig.add("- stays"))
+        second = started(suggestion_rig.add("- stays"))
         await asyncio.sleep(0)
         first.cancel()
         let_go.set()
@@ -162,7 +162,7 @@ async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office
 
 
 async def test_closing_waits_for_what_was_handed_in(suggestion_rig: Office):
-    waiting = [begun(suggestion_rig.add(f"- {number}")) for number in range(5)]
+    waiting = [started(suggestion_rig.add(f"- {number}")) for number in range(5)]
     await asyncio.sleep(0)
 
     await suggestion_rig.desk.close()
@@ -175,9 +175,9 @@ async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(
     suggestion_rig: Office,
 ):
     suggestion_rig.gate.clear()
-    first = begun(suggestion_rig.desk.tell(["a.md"]))
+    first = started(suggestion_rig.desk.tell(["a.md"]))
     await asyncio.sleep(0)
-    others = [begun(suggestion_rig.desk.tell([f"{number}.md"])) for number in range(3)]
+    others = [started(suggestion_rig.desk.tell([f"{number}.md"])) for number in range(3)]
     await asyncio.sleep(0)
     suggestion_rig.gate.set()
     await asyncio.gather(first, *others)
@@ -203,7 +203,7 @@ async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(suggestion_
     assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n"
 
 
-async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(
+async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_no_one_up_and_closing_waits(
     suggestion_rig: Office, vault
 ):
     (vault / "b.md").write_text("## Facts\n")
@@ -216,10 +216,10 @@ async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_u
 
     suggestion_rig.ask = ask
     async with asyncio.timeout(20):
-        refused = begun(suggestion_rig.add("- one"))
+        refused = started(suggestion_rig.add("- one"))
         await asyncio.sleep(0)
         assert (await suggestion_rig.add("- two", "b.md")).changed
-        closing = begun(suggestion_rig.desk.close())
+        closing = started(suggestion_rig.desk.close())
         await asyncio.sleep(0)
         assert not closing.done()
         let_go.set()

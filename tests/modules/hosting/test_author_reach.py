@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from parachuted.access.authority import Authority
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.keys import EVERYWHERE, Identity, parse_words
-from parachuted.modules.hosting.author_reach import AuthorReach
+from parachuted.modules.hosting.event_publisher import AuthorReach
 from tests.modules.module_rig import NOON
 
 PHONE = Identity(

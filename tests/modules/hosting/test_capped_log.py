@@ -6,15 +6,15 @@ import logging
 
 import pytest
 
-from parachuted.modules.hosting import capped_log
-from parachuted.modules.hosting.capped_log import CappedLog
+from parachuted.modules.hosting import host_process
+from parachuted.modules.hosting.host_process import CappedLog
 
 
 def test_so_many_lines_a_second_and_no_more(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     now = [10.0]
-    monkeypatch.setattr(capped_log.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(host_process.time, "monotonic", lambda: now[0])
     log = CappedLog(logging.getLogger("parachuted.test"))
     for number in range(150):
         log.say(logging.WARNING, f"line {number}")

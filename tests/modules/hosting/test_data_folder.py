@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.modules.hosting import data_folder
-from parachuted.modules.hosting.data_folder import (
+from parachuted.modules.hosting import module_state
+from parachuted.modules.hosting.module_state import (
     MODULE_DATA,
     MODULE_STATE,
     delete_module_data,
@@ -67,7 +67,7 @@ def test_no_name_reaches_another_folder(tmp_path, name):
 
 
 async def test_one_that_grows_too_large_ends_its_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(data_folder, "MOST_FILES", 5)
+    monkeypatch.setattr(module_state, "MOST_FILES", 5)
     for number in range(8):
         (tmp_path / str(number)).touch()
     (tmp_path / "out").symlink_to("/")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from parachuted.access.authority import MOST_EVENTS, Authority
-from parachuted.access.fields import FieldKind
+from parachuted.access.events import FieldKind
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
 from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublisher

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.isolation import BOUNDS, IsolationFactory
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from tests.modules.small_modules import approve, until, write_module
 

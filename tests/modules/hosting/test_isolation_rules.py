@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from tests.modules.escape_attempts import ROOT, run
 

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from tests.modules.escape_attempts import run
 
 pytestmark = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 
 WALLED = """
-from parachuted.modules.hosting.landlock import restrict_files
+from parachuted.modules.hosting.isolation_rules import restrict_files
 import socket, threading
 mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 opened = (other / "secret").open()
@@ -85,7 +85,7 @@ attempt("tmp", lambda: Path("/tmp/m5-landlock").touch())
 @pytest.mark.skipif(
     landlock_version() < 6, reason="this kernel's Landlock knows no TCP, or no scopes"
 )
-def test_it_reaches_nobody_by_tcp_or_signals(folders):
+def test_it_reaches_no_one_by_tcp_or_signals(folders):
     tried = run(
         WALLED
         + """
@@ -127,10 +127,10 @@ tried["a child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 def test_without_landlock_it_says_so_and_raises(folders):
     tried = run(
         """
-from parachuted.modules.hosting import landlock
-landlock._CREATE = 999_999  # a call that no kernel has
-attempt("wall", lambda: landlock.restrict_files([Path("/usr")]))
-tried["version"] = landlock.landlock_version()
+from parachuted.modules.hosting import isolation_rules
+isolation_rules._CREATE = 999_999  # a call that no kernel has
+attempt("wall", lambda: isolation_rules.restrict_files([Path("/usr")]))
+tried["version"] = isolation_rules.landlock_version()
 """
     )
 
@@ -145,7 +145,7 @@ def test_in_a_folder_that_it_may_write_it_makes_files_and_no_way_out(folders):
     (data / "index").write_text("old")
     tried = run(
         """
-from parachuted.modules.hosting.landlock import restrict_files
+from parachuted.modules.hosting.isolation_rules import restrict_files
 import sqlite3
 mine, other, data = map(Path, sys.argv[1:4])
 restrict_files([mine, Path(sys.base_prefix)], (), [data])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.answer_codec import NEXT_PART, READ, OpenBodies, RemoteBody
 from parachuted.modules.hosting.framing import AskFrame
-from parachuted.modules.hosting.module_bodies import NEXT_PART, READ, OpenBodies, RemoteBody
 from tests.modules.test_bodies import Pieces
 
 

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.errors import ModuleFailedError, PathRefusedError
-from parachuted.modules.hosting.module_contexts import RemoteContexts, serve_contexts
+from parachuted.modules.hosting.framing import AskFrame
+from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.testing import ScriptedBackend, say
+from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given
 
 MANIFEST = """
 permissions:
@@ -76,16 +79,13 @@ async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig)
 
 async def test_both_ends_of_the_pipe_agree(module_rig):
     contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
+    given = Given(contexts=contexts)
+    remote = remote_of(given).contexts
 
-    class Pipe:
-        async def ask(self, verb, body):
-            return await serve_contexts(contexts, verb.partition(".")[2], body)
-
-    remote = RemoteContexts(Pipe())
     assert await remote.preview(["Work/a"]) == await contexts.preview(["Work/a"])
     for verb, body in (("load", {}), ("preview", {"folders": "Work"})):
         with pytest.raises(ModuleFailedError):
-            await serve_contexts(contexts, verb, body)
+            await RequestServer(given).serve(AskFrame(id=1, verb=f"contexts.{verb}", body=body))
 
 
 async def test_a_conversation_has_it_in_its_prompt_within_what_its_agent_may_read(module_rig):

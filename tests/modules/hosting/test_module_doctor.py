@@ -9,7 +9,7 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
 from parachuted.modules import Finding
-from parachuted.modules.hosting.module_doctor import findings_of, module_findings
+from parachuted.modules.hosting.hosted_module import findings_of, module_findings
 
 
 def module(name: str, answer: object, *, has_doctor: bool = True) -> SimpleNamespace:

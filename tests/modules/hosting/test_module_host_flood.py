@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.modules.hosting.landlock import landlock_version
+from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from tests.api.calls import call
 from tests.api.routes.test_modules import install

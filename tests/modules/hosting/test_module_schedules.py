@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.authority import Authority
-from parachuted.access.patterns import grant_of
+from parachuted.access.grant import grant_of
 from parachuted.errors import ActRefusedError
-from parachuted.modules.hosting.module_schedules import ModuleSchedules
-from parachuted.modules.timing import Timing
+from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.scheduling import Timing
 from tests.modules.module_rig import ModuleRig
 
 HOURLY = Timing(every_s=3_600)

@@ -7,11 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from parachuted.access.notes import (
     AppendSection,
     Note,
+    NoteEdit,
     NoteLink,
     NoteSection,
     RemoveKey,
@@ -19,15 +21,9 @@ from parachuted.access.notes import (
     SetKey,
     SetSection,
 )
-from parachuted.modules.hosting.note_codec import (
-    EditBody,
-    edit_of,
-    edit_to_json,
-    note_of,
-    note_to_json,
-)
+from parachuted.modules.hosting.codec import note_of, note_to_json
 
-BODY: TypeAdapter[EditBody] = TypeAdapter(EditBody)
+EDIT: TypeAdapter[NoteEdit] = TypeAdapter(NoteEdit, config=ConfigDict(extra="forbid", strict=True))
 EDITS = [
     SetKey("a", 1),
     SetKey("a", value=True),
@@ -65,27 +61,28 @@ def test_a_note_arrives_with_its_sections_and_links():
 
 @pytest.mark.parametrize("edit", EDITS, ids=repr)
 def test_an_edit_arrives_as_it_was_made(edit):
-    assert edit_of(BODY.validate_json(json.dumps(edit_to_json(edit)))) == edit
+    assert EDIT.validate_json(EDIT.dump_json(edit)) == edit
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        {"edit": "Everything"},
-        {"edit": "RemoveKey"},
-        {"edit": "RemoveKey", "key": 1},
-        {"edit": "RemoveKey", "key": "a", "more": 1},
-        {"edit": "SetKey", "key": "a", "value": {"b": 1}},
-        {"edit": "SetKey", "key": "a", "value": [1]},
-        {"edit": "ReplaceSpan", "start": "0", "end": 1, "text": ""},
+        {"kind": "Everything", "value": {}},
+        {"kind": "RemoveKey"},
+        {"kind": "RemoveKey", "value": {"key": 1}},
+        {"kind": "RemoveKey", "value": {"key": "a", "more": 1}},
+        {"kind": "SetKey", "value": {"key": "a", "value": {"b": 1}}},
+        {"kind": "SetKey", "value": {"key": "a", "value": [1]}},
+        {"kind": "ReplaceSpan", "value": {"start": "0", "end": 1, "text": ""}},
+        {"kind": "RemoveKey", "value": {"key": "a"}, "more": 1},
         ["SetKey", "a", 1],
     ],
 )
 def test_what_is_no_edit_is_not_read(body):
     with pytest.raises(ValidationError):
-        BODY.validate_python(body)
+        EDIT.validate_json(json.dumps(body))
 
 
 def test_what_is_no_edit_is_not_sent():
-    with pytest.raises(TypeError, match="dict is no change of a note"):
-        edit_to_json({"edit": "SetKey"})
+    with pytest.raises(PydanticSerializationError, match="dict is none of SetKey, RemoveKey"):
+        EDIT.dump_json({"kind": "SetKey"})

@@ -7,7 +7,7 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.access.origin import Taint
 from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.modules.hosting.open_calls import MOST_OPEN, OpenCalls
+from parachuted.modules.hosting.request_server import MOST_OPEN, OpenCalls
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_process_that_lets_go_of_nothing_is_asked_no_more(calls):
     calls.check_room()
 
 
-def test_what_the_process_read_for_one_call_it_may_say_in_any_also_after_it_was_begun_again():
+def test_what_the_process_read_for_one_call_it_may_say_in_any_also_after_it_was_restarted():
     taint = Taint()
     first, event, person = OpenCalls("daily", taint), Authority(), Authority(asked_by="person")
     first.open(1, event)

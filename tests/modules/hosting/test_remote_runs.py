@@ -8,7 +8,10 @@ import pytest
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import AgentResult, AgentText, AgentToolCall
-from parachuted.modules.hosting.remote_runs import RemoteRuns, serve_runs
+from parachuted.modules.hosting.framing import AskFrame
+from parachuted.modules.hosting.request_server import RequestServer
+from tests.modules.hosting.test_remote_services import remote_of
+from tests.modules.small_modules import Given
 
 
 class Runs:
@@ -40,11 +43,7 @@ class Runs:
 async def test_both_ends_agree():
     runs = Runs()
 
-    class Pipe:
-        async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-            return await serve_runs(runs, verb.partition(".")[2], body)
-
-    remote = RemoteRuns(Pipe())
+    remote = remote_of(Given(runs=runs)).runs
     run = await remote.start("admin", "Do.", {"max_turns": 2})
 
     assert [await remote.next(run) for _ in range(3)] == [
@@ -64,4 +63,6 @@ async def test_both_ends_agree():
 )
 async def test_what_is_no_request_is_refused(verb, body):
     with pytest.raises(ModuleFailedError):
-        await serve_runs(Runs(), verb, body)
+        await RequestServer(Given(runs=Runs())).serve(
+            AskFrame(id=1, verb=f"runs.{verb}", body=body)
+        )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import EditRefusedError, ModuleFailedError
-from parachuted.modules.hosting.module_schedules import ModuleSchedules
-from parachuted.modules.hosting.remote_schedules import RemoteSchedules, serve_schedules
-from parachuted.modules.timing import Timing
+from parachuted.modules.hosting.framing import AskFrame
+from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.scheduling import Timing
+from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given
 
 
 @pytest.fixture
@@ -28,11 +29,7 @@ def access(module_rig):
 
 @pytest.fixture
 def remote(access):
-    class Pipe:
-        async def ask(self, verb: str, body: Mapping[str, object]) -> object:
-            return await serve_schedules(access, verb.partition(".")[2], body)
-
-    return RemoteSchedules(Pipe())
+    return remote_of(Given(schedules=access)).schedules
 
 
 async def test_both_ends_agree(access, remote):
@@ -48,14 +45,18 @@ async def test_both_ends_agree(access, remote):
     ("verb", "body"),
     [
         ("set", {}),
-        ("set", {"name": "a", "method": "m", "arguments": [], "every_s": 1, "at": None}),
+        ("set", {"name": "a", "method": "m", "arguments": [], "timing": {"at": "03:00"}}),
+        ("set", {"name": "a", "method": "m", "arguments": {}, "timing": {"every_s": "1"}}),
+        ("set", {"name": "a", "method": "m", "arguments": {}, "timing": {"on": "Monday"}}),
         ("remove", {"name": 1}),
         ("clear", {}),
     ],
 )
 async def test_what_is_no_request_is_refused(access, verb, body):
     with pytest.raises(ModuleFailedError):
-        await serve_schedules(access, verb, body)
+        await RequestServer(Given(schedules=access)).serve(
+            AskFrame(id=1, verb=f"schedules.{verb}", body=body)
+        )
 
 
 async def test_a_timing_that_no_author_could_write_is_refused(remote):

@@ -11,16 +11,20 @@ import pytest
 
 from parachuted.access.hit import Hit
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
+from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.codec import error_of, refusal_of
 from parachuted.modules.hosting.framing import AnswerFrame, AskFrame, Unpacker, pack
-from parachuted.modules.hosting.remote_services import (
-    LogOverPipe,
-    RemoteServices,
-    RemoteState,
-    RemoteVault,
+from parachuted.modules.hosting.remote_services import LogOverPipe, RemoteServices
+from parachuted.modules.hosting.request_server import VERBS, RequestServer
+from parachuted.modules.results import WrongResultError
+from parachuted.modules.scheduling import ScheduleAccess
+from parachuted.modules.services import (
+    ActivityAccess,
+    ContextAccess,
+    FolderAccess,
+    StateAccess,
+    VaultAccess,
 )
-from parachuted.modules.hosting.request_server import RequestServer
-from parachuted.modules.services import StateAccess, VaultAccess
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given
 
@@ -47,6 +51,12 @@ class Through:
             return pool.submit(asyncio.run, self.ask(verb, body)).result()
 
 
+def remote_of(services):
+    """The other end of the pipe to these services."""
+    pipe = Through(RequestServer(services))
+    return RemoteServices("daily", {"a": "1"}, logging.getLogger("test"), pipe)
+
+
 class Brain:
     async def suggest(self, text):
         return [{"confidence": 0.9, "text": text}]
@@ -71,9 +81,7 @@ def given(module_rig):
 
 @pytest.fixture
 def remote(given):
-    return RemoteServices(
-        "daily", {"a": "1"}, logging.getLogger("test"), Through(RequestServer(given))
-    )
+    return remote_of(given)
 
 
 async def test_the_vault_is_the_same_on_both_sides(remote, module_rig):
@@ -151,13 +159,33 @@ async def test_a_module_suggests_from_a_process_of_its_own_as_from_the_daemons(r
 
 
 @pytest.mark.parametrize(
-    ("remote_class", "protocol"), [(RemoteVault, VaultAccess), (RemoteState, StateAccess)]
+    ("room", "protocol"),
+    [
+        ("vault", VaultAccess),
+        ("folders", FolderAccess),
+        ("state", StateAccess),
+        ("schedules", ScheduleAccess),
+        ("activity", ActivityAccess),
+        ("contexts", ContextAccess),
+        ("runs", RunAccess),
+    ],
 )
-def test_no_method_of_the_public_form_is_missing_or_different(remote_class, protocol):
-    for name, method in inspect.getmembers(protocol, inspect.isfunction):
+def test_no_method_of_the_public_form_is_missing(remote, room, protocol):
+    for name, _method in inspect.getmembers(protocol, inspect.isfunction):
         if not name.startswith("_"):
-            ours = inspect.signature(getattr(remote_class, name)).parameters
-            assert list(ours) == list(inspect.signature(method).parameters), name
+            assert callable(getattr(getattr(remote, room), name))
+            assert f"{room}.{name}" in VERBS
+    with pytest.raises(AttributeError):
+        _ = getattr(remote, room).nothing
+
+
+async def test_what_json_has_not_is_refused_before_it_is_sent(remote):
+    with pytest.raises(WrongResultError):
+        await remote.state.put("k", object())
+    with pytest.raises(TypeError):
+        await remote.state.put("k")
+    with pytest.raises(TypeError, match="dict is none of SetKey"):
+        await remote.vault.edit("Daily/a.md", [{"kind": "SetKey"}])
 
 
 def test_what_is_logged_goes_over_the_pipe():

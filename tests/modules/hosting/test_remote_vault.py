@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.access.notes import AppendSection, NoteChange, ReplaceSpan, SetKey
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
-from parachuted.modules import VaultAccess
 from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.remote_vault import RemoteFolders, RemoteVault, mapping_of, text_of
-from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.modules.hosting.remote_services import RemoteVault
 from parachuted.vault import digest_of
-from tests.modules.hosting.test_remote_services import Through
+from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given
 
@@ -39,16 +35,7 @@ def near(module_rig):
 
 @pytest.fixture
 def far(near):
-    return RemoteVault(Through(RequestServer(Given(vault=near))))
-
-
-def test_it_has_every_call_of_the_vault():
-    promised = {name for name in vars(VaultAccess) if not name.startswith("_")}
-
-    assert promised <= set(dir(RemoteVault))
-    for name in promised:
-        ours = inspect.signature(getattr(RemoteVault, name))
-        assert str(ours) == str(inspect.signature(getattr(VaultAccess, name))), name
+    return remote_of(Given(vault=near)).vault
 
 
 async def test_a_note_is_the_same_on_both_sides(near, far):
@@ -156,7 +143,7 @@ async def test_folders_outside_are_read_as_in_the_daemon(near, tmp_path):
     (tmp_path / "other.md").write_text("x")
     folder = f"{tmp_path}/work"
     outside = OutsideFolders("daily", [folder], tmp_path, (), Authority)
-    far = RemoteFolders(Through(RequestServer(Given(vault=near, folders=outside))))
+    far = remote_of(Given(vault=near, folders=outside)).folders
 
     assert await far.read(f"{folder}/AGENTS.md") == "# Work\n"
     assert await far.list(folder) == [f"{folder}/AGENTS.md"]
@@ -164,11 +151,19 @@ async def test_folders_outside_are_read_as_in_the_daemon(near, tmp_path):
         await far.read(f"{tmp_path}/other.md")
 
 
-def test_a_daemon_that_answers_with_something_else_is_an_error():
+@pytest.mark.parametrize("answer", [None, 1, ["a"], {"notes": "a"}])
+async def test_a_daemon_that_answers_with_something_else_is_an_error(answer):
+    class Pipe:
+        async def ask(self, _verb, _body):
+            return answer
+
+    vault = RemoteVault(Pipe())
     with pytest.raises(ModuleFailedError):
-        text_of(1)
+        await vault.read("a.md")
     with pytest.raises(ModuleFailedError):
-        mapping_of([])
+        await vault.notes()
+    with pytest.raises(ModuleFailedError):
+        await vault.readable(["a.md"] if answer != ["a"] else []) or await vault.digest("a.md")
 
 
 async def test_several_notes_are_changed_as_one_run(far, module_rig):

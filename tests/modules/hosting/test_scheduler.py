@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import cast
 
 from parachuted.access.authority import Authority
-from parachuted.audit.events import NullAuditRecorder
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.scheduler import ModuleScheduler
 from parachuted.modules.hosting.set_schedules import SetSchedule, SetSchedules
 from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
 
 UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
@@ -119,7 +119,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
     state.close()
 
 
-async def test_one_that_is_still_at_work_is_not_begun_again():
+async def test_one_that_is_still_at_work_is_not_restarted():
     clock, tells = Clock(), Tells()
     tells.wait = asyncio.Event()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)

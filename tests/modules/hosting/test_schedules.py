@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.modules.hosting.schedules import due, next_by_cron, next_time
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import Timing
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

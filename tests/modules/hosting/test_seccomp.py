@@ -22,7 +22,7 @@ HEADERS = {
 }
 
 FILTERED = """
-from parachuted.modules.hosting.landlock import no_new_privileges
+from parachuted.modules.hosting.isolation_rules import no_new_privileges
 from parachuted.modules.hosting.seccomp import filter_calls
 import asyncio, ctypes, socket, subprocess, tempfile, threading, mmap, resource
 libc = ctypes.CDLL(None, use_errno=True)

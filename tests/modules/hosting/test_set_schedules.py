@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.errors import EditRefusedError
 from parachuted.modules.hosting.set_schedules import MOST_SCHEDULES, SetSchedule, SetSchedules
-from parachuted.modules.timing import Timing
+from parachuted.modules.scheduling import Timing
 
 NIGHTLY = SetSchedule(
     name="nightly",

@@ -8,8 +8,18 @@ import base64
 import pytest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
-from parachuted.modules.hosting.vault_requests import VAULT_VERBS, VaultRequests
+from parachuted.modules.hosting.framing import AskFrame
+from parachuted.modules.hosting.request_server import VERBS, RequestServer
 from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import Given
+
+
+class VaultRequests:
+    def __init__(self, server):
+        self._server = server
+
+    async def serve(self, verb, body):
+        return await self._server.serve(AskFrame(id=1, verb=f"vault.{verb}", body=body))
 
 
 @pytest.fixture
@@ -23,12 +33,13 @@ def module_rig(tmp_path):
 
 @pytest.fixture
 def requests(module_rig):
-    return VaultRequests(module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
+    vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
+    return VaultRequests(RequestServer(Given(vault=vault)))
 
 
 async def test_a_note_and_an_edit_are_asked_for(requests, module_rig):
     note = await requests.serve("note", {"path": "Daily/a.md"})
-    edits = [{"edit": "SetKey", "key": "k", "value": 1}]
+    edits = [{"kind": "SetKey", "value": {"key": "k", "value": 1}}]
     digest = await requests.serve(
         "edit", {"path": "Daily/a.md", "edits": edits, "base": note["digest"]}
     )
@@ -38,15 +49,17 @@ async def test_a_note_and_an_edit_are_asked_for(requests, module_rig):
     assert digest == (await requests.serve("note", {"path": "Daily/a.md"}))["digest"]
 
 
-@pytest.mark.parametrize("verb", VAULT_VERBS)
+@pytest.mark.parametrize(
+    "verb", [verb.removeprefix("vault.") for verb in VERBS if verb.startswith("vault.")]
+)
 @pytest.mark.parametrize("body", [{"nothing": 1}, {"path": 1}, {"path": "a.md", "edits": 1}])
 async def test_fields_that_are_none_are_refused(requests, verb, body):
-    with pytest.raises(ModuleFailedError, match="not as it should be"):
+    with pytest.raises(ModuleFailedError, match="request is invalid"):
         await requests.serve(verb, body)
 
 
 async def test_what_the_permissions_do_not_name_stays_out_of_reach(requests):
-    edits = [{"edit": "RemoveKey", "key": "k"}]
+    edits = [{"kind": "RemoveKey", "value": {"key": "k"}}]
     for verb, body in (("note", {}), ("edit", {"edits": edits, "base": None})):
         with pytest.raises(ActRefusedError):
             await requests.serve(verb, {"path": "Private/b.md", **body})

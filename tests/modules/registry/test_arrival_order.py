@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parachuted.modules.hosting.interfaces import ArrivalOrder, waves
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.arrival_order import ArrivalOrder, waves
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.state import open_state
 
@@ -43,7 +43,7 @@ def test_every_provider_of_an_interface_comes_first():
     ]
 
 
-def test_who_uses_what_it_provides_itself_waits_for_nobody():
+def test_who_uses_what_it_provides_itself_waits_for_no_one():
     assert names(module("a", provides="A", uses="A")) == [["a"]]
 
 

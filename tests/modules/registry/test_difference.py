@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from parachuted.modules.registry.difference import LARGEST, tree_difference
+from parachuted.modules.registry.code_inspection import LARGEST, tree_difference
 from parachuted.modules.registry.module_tree import KeepingSink, read_tree
 
 

@@ -14,7 +14,7 @@ import pytest
 from parachuted.modules.hosting.loading import load_class, unload
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
-from parachuted.modules.registry.environment import build, lock_of, site_packages
+from parachuted.modules.registry.approved_copies import build, lock_of, site_packages
 from tests.modules.stranger import MANIFEST, UntrustedRig
 
 

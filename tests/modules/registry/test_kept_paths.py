@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.api import RESERVED
-from parachuted.modules.registry.kept_paths import KEPT_PATHS, kept_path
+from parachuted.modules.registry.declaration import KEPT_PATHS, kept_path
 
 
 @pytest.mark.parametrize(

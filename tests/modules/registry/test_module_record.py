@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.registry.module_record import parse_record, record_of
+from parachuted.modules.registry.module_registry import parse_record, record_of
 
 DIGEST = "sha256:" + "a" * 64
 

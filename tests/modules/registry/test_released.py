@@ -6,7 +6,7 @@ import base64
 import subprocess
 import sys
 
-from parachuted.modules.registry.released import is_released, release_keys
+from parachuted.modules.registry.module_folders import is_released, release_keys
 from parachuted.modules.registry.signatures import new_key, sign
 
 DIGEST = "sha256:" + "ab" * 32
@@ -25,7 +25,7 @@ def test_without_a_signature_nothing_heavy_is_loaded():
     program = (
         "import sys\n"
         "import parachuted.daemon\n"
-        "from parachuted.modules.registry.released import is_released\n"
+        "from parachuted.modules.registry.module_folders import is_released\n"
         "is_released('sha256:00', None, ['key'])\n"
         "is_released('sha256:00', 'signature', [])\n"
         "assert 'cryptography' not in sys.modules\n"

@@ -23,8 +23,8 @@ from itertools import count
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
-from parachuted.vault import rename, rescue
-from parachuted.vault import write_intent as writer
+from parachuted.vault import edit_request as writer
+from parachuted.vault import rescue, swap
 from tests.vault.rig import people
 from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
 from tests.vault.rig.work import (
@@ -81,7 +81,7 @@ class Rig:
         under both its names.
         """
         for operation in operations:
-            if rename._renameat2 is None and "move" in operation.name:
+            if swap._renameat2 is None and "move" in operation.name:
                 continue
             place = Place(self._folder / operation.name).made(operation)
             done = place.copied(self._folder / "done")
@@ -231,7 +231,7 @@ def _failed(place: Place, shim: Shim, ready: Ready, *, for_good: bool) -> list[s
             # a daemon does this every second: what could not be taken back on the failing disk is
             # taken back here
             pass
-        if rename._renameat2 is None or (for_good and not ready.operation.exchanges):
+        if swap._renameat2 is None or (for_good and not ready.operation.exchanges):
             expected = [
                 ready.old,
                 ready.new,
@@ -332,7 +332,7 @@ def main() -> None:
     asked = parser.parse_args()
     logging.disable()
     if asked.plain:
-        rename._renameat2 = None
+        swap._renameat2 = None
     rig = Rig(asked.folder, asked.share, asked.seed)
     if asked.what == "kill":
         kill(rig, midway=False)

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from parachuted.vault import rename
+from parachuted.vault import swap
 
 CALLS = (
     "open",
@@ -76,8 +76,8 @@ class Shim:
             setattr(os, name, self._wrapped(name, getattr(os, name)))
         fcntl.fcntl = self._wrapped("fcntl", fcntl.fcntl)
         io.open = self._wrapped("io.open", io.open)
-        if rename._renameat2 is not None:
-            rename._renameat2 = self._renaming(rename._renameat2)
+        if swap._renameat2 is not None:
+            swap._renameat2 = self._renaming(swap._renameat2)
         self._active = True
 
     def stop(self) -> None:

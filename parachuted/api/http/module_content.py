@@ -1,0 +1,348 @@
+"""Module content: what routes of modules take and give: request bodies, event streams and pages."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+from aiohttp import BodyPartReader, ClientError, MultipartReader, web
+from aiohttp.http_exceptions import BadHttpMessage
+
+from parachuted.api.http.answers import json_bytes
+from parachuted.api.http.file_answers import etags
+from parachuted.api.http.route import ApiCall, Route
+from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
+from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.streams import PartHead, ServerEvent, StreamOpened
+from parachuted.visible import visible
+
+MOST_PARTS = 1_000
+_PIECE = 1 << 18
+_FIELD, _FIELDS = 8_190, 32
+_LONGEST_NAME = 200
+_CUT = "the body was cut short"
+
+
+class RequestBody:
+    """The `BodySource` of one request; `close` ends it. `check` raises once its caller may not go
+    on.
+    """
+
+    def __init__(self, call: ApiCall, check: Callable[[], None]) -> None:
+        self._call, self._check = call, check
+        self._request = call.request
+        self._pieces: AsyncIterator[bytes] | None = None
+        self._form: MultipartReader | None = None
+        self._part: BodyPartReader | None = None
+        self._parts = self._size = 0
+        self._reading = asyncio.Lock()
+        self._is_closed = False
+
+    @property
+    def content_type(self) -> str:
+        named = self._request.headers.get("Content-Type", "")
+        return visible(named.partition(";")[0].strip().lower())[:_LONGEST_NAME]
+
+    @property
+    def size(self) -> int | None:
+        """How many bytes the caller announced, if it did."""
+        return self._request.content_length
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    async def read(self) -> bytes:
+        """The next piece of the body, or of the present part; empty at the end."""
+        async with self._reading:
+            self._refuse_closed()
+            try:
+                if self._part is not None:
+                    piece = await self._part.read_chunk(_PIECE)
+                else:
+                    piece = b"" if self._form is not None else await self._next_piece()
+            except web.HTTPRequestEntityTooLarge as error:
+                raise self._too_large() from error
+            except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
+                raise RequestBodyError(_CUT) from error
+            self._refuse_large()
+            return piece
+
+    async def next_part(self) -> PartHead | None:
+        """Leave what is left of the present part, and begin the next; None at the end."""
+        async with self._reading:
+            self._refuse_closed()
+            try:
+                part = await self._multipart().next()
+            except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
+                raise RequestBodyError(f"the form cannot be read: {_CUT}, or it is none") from error
+            self._refuse_large()
+            self._part = part if isinstance(part, BodyPartReader) else None
+            if part is None:
+                return None
+            self._parts += 1
+            if self._part is None or self._parts > MOST_PARTS:
+                raise RequestBodyError(
+                    f"a form has at most {MOST_PARTS:,} parts, and none of them is another form"
+                )
+            return _head_of(self._part)
+
+    async def _next_piece(self) -> bytes:
+        if self._pieces is None:
+            self._pieces = self._call.chunks()
+        piece = await anext(self._pieces, b"")
+        self._size += len(piece)
+        if not piece and self.size not in {None, self._size}:
+            raise RequestBodyError(_CUT)
+        return piece
+
+    def _multipart(self) -> MultipartReader:
+        if self._form is None:
+            self._form = MultipartReader(
+                self._request.headers,
+                self._request.content,
+                max_field_size=_FIELD,
+                max_headers=_FIELDS,
+            )
+        return self._form
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise RequestBodyError("the body of a request can be read until it is answered")
+        self._check()
+
+    def _refuse_large(self) -> None:
+        """Of a form, all that came counts, what is read ahead too."""
+        read = self._request.content.total_bytes if self._form is not None else 0
+        if read > self._call.route.largest_body:
+            raise self._too_large()
+
+    def _too_large(self) -> BodyTooLargeError:
+        return BodyTooLargeError(
+            f"the body is larger than {self._call.route.largest_body:,} bytes, which is what this "
+            "call takes"
+        )
+
+
+def _head_of(part: BodyPartReader) -> PartHead:
+    """Names as they can be shown and kept: no controls, and of a file the last name alone."""
+    filename = part.filename
+    last = None if filename is None else filename.replace("\\", "/").rpartition("/")[2]
+    return PartHead(
+        name=_name(part.name or ""),
+        filename=None if last is None else _name(last),
+        content_type=_name(part.headers.get("Content-Type", "")),
+    )
+
+
+def _name(text: str) -> str:
+    return "".join(one for one in text if one.isprintable())[:_LONGEST_NAME]
+
+
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+_WRITE_S = 30.0
+_HEARTBEAT_S, _LOOK_S = 15.0, 0.25
+_STILL_HERE = b": still here\n\n"
+_OPENED = b": open\n\n"
+
+
+class ModuleStream:
+    """One answer that goes on.
+
+    It ends with its reader, with the module's generator, or with the key that opened it.
+    """
+
+    def __init__(self, call: ApiCall) -> None:
+        self.identity = call.identity
+        self._request, self._response = call.request, web.StreamResponse(headers=_HEADERS)
+        self._is_over = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._wrote_at = time.monotonic()
+        self._refusal: ParachuteError | None = None
+
+    def end(self) -> None:
+        self._is_over.set()
+
+    async def serve(self, items: AsyncIterator[object]) -> web.StreamResponse:
+        """Raises what the generator raised before its first item."""
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(self._write_all(items), name="a module's stream")
+            watching = group.create_task(self._watch(), name="its end")
+            await asyncio.wait([writing, watching], return_when=asyncio.FIRST_COMPLETED)
+            if not writing.done():
+                self._cut()
+            for task in (writing, watching):
+                task.cancel()
+        if self._refusal is not None:
+            raise self._refusal
+        return self._response
+
+    async def _watch(self) -> None:
+        """Until it is over or its reader has gone; meanwhile a sign of life now and then, by which
+        what lies between keeps it open.
+        """
+        while not self._is_over.is_set() and self._is_reader_there():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._is_over.wait()
+            if time.monotonic() - self._wrote_at >= _HEARTBEAT_S and not self._writing.locked():
+                try:
+                    await self._write(_STILL_HERE)
+                except (ConnectionError, TimeoutError):
+                    return
+
+    def _is_reader_there(self) -> bool:
+        return self._request.transport is not None and not self._request.transport.is_closing()
+
+    async def _write_all(self, items: AsyncIterator[object]) -> None:
+        try:
+            async for item in items:
+                await self._write(_frame(item))
+            await self._write(b"")
+        except ParachuteError as error:
+            if not self._response.prepared:
+                self._refusal = error
+                return
+            await self._write(
+                b"event: error\ndata: " + json_bytes({"message": error.message}) + b"\n\n"
+            )
+        except (ConnectionError, TimeoutError):
+            self._cut()  # it went away, which is how streams end, or takes nothing
+
+    async def _write(self, data: bytes) -> None:
+        async with self._writing, asyncio.timeout(_WRITE_S):
+            if not self._response.prepared:
+                await self._response.prepare(self._request)
+            await self._response.write(data)
+            self._wrote_at = time.monotonic()
+
+    def _cut(self) -> None:
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+
+def _frame(item: object) -> bytes:
+    """One event. JSON has no line ends, and names and ids no blanks, so none of them ends it."""
+    if isinstance(item, StreamOpened):
+        return _OPENED
+    if not isinstance(item, ServerEvent):
+        return b"data: " + json_bytes(item) + b"\n\n"
+    head = "".join(
+        f"{field}: {value}\n"
+        for field, value in (("id", item.id), ("event", item.event))
+        if value is not None
+    )
+    return head.encode() + b"data: " + json_bytes(item.data) + b"\n\n"
+
+
+_INDEX = "index.html"
+_LARGEST = 16 << 20
+_NO_NAMES = frozenset({"", ".", ".."})
+_TYPES = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".mjs": "text/javascript; charset=utf-8",
+        ".json": "application/json; charset=utf-8",
+        ".txt": "text/plain; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".png": "image/png",
+        ".jpg": "image/jpeg",
+        ".webp": "image/webp",
+        ".ico": "image/x-icon",
+        ".woff2": "font/woff2",
+        ".wasm": "application/wasm",
+    }
+)
+_COMMON = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
+_TRUSTED = (
+    f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {_COMMON}"
+)
+_UNTRUSTED = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
+    f"'unsafe-inline'; img-src data:; {_COMMON}"
+)
+"""A page of the daemon's origin may do what its reader may, so one of a module that is not trusted
+is of no origin: it reaches nothing, this API neither, and is one file.
+"""
+
+
+class ModulePages:
+    def __init__(self, modules: ModuleManager) -> None:
+        self._modules = modules
+
+    def find(self, method: str, path: str) -> Route | None:
+        if method not in {"GET", "HEAD"}:
+            return None
+        for declared in self._modules.declared():
+            approved = self._modules.approved(declared.name)
+            static = None if approved is None else approved.manifest.static
+            if approved is None or static is None:
+                continue
+            base = f"{approved.manifest.prefix}/{static.prefix}"
+            if path == base or path.startswith(f"{base}/"):
+                return Route(
+                    method=method,
+                    path=f"{base}/{{path}}",
+                    module=approved.name,
+                    capability="read",
+                    reach="nothing",
+                    summary="A page of the module.",
+                    handle=partial(_answer, approved, base, path.removeprefix(base)),
+                    recorded_as="module_call",
+                )
+        return None
+
+
+async def _answer(
+    approved: ApprovedModule, base: str, rest: str, call: ApiCall
+) -> web.StreamResponse:
+    if not rest:
+        return web.Response(status=308, headers={"Location": f"{base}/"})
+    names = rest.removeprefix("/").split("/")
+    if names[-1] == "":
+        names[-1] = _INDEX
+    static = approved.manifest.static
+    if static is None or any(_is_odd(name) for name in names):
+        raise web.HTTPNotFound(text="unknown page")
+    file = approved.copy.joinpath(static.folder, *names)
+    data = await asyncio.to_thread(_read, file, approved.copy)
+    tag = hashlib.sha256(data).hexdigest()
+    headers = {
+        "ETag": f'"{tag}"',
+        "Cache-Control": "private, no-cache",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Type": _TYPES.get(file.suffix.lower(), "application/octet-stream"),
+        "Content-Security-Policy": _UNTRUSTED if approved.trust == "untrusted" else _TRUSTED,
+    }
+    if not {tag, "*"}.isdisjoint(etags(call.request.headers.get("If-None-Match"))):
+        return web.Response(status=304, headers={"ETag": f'"{tag}"'})
+    return web.Response(body=data, headers=headers)
+
+
+def _is_odd(name: str) -> bool:
+    return name in _NO_NAMES or name.startswith(".") or "%" in name or "\\" in name or "\0" in name
+
+
+def _read(file: Path, copy: Path) -> bytes:
+    """The bytes of a file of the copy; 404 for all else. Links are not followed."""
+    try:
+        if file.resolve() != copy.resolve() / file.relative_to(copy):
+            raise web.HTTPNotFound(text="unknown page")
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as opened:
+            return opened.read(_LARGEST)
+    except OSError as error:
+        raise web.HTTPNotFound(text="unknown page") from error

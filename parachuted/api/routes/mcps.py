@@ -1,0 +1,180 @@
+"""MCP servers of other people: which there are, what keeps one from running, and their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from parachuted.api.http.decorators import delete, get, post
+from parachuted.api.http.route import RequestModel
+from parachuted.errors import ParachuteError
+from parachuted.mcp_client import KnownServer, McpServers
+from parachuted.mcp_client.definition import OWN_SERVER
+from parachuted.runs.agent_tools import DeclaredTool, ModuleTools
+from parachuted.vault import printable
+
+_MODULE = "curator"
+_NAMES = {"name": "the name of an MCP server"}
+_OWN_IS = "the daemon's own tools, for other programs"
+
+
+class AddServerRequest(RequestModel):
+    """A server that is a program, as a `.mcp.json` has it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Annotated[str, Field(min_length=1, max_length=200, examples=["sums"])]
+
+
+class McpServerRow(TypedDict):
+    """A server; `validationErrors` say what keeps it from running."""
+
+    name: str
+    displayType: str
+    displayCommand: str
+    builtin: bool
+    validationErrors: list[str]
+    source: str
+    approved: bool
+
+
+class McpServersResponse(TypedDict):
+    """All of them."""
+
+    servers: list[McpServerRow]
+
+
+class McpServerResponse(TypedDict):
+    """One of them."""
+
+    server: McpServerRow
+
+
+class McpToolRow(TypedDict):
+    """A tool; agents call it by `name`."""
+
+    name: str
+    description: str
+
+
+class McpServerToolsResponse(TypedDict):
+    """Its tools, or why they are not known."""
+
+    error: str | None
+    tools: list[McpToolRow]
+
+
+class McpServerTestResponse(TypedDict):
+    """Whether it starts, with the tools that it has now."""
+
+    success: bool
+    error: str | None
+    tools: list[McpToolRow]
+
+
+class McpServerRemovedResponse(TypedDict):
+    """The server that is gone."""
+
+    name: str
+    status: str
+
+
+class McpServerRoutes:
+    """What a person has agents use is for those who may administer."""
+
+    def __init__(self, servers: McpServers, modules: ModuleTools) -> None:
+        self._servers, self._modules = servers, modules
+
+    @get("/api/mcps", _MODULE, "read", reach="beyond")
+    async def listing(self) -> McpServersResponse:
+        """List the MCP servers that agents may use, or could."""
+        known = await asyncio.to_thread(self._servers.registry.all)
+        own = McpServerRow(
+            name=OWN_SERVER,
+            displayType="builtin",
+            displayCommand=_OWN_IS,
+            builtin=True,
+            validationErrors=[],
+            source="builtin",
+            approved=True,
+        )
+        return {"servers": [own, *[await self._row(one) for one in known]]}
+
+    @post("/api/mcps", _MODULE, "admin", reach="beyond")
+    async def add(self, body: AddServerRequest) -> McpServerResponse:
+        """Add an MCP server that is a program. It runs once it is approved."""
+        said = dict(body.model_extra or {})
+        server = await asyncio.to_thread(self._servers.registry.add, body.name, said)
+        return {"server": await self._row(server)}
+
+    @delete("/api/mcps/{name}", _MODULE, "admin", reach="beyond", names=_NAMES)
+    async def remove(self, name: str) -> McpServerRemovedResponse:
+        """Remove a server that was added here; one of `.mcp.json` is taken out of that file."""
+        _refuse_own(name)
+        await asyncio.to_thread(self._servers.registry.remove, name)
+        return {"name": name, "status": "removed"}
+
+    @post("/api/mcps/{name}/approve", _MODULE, "admin", reach="beyond", names=_NAMES)
+    async def approve(self, name: str) -> McpServerToolsResponse:
+        """Let a server run as it is now: its definition, the files that it names, and its tools.
+
+        It is started once, behind the same walls, to list them.
+        """
+        _refuse_own(name)
+        return {"error": None, "tools": _rows(await self._servers.approve(name))}
+
+    @post("/api/mcps/{name}/test", _MODULE, "admin", reach="beyond", names=_NAMES)
+    async def test(self, name: str) -> McpServerTestResponse:
+        """Start an approved server, and list the tools that it has now."""
+        if name == OWN_SERVER:
+            return {"success": True, "error": None, "tools": self._own_tools()}
+        try:
+            tools = await self._servers.look(name)
+        except ParachuteError as error:
+            await asyncio.to_thread(self._servers.registry.get, name)  # 404 where there is none
+            return {"success": False, "error": error.message, "tools": []}
+        return {"success": True, "error": None, "tools": _rows(tools)}
+
+    @get("/api/mcps/{name}/tools", _MODULE, "read", reach="beyond", names=_NAMES)
+    async def tools(self, name: str) -> McpServerToolsResponse:
+        """The tools of a server, as they were approved."""
+        if name == OWN_SERVER:
+            return {"error": None, "tools": self._own_tools()}
+        server = await asyncio.to_thread(self._servers.registry.get, name)
+        problem = await asyncio.to_thread(self._servers.problem, server)
+        if problem is not None:
+            return {"error": problem, "tools": []}
+        found = await asyncio.to_thread(self._servers.tools)
+        return {"error": None, "tools": _rows([one for one in found if one.server == name])}
+
+    async def _row(self, server: KnownServer) -> McpServerRow:
+        problem = await asyncio.to_thread(self._servers.problem, server)
+        definition = server.definition
+        words = [definition.command, *definition.args] if definition else []
+        return McpServerRow(
+            name=printable(server.name),
+            displayType="stdio",
+            displayCommand=printable(shlex.join(words)),
+            builtin=False,
+            validationErrors=[problem] if problem else [],
+            source=".mcp.json" if server.source == "vault" else "added",
+            approved=problem is None,
+        )
+
+    def _own_tools(self) -> list[McpToolRow]:
+        return _rows([tool for _module, tool in self._modules.tools()])
+
+
+def _refuse_own(name: str) -> None:
+    if name == OWN_SERVER:
+        raise web.HTTPForbidden(text=f"{OWN_SERVER} is the daemon's own; it stays")
+
+
+def _rows(tools: Sequence[DeclaredTool]) -> list[McpToolRow]:
+    return [McpToolRow(name=one.name, description=one.description) for one in tools]

@@ -1,0 +1,76 @@
+"""The definition of an MCP server, as `.mcp.json` and the API have it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+SERVER_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
+OWN_SERVER: Final = "parachute"
+_MOST_ARGUMENTS, _LONGEST = 100, 4_000
+_KNOWN: Final = frozenset({"type", "command", "args", "env"})
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDefinition:
+    """A program that speaks MCP on its standard input and output. `env` may hold secrets."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """What names this definition: its command, its arguments and its variables."""
+        said = json.dumps([self.command, self.args, dict(sorted(self.env.items()))])
+        return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+
+    def document(self) -> dict[str, object]:
+        """As it is written."""
+        return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
+
+
+def read_definition(name: str, said: object) -> ServerDefinition:
+    """The server of that name. Raises ValueError, with what is wrong."""
+    if not SERVER_NAME.fullmatch(name):
+        raise ValueError("a name has up to 32 letters, digits and dashes")
+    if name == OWN_SERVER:
+        raise ValueError(f"{OWN_SERVER} is the name of the daemon's own tools")
+    if not isinstance(said, Mapping):
+        raise ValueError("a server is an object with a command")  # noqa: TRY004  a caller's mistake
+    if said.get("url") or said.get("type") not in {None, "stdio"}:
+        raise ValueError(
+            "only servers that are programs (stdio) are called; one that is reached by an address "
+            "is not"
+        )
+    unknown = sorted(set(map(str, said)) - _KNOWN)
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)[:200]}: not known here")
+    command, args, env = said.get("command"), said.get("args", []), said.get("env", {})
+    if not _is_text(command) or not str(command).strip():
+        raise ValueError("command should be the program to start")
+    if not isinstance(args, list) or len(args) > _MOST_ARGUMENTS or not all(map(_is_text, args)):
+        raise ValueError("args should be a list of texts")
+    if not isinstance(env, Mapping) or not all(
+        _VARIABLE.fullmatch(str(key)) and _is_text(value) for key, value in env.items()
+    ):
+        raise ValueError("env should be an object of texts")
+    return ServerDefinition(command=str(command), args=tuple(args), env=dict(env))
+
+
+def servers_in(document: object) -> Mapping[str, object]:
+    """The servers of a `.mcp.json`: its keys, or those of `mcpServers`. Raises ValueError."""
+    if isinstance(document, Mapping) and isinstance(document.get("mcpServers"), Mapping):
+        document = document["mcpServers"]
+    if not isinstance(document, Mapping):
+        raise ValueError(".mcp.json should hold an object of servers")  # noqa: TRY004  the same
+    return {str(name): said for name, said in document.items()}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value

@@ -1,0 +1,103 @@
+"""Other people's MCP servers in a conversation, with Claude Code's CLI and a scripted model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
+from tests.api.routes.test_modules import install
+from tests.chat.test_session_contract import decode
+from tests.chat.test_turns_live import call, events, talking
+from tests.mcp_client.conftest import NEEDS_WALLS, SCRIPT, declare
+
+__all__ = ["talking"]
+pytestmark = NEEDS_WALLS
+NOTE = "Garden/sum.md"
+
+
+class Model:
+    """In a turn it adds where it can, writes what came of it, and says so."""
+
+    def __init__(self) -> None:
+        self.offered: list[list[str]] = []
+
+    def __call__(self, request: RecordedRequest) -> Sequence[Block]:
+        tools = [str(one["name"]).rpartition("__")[2] for one in request.body.get("tools", ())]
+        if "AskUserQuestion" not in tools:
+            return [say("Noted.")]
+        said = json.dumps(request.body["messages"][-1])
+        if "tool_result" not in said:
+            self.offered.append(tools)
+            return [use("sums__add", one=2, other=3)] if "add" in tools else [say("I cannot.")]
+        if "The sum is 5." in said:
+            return [use("write_note", path=NOTE, text="Five.")]
+        return [say("Done.")]
+
+
+def rows_hold(answer: dict) -> dict:
+    """The servers by name, as strictly as the app reads them."""
+    for one in answer["servers"]:
+        decode(one, "name:s displayType:s displayCommand:s builtin:b")
+        assert all(isinstance(problem, str) for problem in one["validationErrors"])
+    return {one["name"]: one for one in answer["servers"]}
+
+
+async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_is_a_stranger_s(
+    talking, vault: Path
+):
+    (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())
+    (vault / "sums_server.py").chmod(0o644)
+    declare(vault)
+    model = Model()
+    async with ScriptedMessages([model] * 200) as api, talking(api) as life:
+        await install(life, bundled_folder("modules") / "chat", "trusted")
+        first = await events(life, "POST", "/api/chat", {"message": "Add two and three."})
+        session = first[-1][1]["sessionId"]
+        assert model.offered == [model.offered[0]]
+        assert "add" not in model.offered[0]
+        status, listed = await call(life, "GET", "/api/mcps")
+        assert (status, rows_hold(listed)["sums"]["approved"]) == (200, False)
+        status, shown = await call(life, "GET", "/api/mcps/sums/tools")
+        assert "has not been approved" in decode(shown, "error?:s")["error"]
+        status, tested = await call(life, "POST", "/api/mcps/sums/test")
+        assert (status, tested["success"]) == (200, False)
+
+        status, approved = await call(life, "POST", "/api/mcps/sums/approve", {})
+        assert (status, [one["name"] for one in approved["tools"]]) == (
+            200,
+            ["sums__add", "sums__reach"],
+        )
+        for path in ("sums", "parachute"):
+            status, shown = await call(life, "GET", f"/api/mcps/{path}/tools")
+            assert decode(shown, "error?:s")["error"] is None
+            assert [decode(one, "name:s description?:s") for one in shown["tools"]]
+        permissions = {
+            "allowed_folders": ["Garden"],
+            "allowed_mcps": None,
+            "capabilities": ["Read", "Write"],
+        }
+        for mcps, is_offered in ((None, True), ([], False), (["sums"], True), (["other"], False)):
+            body = {"permissions": permissions | {"allowed_mcps": mcps}}
+            assert (await call(life, "PATCH", f"/api/chat/{session}", body))[0] == 200
+            body = {"message": f"Add them with {mcps}.", "sessionId": session}
+            turn = [one for _, one in await events(life, "POST", "/api/chat", body)]
+            assert turn[-1]["type"] == "done", turn[-1]
+            assert ("add" in model.offered[-1]) is is_offered, mcps
+            results = [one["content"] for one in turn if one["type"] == "tool_result"]
+            assert ("The sum is 5." in results) is is_offered
+            if is_offered:
+                assert "instead it is suggested" in results[-1]
+        assert not (vault / NOTE).exists()
+
+        status, found = await call(
+            life, "POST", "/api/mcps", {"name": "more", "command": sys.executable}
+        )
+        assert (status, found["server"]["approved"]) == (200, False)
+        assert (await call(life, "POST", "/api/mcps", {"name": "more", "command": "x"}))[0] == 409
+        assert (await call(life, "POST", "/api/mcps", {"name": "bad"}))[0] == 422
+        for name, status in (("more", 200), ("more", 404), ("parachute", 403), ("sums", 403)):
+            assert (await call(life, "DELETE", f"/api/mcps/{name}"))[0] == status, name

@@ -1,0 +1,178 @@
+"""The rows of the app's contract for turns, the curator, workspaces and imports, read as strictly
+as the app reads them.
+
+The events of a stream are held against `app_decoder` in every test that reads one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from parachuted.errors import NotFoundError
+from parachuted.modules import AgentQuestion, AgentSession
+from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
+from tests.chat.exports import CHATGPT
+from tests.chat.loading import chat_file
+from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, until, words
+from tests.chat.test_session_contract import decode
+
+
+def texts(found: object) -> list[str]:
+    """A list of texts alone, as the app casts it."""
+    assert isinstance(found, list)
+    assert all(isinstance(one, str) for one in found), found
+    return found
+
+
+async def test_the_tools_and_the_model_of_a_turn_are_events_as_the_app_decodes_them(vault):
+    begun = AgentSession(
+        session_id="cli", is_resumed=False, tools=("read_note", "AskUserQuestion"), model="model-a"
+    )
+    async with scripted_chat(vault, [begun, *words("Yes.")]) as (module, _):
+        events = await ask(module, "Beans?")
+        assert only(events, "init")["tools"] == ["read_note", "AskUserQuestion"]
+        assert only(events, "model")["model"] == "model-a"
+        assert kinds(events).index("model") < kinds(events).index("text")
+
+
+async def test_what_waits_and_what_goes_on_is_as_the_app_decodes_it(vault):
+    hold = asyncio.Event()
+    asked = {"question": "Which?", "header": "Bed", "options": [{"label": "Left"}]}
+    script = [AgentQuestion(id="t1", questions=(asked,)), hold, *words("The left one.")]
+    async with scripted_chat(vault, script) as (module, runs), asyncio.TaskGroup() as group:
+        turn = group.create_task(ask(module, "Which bed?"))
+        await until(lambda: runs.started)
+        streams: Any = {}
+        async with asyncio.timeout(60):
+            while not streams.get("streams"):
+                streams = await module.request("GET", "/active-streams")
+        session = decode(streams["streams"][0], "session_id:s")["session_id"]
+        decode(await module.request("GET", f"/{session}/stream-status"), "active:b")
+        pending: Any = {"pending": []}
+        async with asyncio.timeout(60):
+            while not pending["pending"]:
+                pending = await module.request("GET", f"/{session}/pending-questions")
+        first = decode(pending["pending"][0], "request_id:s")
+        for question in first["questions"]:
+            decode(question, "question:s header:s multiSelect:b")
+            for option in question["options"]:
+                decode(option, "label:s description:s")
+        await module.request("POST", f"/{session}/inject", body={"message": "Quick."})
+        body = {"request_id": first["request_id"], "answers": {"Which?": "Left"}}
+        await module.request("POST", f"/{session}/answer", body=body)
+        hold.set()
+        await turn
+        with pytest.raises(NotFoundError):
+            await module.request("POST", f"/{session}/abort")
+        with pytest.raises(NotFoundError):
+            await module.request("POST", f"/{session}/inject", body={"message": "Still?"})
+
+
+async def test_the_curator_s_rows_are_as_the_app_decodes_them(vault):
+    async with scripted_chat(vault, words("On the left bed.")) as (module, _):
+        events = await ask(module, "Where do the beans go?")
+        session = only(events, "done")["sessionId"]
+        queued = await module.request("POST", f"/{session}/curator/trigger")
+        assert queued == {"status": "queued"}
+        found: Any = None
+        async with asyncio.timeout(60):
+            while found is None:
+                try:
+                    found = await module.request("GET", f"/{session}/curator/messages")
+                except NotFoundError:
+                    await asyncio.sleep(0)
+        for message in found["messages"]:
+            decode(message, "role:s")
+            assert message.get("content") is None or isinstance(message["content"], str)
+            for call in message.get("tool_calls") or ():
+                decode(call, "name:s input:o")
+
+
+EVENT = "type:s subtype?:s uuid?:s parentUuid?:s timestamp?:t message?:o isCompactSummary?:b"
+SEGMENT = (
+    "index:i isCompacted:b messageCount:i eventCount:i startTime?:t endTime?:t preview?:s loaded:b"
+)
+
+
+async def test_a_transcript_is_as_the_app_decodes_it_whole_or_since_the_last_summary(chat):
+    code = chat_file("sessions")
+    made = str((await conversations(chat).create("Beans"))["id"])
+    with acting_as_owner():
+        for name, role, meta in (
+            ("a", "user", {}),
+            ("b", "assistant", {}),
+            ("c", "user", {"is_compact_summary": True}),
+            ("d", "assistant", {}),
+        ):
+            said = code.Message(
+                id=f"m-{name}", role=role, content=name, at="2026-11-23T10:00:00.000Z", meta=meta
+            )
+            await sessions_of(chat).append(made, said)
+    for query, ids, index in (
+        ({"after_compact": "true"}, ["m-c", "m-d"], 1),
+        ({"segment": "0"}, ["m-a", "m-b"], 0),
+        ({"segment": "9"}, [], None),
+        ({"full": "true"}, ["m-a", "m-b", "m-c", "m-d"], None),
+    ):
+        found = decode(
+            await chat.request("GET", f"/{made}/transcript", query=query),
+            "sessionId:s transcriptPath?:s eventCount:i segmentCount:i loadedSegmentIndex?:i",
+        )
+        assert [decode(one, EVENT)["uuid"] for one in found["events"]] == ids
+        assert [decode(one, SEGMENT)["index"] for one in found["segments"]] == [0, 1]
+        assert found["loadedSegmentIndex"] == index
+    with pytest.raises(NotFoundError):
+        await chat.request("GET", "/nobody/transcript")
+
+
+async def test_workspaces_are_as_the_app_decodes_them(chat):
+    at = "/api/workspaces"
+    made = await chat.request("POST", f"{at}/", body={"name": "Garden"})
+    listed = await chat.request("GET", f"{at}/")
+    one = await chat.request("GET", f"{at}/garden")
+    for row in (made["workspace"], *listed["workspaces"], one["workspace"]):
+        decode(
+            row,
+            "name:s slug:s description:s default_trust_level:s working_directory?:s model?:s "
+            "capabilities:o",
+        )
+        assert set(row["capabilities"]) == {"mcps", "skills", "agents", "plugins"}
+        for value in row["capabilities"].values():
+            assert value in {"all", "none"} or texts(value) == value
+
+
+async def test_an_import_is_reported_as_the_app_decodes_it(chat):
+    report = decode(
+        await chat.request("POST", "/api/import/", body={"data": CHATGPT, "archived": False}),
+        "total_conversations:i imported_count:i skipped_count:i",
+    )
+    assert len(texts(report["session_ids"])) == 1
+    assert len(texts(report["errors"])) == 1
+
+
+async def test_what_the_daemon_does_not_have_is_said_in_the_fields_that_the_app_reads(chat):
+    for path, field in (
+        ("/api/claude-code/recent", "sessions"),
+        ("/api/claude-code/projects", "projects"),
+        ("/api/claude-code/sessions", "sessions"),
+        ("/api/plugins/", "plugins"),
+    ):
+        assert (await chat.request("GET", path))[field] == []
+    with pytest.raises(NotFoundError, match="--adopt"):
+        await chat.request("GET", "/api/claude-code/sessions/one")
+    with pytest.raises(NotFoundError):
+        await chat.request("DELETE", "/api/plugins/one")
+    answer = "success:b alreadyAdopted:b parachuteSessionId:s message:s"
+    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
+    assert (found["success"], "--adopt" in found["message"]) == (False, True)
+    said = {"type": "user", "uuid": "a", "message": {"content": "Beans?"}}
+    await chat.request(
+        "POST", "/api/import/", body={"data": [{"sessionId": "one", "events": [said]}]}
+    )
+    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
+    assert (found["success"], found["alreadyAdopted"]) == (True, True)
+    refused = await chat.request("POST", "/api/plugins/install", body={"url": "x"})
+    assert (refused.status, "not installed" in refused.body["detail"]) == (400, True)

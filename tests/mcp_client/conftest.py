@@ -1,0 +1,62 @@
+"""What tests of other people's MCP servers share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.hooks import HookApprovals
+from parachuted.mcp_client import McpServers, ServerRegistry
+from parachuted.mcp_client.approved import APPROVALS, COMMAND
+from parachuted.modules.hosting.isolation import IsolationFactory
+from parachuted.modules.hosting.isolation_rules import landlock_version
+from parachuted.modules.hosting.seccomp import can_filter
+from parachuted.vault import VaultRoot
+
+SCRIPT = Path(__file__).with_name("sums_server.py")
+NEEDS_WALLS = pytest.mark.skipif(
+    not (landlock_version() and can_filter()), reason="this kernel has no Landlock"
+)
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A vault whose `.mcp.json` declares one server, in a file of the vault."""
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    shutil.copy(SCRIPT, folder / "sums_server.py")
+    (folder / "sums_server.py").chmod(0o644)
+    declare(folder)
+    return folder
+
+
+def declare(vault: Path, **more: object) -> None:
+    """Write `.mcp.json`, with more servers than `sums`."""
+    sums = {"command": sys.executable, "args": ["sums_server.py"]}
+    document = {"mcpServers": {"sums": sums, **more}}
+    (vault / ".mcp.json").write_text(json.dumps(document))
+
+
+@pytest.fixture
+async def servers(vault: Path, tmp_path: Path) -> AsyncIterator[McpServers]:
+    """The servers of that vault."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    cages = IsolationFactory(
+        sandbox="auto", run=home / "run/modules", secret=(home, vault), env=os.environ
+    )
+    yield McpServers(
+        ServerRegistry(VaultRoot(vault), home),
+        HookApprovals(home, APPROVALS, COMMAND),
+        cages,
+        vault=vault,
+        home=home,
+        env=dict(os.environ),
+    )
+    assert [*(home / "run/modules").glob("*")] == []

@@ -1,0 +1,98 @@
+"""Other people's MCP servers: approved by content, behind walls, as small as they were shown."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
+from parachuted.mcp_client import McpServers
+from tests.mcp_client.conftest import NEEDS_WALLS, declare
+
+pytestmark = NEEDS_WALLS
+
+
+def problem(servers: McpServers, name: str = "sums") -> str | None:
+    return servers.problem(servers.registry.get(name))
+
+
+async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(servers, vault):
+    assert "has not been approved" in (problem(servers) or "")
+    assert servers.tools() == []
+    with pytest.raises(ActRefusedError, match="has not been approved"):
+        await servers.look("sums")
+
+    approved = await servers.approve("sums")
+
+    assert [one.name for one in approved] == ["sums__add", "sums__reach"]
+    assert problem(servers) is None
+    calls = servers.open()
+    answer = await calls.call("sums", "add", {"one": 2, "other": 3})
+    assert (answer.text, answer.is_error) == ("The sum is 5.", False)
+    wrong = await calls.call("sums", "add", {"one": "two"})
+    assert wrong.is_error
+    await calls.close()
+
+
+@pytest.mark.parametrize("what", ["the file", "the definition"])
+async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vault, what):
+    await servers.approve("sums")
+    if what == "the file":
+        script = vault / "sums_server.py"
+        script.write_text(script.read_text() + "\n# more\n")
+    else:
+        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+
+    assert "has changed since it was approved" in (problem(servers) or "")
+    assert servers.tools() == []
+    with pytest.raises(ActRefusedError, match="has changed"):
+        await servers.look("sums")
+
+    await servers.approve("sums")
+    assert problem(servers) is None
+
+
+async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
+    (vault / "Secret.md").write_text("no")
+    (tmp_path / "home/token").write_text("no")
+    await servers.approve("sums")
+    calls = servers.open()
+    for path in (vault / "Secret.md", tmp_path / "home/token", Path("/etc/hostname")):
+        answer = await calls.call("sums", "reach", {"path": str(path)})
+        assert answer.text == "reached: nothing", path
+    assert (await calls.call("sums", "reach", {"path": "/dev/null"})).text == "reached: file"
+    await calls.close()
+
+
+async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(servers, vault):
+    declare(
+        vault,
+        ends={"command": sys.executable, "args": ["-c", "print('x'); raise SystemExit(3)"]},
+        gone={"command": "there-is-no-such-program"},
+        notes={"command": sys.executable, "args": ["."]},
+        far={"type": "http", "url": "https://example.org/mcp"},
+        parachute={"command": sys.executable},
+    )
+    with pytest.raises(ModuleFailedError, match="ended with code 3"):
+        await servers.approve("ends")
+    assert "has not been approved" in (problem(servers, "ends") or "")
+    for name, why in (
+        ("gone", "no program"),
+        ("notes", "holds, the vault"),
+        ("far", "only servers that are programs"),
+        ("parachute", "the daemon's own"),
+    ):
+        assert why in (problem(servers, name) or ""), name
+        with pytest.raises(ActRefusedError, match=why):
+            await servers.approve(name)
+    with pytest.raises(NotFoundError):
+        await servers.approve("nobody")
+
+
+async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(servers, vault):
+    (vault / ".mcp.json").write_text("{")
+    [row] = servers.registry.all()
+    assert row.definition is None
+    assert "cannot be read" in (row.problem or "")
