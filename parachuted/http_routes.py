@@ -38,6 +38,7 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
     VaultHealth,
@@ -63,6 +64,7 @@ from parachuted.mcp_server import (
 )
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
+from parachuted.web import PageRoutes
 
 
 class HttpRoutes:
@@ -143,6 +145,8 @@ class HttpRoutes:
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
             ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            SignInRoutes(authenticator, parts.clock),
+            PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )

@@ -9,7 +9,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import AgentStoppedError
-from parachuted.modules import AgentResult, AgentSession, AgentUsage, Module
+from parachuted.modules import (
+    AgentPermissionRequest,
+    AgentResult,
+    AgentSession,
+    AgentUsage,
+    Module,
+)
 
 from .messages import Message, ToolUse, new_message_id
 from .modes import (
@@ -333,6 +339,8 @@ class TurnWork:
             for event in started_events(step):
                 turn.stream.send(event)
             return
+        if isinstance(step, AgentPermissionRequest) and await self._has_decided(turn, step):
+            return
         known = set(turn.steps.questions)
         for one in turn.steps.read(step):
             if isinstance(one, TextPiece):
@@ -343,6 +351,14 @@ class TurnWork:
             await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
         if isinstance(step, AgentUsage):
             self._warn(turn)
+
+    async def _has_decided(self, turn: Turn, step: AgentPermissionRequest) -> bool:
+        """Answer what the person answered already, when the daemon that had asked was gone."""
+        decided = turn.request.decided
+        if decided is None or turn.run is None or not decided.is_of(step):
+            return False
+        turn.request = replace(turn.request, decided=None)
+        return await turn.run.answer(step.id, decided.value)
 
     def _warn(self, turn: Turn) -> None:
         """Say once when the model's window is nearly full."""

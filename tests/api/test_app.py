@@ -6,6 +6,9 @@ from parachuted.api.http.route import Route
 from tests.stories.life import Live
 
 ROUTES = {
+    "GET /api/links/target",
+    *("GET /", "GET /web/{version}/{name}"),
+    *("GET /api/auth/me", "POST /api/auth/codes", "POST /api/auth/codes/redeem"),
     *("GET /mcp", "POST /mcp", "DELETE /mcp"),
     *(
         "GET /api/health",
