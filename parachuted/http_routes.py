@@ -23,6 +23,7 @@ from parachuted.api import (
     HistoryRoutes,
     HookRoutes,
     HostGuard,
+    InstructionRoutes,
     LoopHealth,
     LoopRoutes,
     McpServerRoutes,
@@ -37,6 +38,7 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
     VaultHealth,
@@ -62,6 +64,7 @@ from parachuted.mcp_server import (
 )
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
+from parachuted.web import PageRoutes
 
 
 class HttpRoutes:
@@ -137,11 +140,13 @@ class HttpRoutes:
             self._history,
             self._suggested,
             AuditRoutes(parts.audit, parts.clock),
-            *self._agent_routes(),
+            *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
             ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            SignInRoutes(authenticator, parts.clock),
+            PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )
@@ -216,7 +221,7 @@ class HttpRoutes:
             SessionMigrationRoutes(index, vault),
         )
 
-    def _agent_routes(self) -> tuple[object, ...]:
+    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         parts, modules = self._parts, self._parts.modules
         listing = AgentListing(
@@ -237,6 +242,7 @@ class HttpRoutes:
         )
         return (
             AgentRoutes(listing, parts.store, parts.origins),
+            InstructionRoutes(parts.store, writer, listing.all_names),
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),

@@ -50,8 +50,9 @@ class ImportRoutes(SessionService):
         archived: bool = False,
         dry_run: bool = False,
     ) -> ImportReport:
-        """Import the `conversations.json` of ChatGPT or Claude. What was imported before is left
-        out. With `dry_run` it only says what it would do.
+        """Import the `conversations.json` of ChatGPT or Claude, or transcripts of Claude Code, each
+        as its `sessionId` and its `events`. What was imported before is left out. With `dry_run`
+        it only says what it would do.
         """
         try:
             found, errors = read_export(data)

@@ -1,17 +1,19 @@
-"""Reads the exports of ChatGPT and Claude: conversations with their messages, in order."""
+"""Reads the exports of ChatGPT and Claude, and the transcripts of Claude Code: conversations with
+their messages, in order.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
-from .messages import Message, Role
+from .messages import Message, Role, ToolUse
 from .session import iso_time, one_line
 
-Export: TypeAlias = Literal["chatgpt", "claude"]
+Export: TypeAlias = Literal["chatgpt", "claude", "claude-code"]
 
 _NAMESPACE: Final = uuid.UUID("0b8d0d0e-5a53-5c0f-9c55-3a2c1f8f6f0a")
 _ROLES: Final[Mapping[object, Role]] = {
@@ -36,6 +38,11 @@ class Imported:
     title: str
     created_at: str | None
     messages: tuple[Message, ...]
+
+
+def session_id_of(source: Export, original: str) -> str:
+    """The id of the session that a conversation of that program becomes."""
+    return str(uuid.uuid5(_NAMESPACE, f"{source}:{original}"))
 
 
 def read_export(data: object) -> tuple[list[Imported], list[str]]:
@@ -69,14 +76,19 @@ def _read(one: object) -> Imported:
     elif isinstance(one, dict) and isinstance(one.get("chat_messages"), list):
         source, messages = "claude", list(_claude_messages(one["chat_messages"]))
         original, created, title = one.get("uuid"), one.get("created_at"), one.get("name")
+    elif isinstance(one, dict) and isinstance(one.get("events"), list):
+        events = [event for event in one["events"] if isinstance(event, dict)]
+        source, messages = "claude-code", list(_claude_code_messages(events))
+        original, created = one.get("sessionId"), None
+        title = _title_of(events) or (messages[0].content if messages else "")
     else:
-        raise ExportError("it is neither one of ChatGPT's nor one of Claude's")
+        raise ExportError("it is neither one of ChatGPT's nor one of Claude's or Claude Code's")
     if not isinstance(original, str) or not original:
         raise ExportError("it has no id")
     if not messages:
         raise ExportError("it has no message")
     return Imported(
-        id=str(uuid.uuid5(_NAMESPACE, f"{source}:{original}")),
+        id=session_id_of(source, original),
         source=source,
         original_id=original,
         title=one_line(title or "")[:_LONGEST_TITLE] or "Imported chat",
@@ -127,6 +139,53 @@ def _claude_messages(said: Sequence[object]) -> Iterator[Message]:
                 text += f"\n\n**{name}**\n\n{file['extracted_content']}"
         if text.strip():
             yield _message(str(one.get("uuid") or number), role, text, one.get("created_at"))
+
+
+def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Message]:
+    """What was said, without side chains, what programs answered, and what no person typed.
+
+    The CLI writes an answer in several events; those that follow one another are one message.
+    """
+    place, role, at = "", "", None
+    texts: list[str] = []
+    tools: list[ToolUse] = []
+
+    def said() -> Iterator[Message]:
+        if role in _ROLES and (texts or tools):
+            yield replace(_message(place, _ROLES[role], "\n\n".join(texts), at), tools=tuple(tools))
+
+    for event in events:
+        spoken = event.get("message")
+        who = str(event.get("type"))
+        if event.get("isSidechain") or event.get("isMeta") or not isinstance(spoken, dict):
+            continue
+        content = spoken.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        text, used = _parts(blocks), _tools_of(blocks)
+        if who not in _ROLES or not (text or used):
+            continue
+        if who != role or who == "user":
+            yield from said()
+            place, role, at = str(event.get("uuid") or ""), who, event.get("timestamp")
+            texts, tools = [], []
+        texts += [text] if text else []
+        tools += used
+    yield from said()
+
+
+def _tools_of(blocks: Sequence[object]) -> list[ToolUse]:
+    return [
+        ToolUse(id=str(one.get("id") or ""), name=str(one["name"]))
+        for one in blocks
+        if isinstance(one, dict) and one.get("type") == "tool_use" and one.get("name")
+    ]
+
+
+def _title_of(events: Sequence[Mapping[str, object]]) -> object:
+    """The last summary that the CLI made."""
+    return next(
+        (one["summary"] for one in reversed(events) if isinstance(one.get("summary"), str)), None
+    )
 
 
 def _message(original: str, role: Role, text: str, at: object) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .elsewhere_routes import ElsewhereRoutes
 from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
@@ -12,7 +13,13 @@ from .turn_workspaces import WorkspaceRoutes
 
 
 class ChatModule(
-    SessionRoutes, ImportRoutes, TranscriptRoutes, SessionTools, TurnRoutes, WorkspaceRoutes
+    SessionRoutes,
+    ImportRoutes,
+    ElsewhereRoutes,
+    TranscriptRoutes,
+    SessionTools,
+    TurnRoutes,
+    WorkspaceRoutes,
 ):
     """The conversations: their files, routes, events and the ConversationInterface."""
 

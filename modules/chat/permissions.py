@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from parachuted.errors import ActRefusedError
@@ -54,6 +55,22 @@ def narrowing_of(
         tools=said.allowed_mcps,
         capabilities=capabilities,
         sandbox=None if said.sandbox_override is None else _sandbox(said.sandbox_override),
+    )
+
+
+def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:
+    """The bounds of a run whose agent names its tools: what both leave."""
+    if tools is None:
+        return narrowing
+    own = dict.fromkeys(found for name in tools for found in _CAPABILITIES.get(name.casefold(), ()))
+    others = [name for name in tools if name.casefold() not in _CAPABILITIES]
+    allowed = narrowing.tools
+    return replace(
+        narrowing,
+        read=narrowing.read if "read" in own else (),
+        write=narrowing.write if "write" in own else (),
+        capabilities=tuple(one for one in narrowing.capabilities or () if one in own),
+        tools=tuple(one for one in others if allowed is None or one in allowed),
     )
 
 

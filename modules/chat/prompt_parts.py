@@ -34,11 +34,15 @@ Gathered = Awaitable[list[PromptPart]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentNote:
-    """The note that says who the agent is: its name, its words without frontmatter, its path."""
+    """The note that says who the agent is: its name, its words without frontmatter, its path, and
+    the model and the tools that it names; None: those of the conversation.
+    """
 
     name: str
     text: str
     path: str
+    model: str | None = None
+    tools: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +110,13 @@ class PromptParts:
         called = note.frontmatter.get("name")
         stem = path.rpartition("/")[2].removesuffix(".md")
         words = visible_to_agents(note.body).strip()
-        return AgentNote(name=str(called or stem), text=words, path=path)
+        return AgentNote(
+            name=str(called or stem),
+            text=words,
+            path=path,
+            model=_named(note.frontmatter.get("model")),
+            tools=_names(note.frontmatter.get("tools")),
+        )
 
     async def agent_names(self) -> list[str]:
         """The agents that can be chosen by name."""
@@ -230,6 +240,19 @@ class PromptParts:
             return await self._module.vault.list(pattern)
         except ParachuteError:
             return ()
+
+
+def _named(value: object) -> str | None:
+    """Claude Code's `inherit` names none."""
+    return str(value) if value not in (None, "", "inherit") else None
+
+
+def _names(value: object) -> tuple[str, ...] | None:
+    """A list of names, or a text with commas."""
+    if value is None:
+        return None
+    listed = value if isinstance(value, list) else str(value).split(",")
+    return tuple(name for one in listed if (name := str(one).strip()))
 
 
 def _is_strangers(note: Note) -> bool:

@@ -26,8 +26,9 @@ class TurnRequest:
     """What a person asks for.
 
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
-    stands in the session already, and is to be asked again. `decided` is a permission that was
-    asked for before a restart, and is not asked for once more.
+    stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
+    it may be a command. `decided` is a permission that was asked for before a restart, and is not
+    asked for once more.
     """
 
     message: str
@@ -45,6 +46,7 @@ class TurnRequest:
     workspace: str | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
     is_again: bool = False
+    is_typed: bool = False
     decided: DecidedPermission | None = None
 
 

@@ -18,8 +18,17 @@ from parachuted.modules import (
 )
 
 from .messages import Message, ToolUse, new_message_id
-from .modes import Mode, mode_for, mode_of, trust_level_of
-from .permissions import narrowing_of
+from .modes import (
+    MAINTENANCE,
+    MAINTENANCE_ENDED,
+    MAINTENANCE_STARTED,
+    Mode,
+    maintenance_words,
+    mode_for,
+    mode_of,
+    trust_level_of,
+)
+from .permissions import narrowing_of, within_agent
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
 from .run_sessions import RunSessions
@@ -80,8 +89,18 @@ class TurnWork:
                 account_of(earlier, self._write_back.of_session(session.id)),
                 {"source": "runs"},
             )
+        said = maintenance_words(turn.request.message) if turn.request.is_typed else None
+        if said is not None:
+            await self._module.state.put(_maintained(session), said != "off")
+            if said in {"", "off"}:
+                words = MAINTENANCE_ENDED if said else MAINTENANCE_STARTED
+                return await self._say(turn, words, {"source": "maintenance"})
+            turn.request = replace(turn.request, message=said)
         level = trust_level_of(turn.request.trust_level)
-        mode = mode_for(level, mode_of(session.mode))
+        is_maintained = turn.request.is_typed and await self._module.state.get(
+            _maintained(session), False
+        )
+        mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(session.mode))
         order, prompt = await self._prompt(turn, session, mode)
         turn.stream.send(await self._told(order, prompt))
         if not self._module.has_model:
@@ -224,22 +243,22 @@ class TurnWork:
         self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
     ) -> tuple[PromptOrder, ComposedPrompt]:
         folder = (session.working_directory or "").strip("/")
+        agent = await self._agent(turn, session)
+        narrowing = narrowing_of(
+            session.permissions, mode, folder=folder, context_folders=session.context_folders
+        )
         order = PromptOrder(
             session=session,
             mode=mode,
-            narrowing=narrowing_of(
-                session.permissions,
-                mode,
-                folder=folder,
-                context_folders=session.context_folders,
-            ),
+            narrowing=within_agent(narrowing, agent.tools if agent else None),
             message=turn.request.message,
             system_prompt=turn.request.system_prompt,
-            agent=await self._agent(turn, session),
+            agent=agent,
             folder=folder,
             is_preview=is_preview,
         )
-        return order, compose(await self._parts.gather(order))
+        is_own = mode.name == "maintenance"  # the agent has its own words
+        return order, compose(() if is_own else await self._parts.gather(order))
 
     async def _told(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
         """What went into a prompt, as apps read it."""
@@ -280,7 +299,7 @@ class TurnWork:
                 conversation=True,
                 session_id=plan.transcript,
                 history=plan.history,
-                model=session.model,
+                model=session.model or (order.agent.model if order.agent else None),
                 system_prompt=prompt.text,
                 context=prompt.with_message,
                 attachments=attached,
@@ -405,6 +424,11 @@ class TurnWork:
         """Nobody waits for what the run asked."""
         if turn.session_id is not None and turn.steps.questions:
             await self._questions.clear(turn.session_id)
+
+
+def _maintained(session: Session) -> str:
+    """The key of whether a person has the maintenance agent answer there."""
+    return f"maintenance.{session.id}"
 
 
 def _object(value: object) -> Mapping[str, object]:

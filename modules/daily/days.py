@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import secrets
 import string
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
@@ -181,6 +181,13 @@ class Days:
         """How many entries there are, or are of a day."""
         paths = [path for path in await self._paths() if day in {None, self._day_of(path)}]
         return sum(len(self._seen.get(path)) for path in paths)
+
+    async def counts(self) -> dict[str, int]:
+        """How many entries each day has that has any."""
+        found: Counter[str] = Counter()
+        for path in await self._paths():
+            found[self._day_of(path)] += len(self._seen.get(path))
+        return {day: count for day, count in found.items() if count}
 
     async def find(self, entry_id: str) -> Dated:
         """The entry of that id, in any spelling. Raises NotFoundError."""

@@ -38,6 +38,8 @@ from .recordings import PLACEHOLDER, Recordings
 from .settings import DailySettings
 from .shapes import (
     Created,
+    DayPage,
+    DayRow,
     EntryMetadata,
     EntryPage,
     EntryRow,
@@ -170,17 +172,27 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @route("GET", "/entries")
     async def list_entries(
-        self, limit: Limit = 50, offset: Offset = 0, date: dt.date | None = None
+        self,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        date: dt.date | None = None,
+        *,
+        whole: bool = False,
     ) -> EntryPage:
-        """Entries, the newest first; `date` limits them to one day."""
+        """Entries, the newest first; `date` limits them to one day, `whole` adds their texts."""
         wanted = None if date is None else date.isoformat()
+        found = (await self._days.some(offset + limit, wanted))[offset:]
         return EntryPage(
-            entries=[self._row(one) for one in await self._days.some(offset + limit, wanted)][
-                offset:
-            ],
+            entries=[self._whole(one) if whole else self._row(one) for one in found],
             count=await self._days.count(wanted),
             offset=offset,
         )
+
+    @route("GET", "/days")
+    async def list_days(self) -> DayPage:
+        """The days that have entries, the newest first, with how many."""
+        counts = await self._days.counts()
+        return DayPage(days=[DayRow(day, counts[day]) for day in sorted(counts, reverse=True)])
 
     @route("GET", "/entries/{entry_id}")
     async def get_entry(self, entry_id: str) -> WholeEntry:

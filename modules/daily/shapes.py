@@ -61,15 +61,6 @@ class EntryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EntryPage:
-    """Some entries, the newest first; `count` is how many there are in all."""
-
-    entries: list[EntryRow]
-    count: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class WholeEntry:
     """One entry with its text."""
 
@@ -80,6 +71,30 @@ class WholeEntry:
     content: str
     metadata: dict[str, object]
     brain_links: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Some entries, the newest first; `count` is how many there are in all."""
+
+    entries: list[EntryRow | WholeEntry]
+    count: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayRow:
+    """A day, YYYY-MM-DD, and how many entries it has."""
+
+    date: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayPage:
+    """The days that have entries."""
+
+    days: list[DayRow]
 
 
 @dataclass(frozen=True, slots=True)

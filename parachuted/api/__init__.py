@@ -18,6 +18,7 @@ from parachuted.api.routes.doctor import DoctorRoutes
 from parachuted.api.routes.health import HealthRoutes, LoopHealth, SupervisorRoutes, VaultHealth
 from parachuted.api.routes.history import HistoryRoutes
 from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.instructions import InstructionRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
 from parachuted.api.routes.mcps import McpServerRoutes
@@ -27,6 +28,7 @@ from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes
 from parachuted.api.routes.search import ParaRoutes
+from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
 
@@ -48,6 +50,7 @@ __all__ = [
     "HookRoutes",
     "HostGuard",
     "HttpServer",
+    "InstructionRoutes",
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
@@ -64,6 +67,7 @@ __all__ = [
     "SandboxRoutes",
     "ServerLimits",
     "SessionMigrationRoutes",
+    "SignInRoutes",
     "SuggestionRoutes",
     "SupervisorRoutes",
     "VaultHealth",

@@ -47,7 +47,8 @@ def _list_agents(options: Namespace) -> int:
         return say_json(answer)
     rows = [
         (
-            *(agent["name"], shell_of(agent), network_of(agent)),
+            agent["name"],
+            *((shell_of(agent), network_of(agent)) if agent["permissions"] else ("-", "-")),
             *("yes" if agent["runs_here"] else "no", agent["description"]),
         )
         for agent in answer["agents"]

@@ -9,8 +9,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 
+from parachuted.cli.chat_history import adopt, list_conversations
 from parachuted.cli.client import ask, daemon_record, quoted
-from parachuted.cli.commands import argument, command, flag
+from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import escape, say, say_text
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
 
@@ -77,7 +78,6 @@ class ChatScreen:
         self._shown = ""
 
     def show(self, event: Mapping[str, Any]) -> bool:
-        """Show it; whether it was the last."""
         kind = event.get("type")
         self.session = str(event.get("sessionId") or self.session)
         if kind == "text":
@@ -174,6 +174,15 @@ _DENIED = "no person is there to answer"
     argument(
         "--context", metavar="FOLDER", action="append", help="a folder whose context it is given"
     ),
+    flag("--list", help="list the conversations there are"),
+    argument(
+        "--adopt",
+        metavar="FILE",
+        nargs="+",
+        help="say what adopting these transcripts of Claude Code (or a folder of them) would do",
+    ),
+    flag("--yes", help="adopt them"),
+    JSON,
 )
 def chat(options: Namespace) -> int:
     """Talk with an agent. Its words appear as it says them, and the tools that it uses.
@@ -181,6 +190,11 @@ def chat(options: Namespace) -> int:
     It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
     `exit` end the program. The conversation is a note in the vault, and --session continues it.
     """
+    if options.list or options.adopt:
+        _session(options)
+        if options.list:
+            return list_conversations(as_json=options.json)
+        return adopt(options.adopt, is_sure=options.yes, as_json=options.json)
     said = " ".join(options.message)
     if options.message and not said.strip():
         sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")
@@ -209,7 +223,6 @@ def _converse(session: str, options: Namespace) -> tuple[str, int]:
 
 
 def _session(options: Namespace) -> str:
-    """The conversation to go on with; "": a new one. Raises NotFoundError."""
     try:
         found = ask("GET", "/api/chat?limit=1")["sessions"]
     except (NotFoundError, KeyError, TypeError) as error:

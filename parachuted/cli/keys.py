@@ -12,10 +12,11 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 
-from parachuted.cli.client import ask
+from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, argument, command, group
+from parachuted.cli.page import address_for_others
 from parachuted.cli.show import say, say_json, say_table, when
-from parachuted.config import home_folder
+from parachuted.config import home_folder, listed
 from parachuted.errors import ParachuteError
 from parachuted.keys import (
     KNOWN_MODULES,
@@ -29,6 +30,7 @@ from parachuted.keys import (
     parse_end,
     parse_words,
 )
+from parachuted.presence import running_daemon
 
 KEYS = group(
     "keys", "who may use the API", "The keys that open the API to other devices and programs."
@@ -172,10 +174,26 @@ def _show(made: MintedKey) -> None:
     if sys.stdout.isatty():
         import segno
 
-        say()
-        segno.make(made.secret, micro=False).terminal(
+        link = _link(made.secret)
+        say(f"\nThe web page, signed in: {link}\n" if link else "")
+        segno.make(link or made.secret, micro=False).terminal(
             compact=(sys.stdout.encoding or "").lower().startswith("utf")
         )
+
+
+def _link(secret: str) -> str:
+    """Where a phone opens the page with that key; empty where only this machine reaches the daemon.
+
+    The key stands behind `#`, which a browser sends to no one.
+    """
+    record = running_daemon(home_of(os.environ))
+    if record is None:
+        return ""
+    names = listed(current_settings().api.hosts)
+    address = address_for_others(str(record["host"]))
+    if names:
+        return f"https://{names[0]}/#key={secret}"
+    return f"http://{address}:{record['port']}/#key={secret}" if address else ""
 
 
 def _lends(scope: Scope) -> bool:
@@ -184,7 +202,6 @@ def _lends(scope: Scope) -> bool:
 
 
 def _public(key: ApiKey) -> dict[str, object]:
-    """All but the hash."""
     return {name: value for name, value in key_document(key).items() if name != "key_hash"}
 
 

@@ -49,6 +49,7 @@ _FILES = {
     "mcp": ("mcp",),
     "sandbox": ("sandbox",),
     "backup": ("backup",),
+    "page": ("open",),
     "demo": ("demo",),
 }
 

@@ -1,5 +1,5 @@
-"""Markdown instructions for agents, from the `.claude/skills` of a vault, a folder in it, or a
-person.
+"""Markdown instructions for agents, from the `.claude/skills` and `.skills` of a vault, of a folder
+in it, or of a person.
 
 A skill is only text: it grants no tool and no path. Links are not followed, so no other file can
 pose as a skill. A skill in an untrusted place counts as untrusted text: it is not listed to agents,
@@ -34,6 +34,7 @@ from parachuted.vault import (
 )
 
 FOLDER = ".claude/skills"
+FOLDERS = (FOLDER, ".skills")
 TOOL = "use_skill"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SKILL = "SKILL.md"
@@ -187,10 +188,16 @@ class AgentSkills:
 
 def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
     """Names of skills, each with its file: `name/SKILL.md`, or else `name.md`."""
-    start = f"{place.folder}/{FOLDER}" if place.folder else FOLDER
-    if refusal(start) is not None:
-        return []
     found: dict[str, VaultPath] = {}
+    for folder in FOLDERS[::-1]:
+        found |= _files_in(place, f"{place.folder}/{folder}" if place.folder else folder)
+    return sorted(found.items())
+
+
+def _files_in(place: SkillFolder, start: str) -> dict[str, VaultPath]:
+    found: dict[str, VaultPath] = {}
+    if refusal(start) is not None:
+        return found
     with (
         contextlib.suppress(OSError),
         place.root.opened_folder(start) as folder,
@@ -205,7 +212,7 @@ def _files(place: SkillFolder) -> list[tuple[str, VaultPath]]:
                 found[name] = VaultPath(
                     f"{start}/{entry.name}/{_SKILL}" if is_folder else f"{start}/{entry.name}"
                 )
-    return sorted(found.items())
+    return found
 
 
 def _load(place: SkillFolder, name: str, file: VaultPath) -> Skill | None:

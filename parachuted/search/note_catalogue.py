@@ -127,6 +127,13 @@ class NoteCatalogue:
             names = _Names(connection, sees)
             return [resolve(link, source, names) for link in links]
 
+    def led_to(self, target: str, source: str, sees: Callable[[str], bool]) -> str | None:
+        """The file that a link of that target in the note `source` leads to, or would, as
+        `resolved`.
+        """
+        with self._database.reading(_SECONDS) as connection:
+            return resolve_target(target, source, _Names(connection, sees), from_folder=True)
+
     def unresolved(
         self, sees: Callable[[str], bool], limit: int, after: str | None = None
     ) -> LinkPage:

@@ -6,6 +6,9 @@ from parachuted.api.http.route import Route
 from tests.stories.life import Live
 
 ROUTES = {
+    "GET /api/links/target",
+    *("GET /", "GET /web/{version}/{name}"),
+    *("GET /api/auth/me", "POST /api/auth/codes", "POST /api/auth/codes/redeem"),
     *("GET /mcp", "POST /mcp", "DELETE /mcp"),
     *(
         "GET /api/health",
@@ -89,6 +92,8 @@ ROUTES = {
     ),
     *("GET /api/audit", "GET /api/audit/verify", "GET /api/search"),
     *("GET /api/mcps", "POST /api/mcps", "DELETE /api/mcps/{name}", "GET /api/mcps/{name}/tools"),
+    *("POST /api/agents", "DELETE /api/agents/{name}", "GET /api/skills", "POST /api/skills"),
+    *("GET /api/skills/{name}", "DELETE /api/skills/{name}"),
     *("POST /api/mcps/{name}/approve", "POST /api/mcps/{name}/test"),
     *("GET /api/openapi.json", "GET /api/docs"),
     *(

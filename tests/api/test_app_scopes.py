@@ -171,6 +171,7 @@ async def test_no_key_and_no_other_scope_opens_a_route(
 
 
 BEYOND = {
+    "POST /api/auth/codes",
     "GET /api/agents/audit",
     "POST /api/agents/stop",
     "GET /api/sandbox/explain",
@@ -214,6 +215,10 @@ BEYOND = {
     "POST /supervisor/server/restart",
 }
 NO_NOTES = {
+    "GET /",
+    "GET /web/{version}/{name}",
+    "GET /api/auth/me",
+    "POST /api/auth/codes/redeem",
     "GET /api/docs",
     "GET /api/openapi.json",
     "GET /api/models",

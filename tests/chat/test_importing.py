@@ -89,3 +89,56 @@ def test_a_branch_that_leads_back_to_itself_ends():
 
     assert not found
     assert "no message" in problems[0]
+
+
+CLAUDE_CODE = {
+    "sessionId": "2f3c",
+    "events": [
+        {"type": "summary", "summary": "Beans and beds"},
+        {"type": "user", "uuid": "a", "isMeta": True, "message": {"content": "<caveat>"}},
+        {
+            "type": "user",
+            "uuid": "b",
+            "timestamp": "2026-05-01T08:00:00Z",
+            "message": {"role": "user", "content": "Where do beans go?"},
+        },
+        {
+            "type": "assistant",
+            "uuid": "c",
+            "message": {"content": [{"type": "tool_use", "id": "t1", "name": "Read"}]},
+        },
+        {"type": "user", "uuid": "d", "message": {"content": [{"type": "tool_result"}]}},
+        {"type": "assistant", "uuid": "e", "isSidechain": True, "message": {"content": "Aside."}},
+        {
+            "type": "assistant",
+            "uuid": "f",
+            "message": {"content": [{"type": "text", "text": "In the sun."}]},
+        },
+        {"type": "system", "subtype": "x"},
+        {"type": "user", "uuid": "g", "message": None},
+    ],
+}
+
+
+async def test_a_transcript_of_claude_code_is_adopted_once_and_taken_back_whole(
+    chat: ModuleHarness, vault: Path
+):
+    plan = await _imported(chat, [CLAUDE_CODE], dry_run=True)
+    assert [(one["title"], one["message_count"]) for one in plan["conversations"]] == [
+        ("Beans and beds", 2)
+    ]
+    assert files(vault) == []
+
+    report = await _imported(chat, [CLAUDE_CODE, {"sessionId": "empty", "events": []}])
+
+    assert (report["imported_count"], len(report["errors"])) == (1, 1)
+    found = await session(chat, report["session_ids"][0])
+    decode_session(found)
+    assert (found["source"], found["originalId"]) == ("claude-code", "2f3c")
+    assert found["messages"][0]["content"] == "Where do beans go?"
+    assert found["messages"][1]["content"] == [
+        {"type": "tool_use", "id": "t1", "name": "Read", "input": {}},
+        {"type": "text", "text": "In the sun."},
+    ]
+    assert report["run"]
+    assert (await _imported(chat, [CLAUDE_CODE]))["skipped_count"] == 1

@@ -91,3 +91,14 @@ def test_a_request_may_narrow_trust_and_never_widen_it():
         modes.trust_level_of("root")
     with pytest.raises(ActRefusedError):
         modes.mode_of("god")
+
+
+def test_an_agent_that_names_its_tools_has_no_others_and_never_more_than_the_session():
+    writer = narrowed(Bounds(capabilities=("Read", "Write"), allowed_mcps=None))
+    mine = permissions.within_agent(writer, ("Read", "brain-search"))
+    assert (mine.read, mine.write) == (("Areas/tea/**",), ())
+    assert (mine.capabilities, mine.tools) == (("read",), ("brain-search",))
+    bounded = narrowed(Bounds(capabilities=("Read",), allowed_mcps=("daily-today",)))
+    mine = permissions.within_agent(bounded, ("Write", "Bash", "brain-search"))
+    assert (mine.write, mine.capabilities, mine.tools) == ((), ("read",), ())
+    assert permissions.within_agent(bounded, None) == bounded

@@ -38,7 +38,7 @@ class Journal:
         return [{"content": "It rained.", "created_at": "2026-11-22T10:00:00Z"}][:limit]
 
 
-async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_told(vault):
+async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reported(vault):
     write(vault, "Projects/garden/AGENTS.md", "# Garden\n\nTwo beds.\n")
     write(vault, "Inbox/AGENTS.md", "# Inbox\n\nBuy now!\n")
     write(vault, "Brain/entities/lena.md", "# Lena\n")
@@ -100,6 +100,18 @@ async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
         assert told["promptSourcePath"] == ".agents/gardener.md"
         assert told["availableAgents"] == ["gardener"]
         assert runs.started[0].options["system_prompt"].startswith("You dig.")
+
+
+async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
+    (vault / ".agents").mkdir(parents=True)
+    (vault / ".agents/gardener.md").write_text(
+        "---\nmodel: model-a\ntools: Read, brain-search\n---\nYou dig.\n"
+    )
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        await ask(module, "@gardener Dig.")
+        await ask(module, "Dig.", model="model-b", agentType="gardener")
+        assert [one.options["model"] for one in runs.started] == ["model-a", "model-b"]
+        assert runs.started[0].options["narrowing"].tools == ("brain-search",)
 
 
 async def test_an_agent_that_is_not_there_ends_the_turn_with_its_reason(vault):
@@ -201,7 +213,7 @@ async def test_without_a_model_brain_is_asked_first(vault):
         assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
 
 
-async def test_what_it_did_is_told_from_the_records_and_not_by_the_model(vault):
+async def test_what_it_did_is_distinguished_from_the_records_and_not_by_the_model(vault):
     script = [
         AgentToolUse(id="t1", tool="write_note", arguments={"path": "Garden/a.md"}),
         AgentToolCall(id="t1", tool="write_note", answer="refused", is_error=True),

@@ -151,3 +151,28 @@ async def test_an_import_is_reported_as_the_app_decodes_it(chat):
     )
     assert len(texts(report["session_ids"])) == 1
     assert len(texts(report["errors"])) == 1
+
+
+async def test_what_the_daemon_does_not_have_is_said_in_the_fields_that_the_app_reads(chat):
+    for path, field in (
+        ("/api/claude-code/recent", "sessions"),
+        ("/api/claude-code/projects", "projects"),
+        ("/api/claude-code/sessions", "sessions"),
+        ("/api/plugins/", "plugins"),
+    ):
+        assert (await chat.request("GET", path))[field] == []
+    with pytest.raises(NotFoundError, match="--adopt"):
+        await chat.request("GET", "/api/claude-code/sessions/one")
+    with pytest.raises(NotFoundError):
+        await chat.request("DELETE", "/api/plugins/one")
+    answer = "success:b alreadyAdopted:b parachuteSessionId:s message:s"
+    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
+    assert (found["success"], "--adopt" in found["message"]) == (False, True)
+    said = {"type": "user", "uuid": "a", "message": {"content": "Beans?"}}
+    await chat.request(
+        "POST", "/api/import/", body={"data": [{"sessionId": "one", "events": [said]}]}
+    )
+    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
+    assert (found["success"], found["alreadyAdopted"]) == (True, True)
+    refused = await chat.request("POST", "/api/plugins/install", body={"url": "x"})
+    assert (refused.status, "not installed" in refused.body["detail"]) == (400, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from pathlib import Path
 
@@ -60,6 +61,28 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         assert (code, "? Which bed?" in said, "South it is." in said) == (0, True, True), said
         assert "  - AskUserQuestion" in said
         assert (await type_("chat", "--session", "nothing", "hello"))[0] == 1
+
+        code, said = await type_("chat", "--list", "--json")
+        assert [one["messageCount"] for one in json.loads(said)["sessions"]] == [4]
+        code, said = await type_("chat", "--list")
+        assert (code, "MESSAGES" in said) == (0, True), said
+
+        events = [
+            {"type": "user", "uuid": "a", "sessionId": "2f", "message": {"content": "Beans?"}},
+            {"type": "user", "uuid": "b", "message": {"content": [{"type": "tool_result"}]}},
+            {"type": "assistant", "uuid": "c", "message": {"content": "In the sun."}},
+        ]
+        file = home.parent / "2f.jsonl"
+        file.write_text("".join(f"{json.dumps(one)}\n" for one in events) + '{"type": "us')
+        code, said = await type_("chat", "--adopt", str(file))
+        assert (code, "new" in said, "with --yes it is" in said) == (0, True, True), said
+        code, said = await type_("chat", "--adopt", str(file.parent), "--yes")
+        assert (code, "Beans? (2 messages)" in said) == (0, True), said
+        assert len(list((vault / "Chat/sessions").glob("*.md"))) == 2
+        code, undone = await type_("undo", said.split()[-1])
+        assert code == 0, undone
+        code, said = await type_("chat", "--adopt", str(vault / "nothing"))
+        assert (code, "is no transcript" in said) == (1, True), said
     sessions = list((vault / "Chat/sessions").glob("**/*.md"))
     assert len(sessions) == 1
     assert "Hello to you." in sessions[0].read_text()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path as FilePath
 from typing import Annotated, Literal, cast
 
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
+from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
 from parachuted.api.http.decorators import get, post
@@ -28,10 +29,11 @@ from parachuted.api.http.route import (
     Path,
     RequestModel,
 )
-from parachuted.errors import AgentUnavailableError
+from parachuted.api.routes.instructions import AgentNoteRow, AgentNotes
+from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.keys import EVERYWHERE, AccessGrant
 from parachuted.modules.agent_service import AgentListing, AgentStatus
-from parachuted.runs.skills import FOLDER as SKILLS
+from parachuted.runs.skills import FOLDERS as SKILLS
 from parachuted.vault import Store, printable
 
 _MODULE = "curator"
@@ -106,9 +108,9 @@ class AgentResponse(TypedDict):
 
 
 class AgentsResponse(TypedDict):
-    """All agents."""
+    """All agents, the daemon's and the modules' first, then those that are notes."""
 
-    agents: list[AgentResponse]
+    agents: list[AgentResponse | AgentNoteRow]
 
 
 class ExposureResponse(TypedDict):
@@ -186,11 +188,14 @@ _HELD = (
 class AgentRoutes:
     def __init__(self, listing: AgentListing, store: Store, origins: Origins) -> None:
         self._listing, self._store, self._origins = listing, store, origins
+        self._notes = AgentNotes(store.root)
 
     @get("/api/agents", _MODULE, "read", reach="paths")
     async def listing(self, call: ApiCall) -> AgentsResponse:
         """List the agents."""
-        return AgentsResponse(agents=[self._shown(one, call) for one in await self._listing.all()])
+        agents = [self._shown(one, call) for one in await self._listing.all()]
+        notes = [one for one in await asyncio.to_thread(self._notes.all) if _sees(call, one)]
+        return AgentsResponse(agents=[*agents, *(one | {"system_prompt": None} for one in notes)])
 
     @get(
         "/api/agents/{name:.+}",
@@ -199,8 +204,13 @@ class AgentRoutes:
         reach="paths",
         names={"name": "an agent, as module/agent"},
     )
-    async def one(self, call: ApiCall, name: str) -> AgentResponse:
+    async def one(self, call: ApiCall, name: str) -> AgentResponse | AgentNoteRow:
         """An agent."""
+        if name not in self._listing.all_names():
+            with suppress(NotFoundError):
+                note = await asyncio.to_thread(self._notes.get, name)
+                if _sees(call, note):
+                    return note
         return self._shown(await self._listing.get(name), call, is_whole=_administers(call))
 
     @get("/api/agents/audit", _MODULE, "admin", reach="beyond")
@@ -229,7 +239,8 @@ class AgentRoutes:
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustTextResponse:
         """Trust a note's current text."""
         asked, origins = body.path, self._origins
-        folder, is_skill, _name = f"/{asked}".partition(f"/{SKILLS}/")
+        place = next((one for one in SKILLS if f"/{one}/" in f"/{asked}"), SKILLS[0])
+        folder, is_skill, _name = f"/{asked}".partition(f"/{place}/")
         path = (
             asked if is_skill and call.sight.grant.alternatives is None else call.sight.find(asked)
         )  # a skill's folder is a hidden one
@@ -313,6 +324,11 @@ class AgentRoutes:
             runs_here=known.runs_here,
             problem=known.problem if sees_all or not known.problem else _SOMETHING,
         )
+
+
+def _sees(call: ApiCall, note: AgentNoteRow) -> bool:
+    grant = call.grant
+    return grant.alternatives is None or (not is_hidden(note["path"]) and grant.sees(note["path"]))
 
 
 def _administers(call: ApiCall) -> bool:

@@ -68,6 +68,12 @@ class UnresolvedLinksResponse(TypedDict):
     next: str | None
 
 
+class LinkTargetResponse(TypedDict):
+    """The file, null where there is none that the caller sees."""
+
+    path: str | None
+
+
 _Result = TypeVar("_Result")
 _WORDS = {"true": True, "false": False}
 _MOST_FILTERS = 20
@@ -107,6 +113,15 @@ class UnresolvedQuery(RequestModel):
 
     limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
     cursor: str | None = None
+
+
+class LinkTargetQuery(RequestModel):
+    """A link, as it stands in a note."""
+
+    target: Annotated[
+        str, Field(description="What it names, without heading and label.", max_length=1_000)
+    ]
+    source: Annotated[str, Field(description="The note that it stands in.", max_length=4_000)] = ""
 
 
 class NoteListingRoutes:
@@ -153,6 +168,14 @@ class NoteListingRoutes:
             lambda: self._catalogue.unresolved(call.sight.sees, query.limit, query.cursor)
         )
         return UnresolvedLinksResponse(links=[_link(row) for row in page.rows], next=page.next)
+
+    @get("/api/links/target", "vault", "read", reach="paths")
+    async def target(self, call: ApiCall, query: LinkTargetQuery) -> LinkTargetResponse:
+        """Which file a link leads to."""
+        path = await _asked(
+            lambda: self._catalogue.led_to(query.target, query.source, call.sight.sees)
+        )
+        return LinkTargetResponse(path=None if path is None else printable(path))
 
     async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
         """400 for an order that no note has a place in, such as a misspelled one; not while notes

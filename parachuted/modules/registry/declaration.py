@@ -44,7 +44,6 @@ KEPT_PATHS: Mapping[str, str] = MappingProxyType(
                 "/api/import",
                 "/api/migration",
                 "/api/plugins",
-                "/api/skills",
                 "/api/workspaces",
             ),
             "chat",

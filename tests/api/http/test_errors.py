@@ -50,7 +50,7 @@ def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
     )
 
 
-def test_what_nobody_expected_is_logged_whole_and_told_as_no_more_than_an_id(caplog):
+def test_what_no_one_expected_is_logged_whole_and_told_as_no_more_than_an_id(caplog):
     status, body = answered(OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml"))
 
     assert status == 500
@@ -68,7 +68,7 @@ async def test_the_old_names_are_those_that_callers_know():
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
+    "path", ["/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
 )
 async def test_what_is_no_call_is_not_found(live: Live, path):
     async with live() as life:

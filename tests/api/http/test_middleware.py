@@ -17,7 +17,7 @@ REMOTE = {"X-Forwarded-For": "192.0.2.7"}
 
 async def test_who_shows_no_key_does_not_learn_which_calls_there_are(live: Live):
     async with live() as life:
-        for path in ("/api/notes", "/api/nothing", "/", "/api/auth/keys"):
+        for path in ("/api/notes", "/api/nothing", "/nothing", "/api/auth/keys"):
             assert await refused(life, "GET", path, headers=REMOTE) == (
                 401,
                 "Valid API key required",
@@ -198,7 +198,7 @@ async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vaul
         assert b" 404 " in await second(refused_to)
 
 
-async def test_a_note_at_hand_that_changes_is_told_as_it_is_from_the_next_request_on(
+async def test_a_note_at_hand_that_changes_is_reported_as_it_is_from_the_next_request_on(
     live: Live, vault, at_hand
 ):
     save(vault / "a.md", note("A"))

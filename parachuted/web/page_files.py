@@ -1,0 +1,126 @@
+"""Page files: what lies in `static/`, as a browser is sent it: named by a digest over all of them,
+so that it may be kept for ever, and compressed once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+_STATIC = Path(__file__).with_name("static")
+_FIRST = "main.js"
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".webmanifest": "application/manifest+json",
+}
+_IMPORT = re.compile(rb"""^(?:import|export)\b[^'";(]*?['"](\.{1,2}/[^'"]+)['"]""", re.MULTILINE)
+_LEAST = 512  # bytes; below that, compressing gains nothing
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file: its bytes, also compressed where that is shorter, their media type and ETag."""
+
+    body: bytes
+    type: str
+    tag: str
+    packed: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """All files at one moment; `stamps` tell whether they are still the same."""
+
+    stamps: tuple[tuple[str, int, int], ...]
+    version: str
+    files: dict[str, PageFile]
+    first: tuple[str, ...] = field(default=())
+
+
+class PageFiles:
+    """The files of the page, read when a browser first asks, and again when they have changed."""
+
+    def __init__(self, folder: Path = _STATIC) -> None:
+        self._folder = folder
+        self._loaded = _Loaded((), "", {})
+
+    def look(self) -> str:
+        """Read the files if they changed; the version that their addresses hold. It reads disk."""
+        stamps = tuple(self._stamps())
+        if stamps != self._loaded.stamps:
+            self._loaded = self._load(stamps)
+        return self._loaded.version
+
+    def find(self, version: str, name: str) -> PageFile | None:
+        """The file of that name, if the version is the one that `look` saw last."""
+        return self._loaded.files.get(name) if version == self._loaded.version else None
+
+    def index(self) -> str:
+        """The text of the page, with a place for the version, and all scripts that its first view
+        loads, so that the browser fetches them at once.
+        """
+        page = self._loaded.files["index.html"].body.decode()
+        links = "\n    ".join(
+            f'<link rel="modulepreload" href="/web/{self._loaded.version}/{name}">'
+            for name in self._loaded.first
+        )
+        return page.replace("{version}", self._loaded.version).replace("<!-- preload -->", links)
+
+    @property
+    def first_scripts(self) -> dict[str, PageFile]:
+        """The scripts that the browser needs until the first view, by name."""
+        return {name: self._loaded.files[name] for name in self._loaded.first}
+
+    def _stamps(self) -> Iterator[tuple[str, int, int]]:
+        for path in sorted(self._folder.rglob("*")):
+            if path.is_file():
+                seen = path.stat()
+                name = path.relative_to(self._folder).as_posix()
+                yield name, seen.st_mtime_ns, seen.st_size
+
+    def _load(self, stamps: tuple[tuple[str, int, int], ...]) -> _Loaded:
+        files = {name: _file(name, (self._folder / name).read_bytes()) for name, _, _ in stamps}
+        whole = hashlib.sha256()
+        for name, one in files.items():
+            whole.update(f"{name}\0{one.tag}\0".encode())
+        first = tuple(_closure(files, _FIRST))
+        return _Loaded(stamps, whole.hexdigest()[:16], files, first)
+
+
+def _file(name: str, body: bytes) -> PageFile:
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
+    packed = gzip.compress(body, 9, mtime=0) if len(body) >= _LEAST else None
+    return PageFile(body, kind, tag, packed)
+
+
+def _closure(files: dict[str, PageFile], start: str) -> list[str]:
+    """The script and all that it imports at its top, and what these import."""
+    found, open_ = [start], [start]
+    while open_:
+        name = open_.pop()
+        for target in _IMPORT.findall(files[name].body):
+            other = _resolved(PurePosixPath(name).parent, target.decode())
+            if other in files and other not in found:
+                found.append(other)
+                open_.append(other)
+    return found
+
+
+def _resolved(folder: PurePosixPath, target: str) -> str:
+    parts: list[str] = list(folder.parts)
+    for part in target.split("/"):
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return "/".join(parts)

@@ -1,0 +1,24 @@
+/** Modules: which of them run, as far as this caller may know. */
+
+import { effect, signal } from '../vendor/view.js';
+import { get } from './api.js';
+import { listen } from './events.js';
+import { isOpen } from './session.js';
+
+/** The names of those that run; null while that is not known. */
+export const running = signal(/** @type {Set<string> | null} */ (null));
+/** What `GET /api/health?detailed=true` said last. */
+export const health = signal(/** @type {any} */ (null));
+
+export async function lookAtHealth() {
+  try {
+    const told = await get('/api/health', { detailed: true });
+    health.value = told;
+    running.value = new Set((told.modules ?? []).filter((/** @type {any} */ one) => one.status === 'running').map((/** @type {any} */ one) => one.name));
+  } catch {
+    running.value ??= new Set(); // the notice of the lost connection says why
+  }
+}
+
+effect(() => { if (isOpen.value) lookAtHealth(); });
+listen(['module.', 'vault.problem'], lookAtHealth);

@@ -1,0 +1,95 @@
+/**
+ * Session: who this browser is to the daemon. A key or a one-time code comes in the part of the
+ * address after `#`, which browsers send to no one; it is taken out of the address at once.
+ */
+
+import { computed, signal } from '../vendor/view.js';
+import { ApiError, ask, heldKey, holdKey, onRefused } from './api.js';
+import { replace } from './router.js';
+
+/**
+ * @typedef {{module: string, capabilities: string[], paths?: string[]}} Scope
+ * @typedef {{kind: 'loopback' | 'key' | 'nobody', name: string, scopes: Scope[]}} Caller
+ */
+
+/** `opening`, `open`, `closed` (a key is needed) or `unreachable`. */
+export const state = signal(/** @type {'opening' | 'open' | 'closed' | 'unreachable'} */ ('opening'));
+/** Why the last sign-in failed, or empty. */
+export const problem = signal('');
+export const caller = signal(/** @type {Caller | null} */ (null));
+export const isOpen = computed(() => state.value === 'open');
+
+/**
+ * Whether the caller may do that in a module; the daemon decides, this only hides what would fail.
+ * @param {string} module
+ * @param {'read' | 'write' | 'admin'} capability
+ */
+export const may = (module, capability) =>
+  (caller.value?.scopes ?? []).some((scope) =>
+    (scope.module === '*' || scope.module === module) && scope.capabilities.includes(capability));
+
+/** Signs in with what the address or this browser holds. */
+export async function openSession() {
+  const [name, value] = takeFromAddress();
+  if (name === 'code') return signInWithCode(value);
+  if (name === 'key') return signIn(value);
+  return look();
+}
+
+/** Signs in with a key. @param {string} key */
+export async function signIn(key) {
+  const before = heldKey();
+  holdKey(key.trim());
+  await look();
+  if (!isOpen.peek() && before) holdKey(before);
+}
+
+/** Forgets the key of this browser. */
+export function signOut() {
+  holdKey('');
+  caller.value = null;
+  state.value = 'closed';
+}
+
+/** @param {string} code */
+async function signInWithCode(code) {
+  try {
+    const made = await ask('POST', '/api/auth/codes/redeem', { body: { code, label: 'browser' } });
+    holdKey(made.key);
+    problem.value = '';
+  } catch (error) {
+    problem.value = /** @type {Error} */ (error).message;
+  }
+  await look();
+}
+
+/** Asks the daemon who this is. */
+export async function look() {
+  try {
+    const found = await ask('GET', '/api/auth/me');
+    caller.value = found;
+    state.value = found.kind === 'nobody' ? 'closed' : 'open';
+  } catch (error) {
+    const status = error instanceof ApiError ? error.status : 0;
+    if (status === 401) {
+      holdKey('');
+      problem.value = 'This key is not valid any more.';
+      return look();
+    }
+    if (status === 429) problem.value = /** @type {Error} */ (error).message;
+    if (status === 429) state.value = 'closed';
+    else if (!isOpen.peek()) state.value = 'unreachable'; // an open page stays, and says what it lost
+  }
+}
+
+/** @returns {[string, string]} `key` or `code` and its value, which the address holds no longer */
+function takeFromAddress() {
+  const found = /^#(key|code)=([\w.-]+)$/.exec(location.hash);
+  if (!found) return ['', ''];
+  replace('/');
+  return [found[1], found[2]];
+}
+
+onRefused(() => {
+  if (state.peek() === 'open') look();
+});

@@ -1,0 +1,65 @@
+/** App: what is shown as a whole: sign-in, or the navigation with one screen. */
+
+import { html, useEffect, useState } from '../vendor/view.js';
+import { connection } from '../lib/events.js';
+import { running } from '../lib/modules.js';
+import { address, route } from '../lib/router.js';
+import { state } from '../lib/session.js';
+import { t } from '../lib/strings.js';
+import { SCREENS } from '../screens/index.js';
+import { Navigation } from './navigation.js';
+import { Palette } from './palette.js';
+import { Button, Command, Loading } from './parts.js';
+import { SignIn, Unreachable } from './sign-in.js';
+import { Toasts } from './toasts.js';
+
+export function App() {
+  if (state.value === 'opening') return null;
+  if (state.value === 'closed') return html`<${SignIn} />`;
+  if (state.value === 'unreachable') return html`<${Unreachable} />`;
+  const { screen, rest, query } = route.value;
+  const shown = screen ? SCREENS.find((one) => one.id === screen) : SCREENS[0];
+  return html`
+    <a class="skip" href="#content" onClick=${skip}>${t.app.skip}</a>
+    <${Navigation} at=${shown?.id ?? ''} />
+    <main id="content" tabindex="-1">
+      ${connection.value === 'lost' && html`<p class="notice" role="status">${t.app.lost}</p>`}
+      ${shown ? html`<${Screen} key=${shown.id} screen=${shown} rest=${rest} query=${query} />` : html`<p class="empty">${t.app.noScreen} <a href=${address(SCREENS[0].id)}>${SCREENS[0].name}</a></p>`}
+    </main>
+    <${Palette} />
+    <${Toasts} />`;
+}
+
+/** @param {Event} event */
+function skip(event) {
+  event.preventDefault();
+  document.getElementById('content')?.focus();
+}
+
+/** @param {{screen: import('../screens/index.js').Screen, rest: string[], query: URLSearchParams}} props */
+function Screen({ screen, rest, query }) {
+  const [Component, setComponent] = useState(/** @type {any} */ (null));
+  const [hasFailed, setFailed] = useState(false);
+  useEffect(() => {
+    document.title = `${screen.name} - ${t.app.name}`;
+    screen.load().then((file) => setComponent(() => file.default), () => setFailed(true));
+  }, [screen]);
+  if (hasFailed) return html`<${Stale} />`;
+  if (!Component || (screen.module && !running.value)) return html`<${Loading} />`;
+  if (screen.module && !running.value?.has(screen.module)) return html`<${NeedsModule} name=${screen.module} />`;
+  return html`<${Component} rest=${rest} query=${query} />`;
+}
+
+const Stale = () => html`
+  <div class="alone">
+    <p>${t.app.updated}</p>
+    <${Button} kind="main" onClick=${() => location.reload()}>${t.app.reload}<//>
+  </div>`;
+
+/** @param {{name: string}} props */
+const NeedsModule = ({ name }) => html`
+  <div class="alone">
+    <h1>${t.needs.title(name)}</h1>
+    <p>${t.needs.why(name)}</p>
+    <${Command}>parachute modules install parachute://${name} --trust trusted<//>
+  </div>`;

@@ -1,0 +1,50 @@
+/** Sign in: asks for a key, where one is needed. */
+
+import { html, useEffect, useState } from '../vendor/view.js';
+import { look, problem, signIn } from '../lib/session.js';
+import { t } from '../lib/strings.js';
+import { Button, Command } from './parts.js';
+
+const AGAIN_MS = 3_000;
+
+export function SignIn() {
+  const [key, setKey] = useState('');
+  const [isAsking, setAsking] = useState(false);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setAsking(true);
+    await signIn(key);
+    setAsking(false);
+  };
+  return html`
+    <main class="alone">
+      <h1>${t.signIn.title}</h1>
+      <p>${t.signIn.why}</p>
+      ${problem.value && html`<p class="problem" role="alert">${problem.value}</p>`}
+      <form class="row" onSubmit=${submit}>
+        <label class="grow">${t.signIn.key}
+          <input type="password" autocomplete="current-password" required value=${key}
+            onInput=${(/** @type {any} */ event) => setKey(event.target.value)} />
+        </label>
+        <${Button} kind="main" type="submit" disabled=${isAsking}>${t.signIn.act}<//>
+      </form>
+      <p>${t.signIn.here}</p>
+      <${Command}>parachute open<//>
+      <p>${t.signIn.phone}</p>
+      <${Command}>parachute keys create phone<//>
+    </main>`;
+}
+
+export function Unreachable() {
+  useEffect(() => {
+    const timer = setInterval(look, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return html`
+    <main class="alone">
+      <h1>${t.signIn.unreachable}</h1>
+      <p>${t.signIn.unreachableWhy}</p>
+      <${Command}>parachute start<//>
+      <${Button} kind="main" onClick=${look}>${t.app.retry}<//>
+    </main>`;
+}

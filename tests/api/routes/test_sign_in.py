@@ -1,0 +1,76 @@
+"""Signing in: who the caller is, and codes that make a key once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from parachuted.keys import KeyFile
+from parachuted.watched_vault import utc_now
+from tests.api.calls import ELSEWHERE, call, get, key_of, post
+from tests.stories.life import Live
+
+
+async def test_a_caller_learns_who_they_are(live: Live):
+    async with live() as life:
+        key = key_of(life, "vault:read", paths=["Kitchen/**"])
+
+        assert (await get(life, "/api/auth/me"))["kind"] == "loopback"
+        assert await call(life, "GET", "/api/auth/me", headers=key) == (
+            200,
+            {
+                "kind": "key",
+                "name": "a test's",
+                "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Kitchen/**"]}],
+            },
+        )
+        assert await call(life, "GET", "/api/auth/me", headers=ELSEWHERE) == (
+            200,
+            {"kind": "nobody", "name": "nobody", "scopes": []},
+        )
+
+
+async def test_a_code_makes_one_key_of_its_makers_rights(live: Live):
+    async with live(auth_mode="always") as life:
+        admin = key_of(life, "*:read,write,admin", local=True)
+        _, made = await call(life, "POST", "/api/auth/codes", headers=admin)
+        wanted = {"code": made["code"], "label": "browser"}
+        status, key = await call(life, "POST", "/api/auth/codes/redeem", json=wanted)
+        again, _ = await call(life, "POST", "/api/auth/codes/redeem", json=wanted)
+        shown = {"Authorization": f"Bearer {key['key']}"}
+
+        assert (status, again) == (201, 404)
+        assert key["label"].startswith("browser ")
+        assert (await call(life, "GET", "/api/auth/keys", headers=shown))[0] == 200
+        assert made["code"] not in "".join(
+            path.read_text("utf-8", "replace") for path in life.vault.rglob("*.jsonl")
+        )
+
+
+async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live: Live):
+    begun, passed = utc_now(), timedelta()
+
+    def clock() -> datetime:
+        return begun + passed
+
+    async with live(clock=clock) as life:
+        late = await post(life, "/api/auth/codes")
+        admin = key_of(life, "*:read,write,admin")
+        _, revoked = await call(life, "POST", "/api/auth/codes", headers=admin)
+        KeyFile(life.daemon.home).remove(KeyFile(life.daemon.home).load().keys[0].id)
+        passed = timedelta(minutes=1)
+        life.daemon.authenticator.look()
+        status, _ = await call(
+            life, "POST", "/api/auth/codes/redeem", json={"code": revoked["code"]}
+        )
+        passed = timedelta(minutes=6)
+        over, _ = await call(life, "POST", "/api/auth/codes/redeem", json={"code": late["code"]})
+
+        assert (status, over) == (404, 404)
+        assert KeyFile(life.daemon.home).load().keys == ()
+
+
+async def test_a_key_that_may_not_administer_makes_no_code(live: Live):
+    async with live() as life:
+        for scopes, paths in ((["*:read,write"], []), (["*:read,write,admin"], ["Kitchen/**"])):
+            key = key_of(life, *scopes, paths=paths)
+            assert (await call(life, "POST", "/api/auth/codes", headers=key))[0] == 403

@@ -1,0 +1,105 @@
+"""The web page in a real browser, on a real daemon in a process of its own: one of each a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from tests.api.test_app_browser import CHROMIUM, FLAGS
+from tests.cli.typed import Typed
+from tests.web.opened import Opened
+
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+    """A daemon on a vault made from the template, with the official modules, at a port of its
+    own.
+    """
+    folder = tmp_path_factory.mktemp("page")
+    typed = Typed(
+        home=folder / "home",
+        vault=folder / "vault",
+        folder=folder,
+        environ={"PARACHUTE_BUBBLE_QUIET_S": "0.05", "PARACHUTE_AGENT_BACKEND": "offline"},
+    )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    typed.does("init", str(typed.vault))
+    typed.does("start", "--port", str(port))
+    for name in ("daily", "brain", "chat"):
+        typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
+    yield typed
+    for pid in typed.started():
+        os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, without a window."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opens(browser: Browser, daemon: Typed) -> Iterator[Callable[..., Opened]]:
+    """Opens the page in a browser of its own: `opens("#/journal", width=390, theme="dark")`.
+
+    Whatever it complains of fails the test.
+    """
+    opened: list[Opened] = []
+
+    def opens(
+        where: str = "", *, width: int = 1440, theme: str = "light", quiet: bool = True
+    ) -> Opened:
+        height = 800 if width < 600 else 900
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=theme,
+            locale="en-GB",
+            timezone_id="UTC",
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        one = Opened(page=page, daemon=daemon)
+        if quiet:
+            page.on("console", lambda told: one.complaints.extend(_complaint(told)))
+        page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        page.on("request", lambda request: one.requests.append(request.url))
+        page.goto(where if where.startswith("http") else f"{one.url}/{where}")
+        opened.append(one)
+        return one
+
+    yield opens
+    for one in opened:
+        one.page.context.close()
+    assert [one.complaints for one in opened if one.complaints] == []
+
+
+def _complaint(told: ConsoleMessage) -> list[str]:
+    if told.type not in {"error", "warning"}:
+        return []
+    return [f"{told.text} ({told.location.get('url')})"]
+
+
+def saved(daemon: Typed, path: str, text: str) -> Path:
+    """Write a file of the vault as an editor would."""
+    place = daemon.vault / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text, "utf-8")
+    return place
+
+
+__all__ = ["Page", "saved"]

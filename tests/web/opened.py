@@ -1,0 +1,81 @@
+"""Opened: the page as a person has it before them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.cli.typed import Typed
+
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+PATIENCE_MS = 30_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Opened:
+    """A page, the daemon that it is of, what it asked for, and what its browser complained of."""
+
+    page: Page
+    daemon: Typed
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """Where the daemon answers."""
+        record = json.loads((self.daemon.home / "run/daemon.json").read_bytes())
+        return f"http://127.0.0.1:{record['port']}"
+
+    def go(self, where: str) -> None:
+        """Show another screen."""
+        self.page.evaluate("where => { location.hash = where }", where)
+
+    def shows(self, screen: str) -> None:
+        """Show another screen, and wait until it is all there."""
+        self.go(screen)
+        expect(self.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(self.page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
+
+    def sees(self, text: str) -> Locator:
+        """Wait until that text is on the page."""
+        found = self.page.get_by_text(text).first
+        expect(found).to_be_visible(timeout=PATIENCE_MS)
+        return found
+
+    def misses(self, text: str) -> None:
+        """Wait until that text is nowhere on the page."""
+        expect(self.page.get_by_text(text)).to_have_count(0, timeout=PATIENCE_MS)
+
+    def click(self, name: str, role: str = "button") -> None:
+        """Click what has that name."""
+        self.page.get_by_role(role, name=name, exact=True).first.click()
+
+    def strangers(self) -> list[str]:
+        """The addresses of other hosts that were asked for anything."""
+        own = urlsplit(self.url).netloc
+        return [
+            one
+            for one in self.requests
+            if urlsplit(one).netloc != own and urlsplit(one).scheme not in {"blob", "data"}
+        ]
+
+    def faults(self) -> list[str]:
+        """What axe finds, and whether the page is wider than its window."""
+        source = AXE.read_text("utf-8")
+        # Evaluated by the debugger, which no content security policy binds.
+        self.page.evaluate(f"() => {{ if (!window.axe) {{ {source} }} }}")
+        found = self.page.evaluate(
+            "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
+        )
+        faults = [
+            f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
+            for one in found
+            for node in one["nodes"]
+        ]
+        if self.page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
+            faults.append("the page is wider than its window")
+        return faults

@@ -1,0 +1,90 @@
+"""What a note or an entry says can run nothing and send nothing, in a real browser that logs every
+request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import expect
+
+from tests.cli.typed import Typed
+from tests.web.conftest import saved
+from tests.web.opened import PATIENCE_MS, Opened
+
+PAYLOADS = Path(__file__).with_name("payloads.txt").read_text("utf-8").splitlines()
+FOUND = """() => {
+  const all = [...document.querySelectorAll('.markdown *')];
+  return {
+    count: all.length,
+    tags: [...new Set(all.map(one => one.localName))],
+    attributes: [...new Set(all.flatMap(one => one.getAttributeNames()))],
+    schemes: [...new Set(all.filter(one => one.href).map(one => new URL(one.href).protocol))],
+    hashes: all.filter(one => one.hash).map(one => one.hash),
+  };
+}"""
+SAFE_ATTRIBUTES = {
+    *("align", "aria-label", "checked", "class", "colspan", "data-file", "data-note", "disabled"),
+    *("href", "is", "open", "rel", "rowspan", "start", "tabindex", "target", "title", "type"),
+}
+NEVER = {"script", "style", "iframe", "object", "embed", "form", "svg", "math", "img", "video"}
+
+
+def test_published_payloads_run_nothing_and_send_nothing(
+    opens: Callable[..., Opened], daemon: Typed
+):
+    assert len(PAYLOADS) >= 100
+    notes = {"Hostile/All.md": "\n\n".join(PAYLOADS)}
+    notes |= {f"Hostile/Part {number}.md": "\n\n".join(PAYLOADS[number::6]) for number in range(6)}
+    notes["Daily/journals/2026-03-01.md"] = "# Hostile\n\n" + "\n\n".join(PAYLOADS[:60])
+    for path, text in notes.items():
+        saved(daemon, path, f"{text}\n\nthe last words\n")
+    saved(daemon, "Hostile/evil.js", "window.hasRun = true\n")
+    it = opens(quiet=False)  # the browser tells of handlers that it refused while it parsed
+    shown: list[str] = []
+    it.page.on("dialog", lambda dialog: (shown.append(dialog.message), dialog.dismiss()))
+    screens = [f"#/vault/{path.replace(' ', '%20')}" for path in notes if "Daily" not in path]
+
+    for screen in [*screens, "#/journal/2026-03-01"]:
+        it.go(screen)
+        expect(it.page.get_by_text("the last words").first).to_be_visible(timeout=PATIENCE_MS)
+        found = it.page.evaluate(FOUND)
+
+        assert found["count"] > 10
+        assert NEVER.isdisjoint(found["tags"])
+        assert {*found["attributes"]} <= SAFE_ATTRIBUTES
+        assert {*found["schemes"]} <= {"http:", "https:", "mailto:"}
+        assert [one for one in found["hashes"] if not one.startswith("#/vault/")] == []
+    assert shown == []
+    assert it.strangers() == []
+    assert urlsplit(it.page.url).netloc == urlsplit(it.url).netloc
+
+
+def test_the_policy_stops_what_gets_past_all_that(opens: Callable[..., Opened], daemon: Typed):
+    saved(daemon, "Hostile/evil.js", "window.hasRun = true\n")
+    it = opens(quiet=False)
+    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    tried = it.page.evaluate("""async () => {
+      const told = {};
+      const attempt = (name, act) => { try { act(); told[name] = 'done'; } catch (error) { told[name] = error.name; } };
+      attempt('innerHTML', () => { document.createElement('p').innerHTML = '<b>x</b>'; });
+      attempt('script', () => { document.createElement('script').src = '/api/files/Hostile/evil.js'; });
+      attempt('policy', () => { trustedTypes.createPolicy('own', { createHTML: text => text }); });
+      told.send = await fetch('https://evil.test/x').then(() => 'done', error => error.name);
+      const blocked = new Promise(resolve => addEventListener('securitypolicyviolation', event => { if (event.effectiveDirective === 'img-src') resolve(event.blockedURI); }));
+      const picture = new Image();
+      picture.src = 'https://evil.test/x.png';
+      told.picture = await blocked;
+      return told;
+    }""")  # noqa: E501
+
+    assert tried == {
+        "innerHTML": "TypeError",
+        "script": "TypeError",
+        "policy": "TypeError",
+        "send": "TypeError",
+        "picture": "https://evil.test/x.png",
+    }
+    assert it.page.evaluate("window.hasRun") is None

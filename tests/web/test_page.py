@@ -1,0 +1,191 @@
+"""What a person does on the page, in a real browser, with the daemon and the command beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.cli.typed import Typed
+from tests.web.conftest import saved
+from tests.web.opened import PATIENCE_MS, Opened
+
+Opens = Callable[..., Opened]
+KEY = re.compile(r"para_[A-Za-z0-9]{32}")
+
+
+def today(daemon: Typed) -> Path:
+    return daemon.vault / f"Daily/journals/{datetime.now(UTC):%Y-%m-%d}.md"
+
+
+def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Typed):
+    address = daemon.does("open", "--print").strip()
+    it = opens(address)
+    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+
+    assert it.page.url == f"{it.url}/"
+    key = it.page.evaluate("localStorage.getItem('parachute.key')")
+    assert KEY.fullmatch(key)
+    (kept,) = daemon.json("keys", "list")["keys"]
+    assert kept["name"].startswith("browser ")
+    logs = [path for at in ("logs", "state") for path in (daemon.home / at).rglob("*.log*")]
+    logs += daemon.vault.rglob("*.jsonl")
+    code = address.partition("#code=")[2]
+    assert not [path for path in logs if code in path.read_text() or key in path.read_text()]
+
+
+def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoked(
+    opens: Opens, daemon: Typed
+):
+    key = KEY.findall(daemon.does("keys", "create", "phone"))[0]
+    auth(daemon, "always")
+    try:
+        it = opens(quiet=False)
+        it.sees("This daemon asks for a key.")
+        it.page.get_by_label("Key").fill("para_" + "x" * 32)
+        it.click("Sign in")
+        it.sees("This key is not valid")
+        phone = opens(f"{it.url}/#key={key}", width=390, quiet=False)
+        expect(phone.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+        assert phone.page.url == f"{it.url}/"
+        daemon.does("keys", "revoke", "phone")
+        phone.sees("This daemon asks for a key.")
+    finally:
+        auth(daemon, "remote")
+
+
+def auth(daemon: Typed, mode: str) -> None:
+    record = json.loads((daemon.home / "run/daemon.json").read_bytes())
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{record['port']}/api/auth/settings",
+        data=json.dumps({"auth_mode": mode}).encode(),
+        headers={"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310  our own daemon
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_an_entry_is_written_edited_deleted_and_brought_back(
+    opens: Opens, daemon: Typed, width: int
+):
+    it, words = opens("#/journal", width=width), f"Sowed the beans at {width}"
+    it.page.get_by_label("New entry").fill(f"{words} with [[Kim]].")
+    it.page.keyboard.press("Control+Enter")
+    it.sees(words)
+    assert words in today(daemon).read_text()
+
+    it.page.get_by_role("button", name=re.compile("^Edit")).first.click()
+    it.page.get_by_label("Text of an entry").fill(f"{words}, and the **peas**.")
+    it.click("Save")
+    it.sees(f"{words}, and the")
+    assert f"{words}, and the **peas**." in today(daemon).read_text()
+
+    it.page.get_by_role("button", name=re.compile("^Delete")).first.click()
+    it.misses(words)
+    assert words not in today(daemon).read_text()
+    it.click("Undo")
+    it.sees(words)
+    assert words in today(daemon).read_text()
+
+
+def test_what_an_editor_writes_appears_and_what_a_lost_daemon_missed_is_kept(
+    opens: Opens, daemon: Typed
+):
+    it = opens("#/journal", quiet=False)
+    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    saved(daemon, "Daily/journals/2026-02-24.md", "# Morning\n\nTyped in an editor.\n")
+    it.sees("Typed in an editor.")
+
+    record = json.loads((daemon.home / "run/daemon.json").read_bytes())
+    daemon.does("stop")
+    it.sees("The daemon does not answer.")
+    it.page.get_by_label("New entry").fill("Written while it was away.")
+    it.click("Add to today")
+    it.sees("The daemon cannot be reached.")
+    daemon.does("start", "--port", str(record["port"]))
+    it.misses("The daemon does not answer.")
+    it.click("Add to today")
+    it.sees("Added to the journal.")
+    assert "Written while it was away." in today(daemon).read_text()
+
+
+def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, daemon: Typed):
+    place = saved(daemon, "Garden/Pond.md", "# Pond\n\nDig it.\n\n## Fish\n\nNone yet.\n")
+    daemon.until(lambda: daemon.json("search", "Pond")["results"])
+    it = opens()
+    it.page.keyboard.press("Control+k")
+    it.page.keyboard.type("pond")
+    it.page.get_by_role("option").filter(has_text="Garden/Pond.md").wait_for()
+    it.page.keyboard.press("Enter")
+    it.sees("Dig it.")
+    it.click("Edit", "link")
+    text = it.page.get_by_role("textbox", name="Text of Garden/Pond.md")
+    expect(text).to_contain_text("Dig it.", timeout=PATIENCE_MS)
+    it.page.keyboard.press("Control+End")
+    it.page.keyboard.type("Two carp.")
+    daemon.until(lambda: "Two carp." in place.read_text())
+
+    place.write_text(place.read_text().replace("Dig it.", "Dig it deep."))
+    expect(text).to_contain_text("Dig it deep.", timeout=PATIENCE_MS)
+    it.page.keyboard.type(" And a frog.")
+    daemon.until(lambda: place.read_text().endswith("Two carp. And a frog."))
+    assert "Dig it deep." in place.read_text()
+
+    it.click("History", "link")
+    it.page.get_by_role("slider").wait_for()
+    it.page.get_by_role("slider").focus()
+    it.page.keyboard.press("Home")
+    it.click("Restore this version")
+    daemon.until(lambda: "carp" not in place.read_text())
+    it.click("Who wrote it", "link")
+    it.sees("Dig it.")
+
+
+def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: Typed):
+    garden = daemon.vault / "Projects/garden/AGENTS.md"
+    before = (daemon.vault / "AGENTS.md").read_text()
+    garden.write_text(garden.read_text().replace("Start the tomatoes", "Plant the tomatoes"))
+    it = opens("#/runs")
+    it.page.get_by_role("link", name=re.compile("AGENTS.md.*changed")).first.click()
+    it.page.locator(".diff .added").first.wait_for()
+    expect(it.page.get_by_role("link", name="Projects/garden/AGENTS.md")).to_be_visible()
+    it.click("Undo…")
+    it.sees("What was written since stays.")
+    it.click("Take it back")
+    it.sees("Taken back in one file.")
+    assert (daemon.vault / "AGENTS.md").read_text() == before
+
+
+SCREENS = [
+    "#/journal",
+    "#/journal/2026-02-24",
+    "#/vault",
+    "#/vault/Welcome.md",
+    "#/vault/Welcome.md?view=edit",
+    "#/vault/Welcome.md?view=past",
+    "#/vault/Welcome.md?view=authors",
+    "#/runs",
+]
+
+
+def test_axe_finds_nothing_on_any_screen_and_nothing_comes_from_elsewhere(
+    opens: Opens, daemon: Typed
+):
+    saved(daemon, "Daily/journals/2026-02-24.md", "# Morning\n\nTyped in an editor.\n")
+    it = opens()
+    for width, height, theme in ((1440, 900, "light"), (390, 800, "dark")):
+        it.page.set_viewport_size({"width": width, "height": height})
+        it.page.emulate_media(color_scheme=theme)
+        for screen in SCREENS:
+            it.shows(screen)
+
+            assert (screen, width, it.faults()) == (screen, width, [])
+    assert it.strangers() == []

@@ -1,0 +1,101 @@
+"""The page and its files, as the daemon sends them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from parachuted.web import PageFiles
+from tests.stories.life import Live
+
+MOST_BYTES = 100_000
+
+
+async def answered(
+    session: aiohttp.ClientSession, url: str, **headers: str
+) -> tuple[int, Mapping[str, str], bytes]:
+    async with session.get(url, headers=headers) as answer:
+        return answer.status, answer.headers, await answer.read()
+
+
+async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live: Live):
+    async with live(auth_mode="always") as life, aiohttp.ClientSession() as session:
+        status, headers, body = await answered(session, life.url + "/")
+        policy = dict(
+            part.strip().partition(" ")[::2]
+            for part in headers["Content-Security-Policy"].split(";")
+        )
+
+        assert (status, headers["Cache-Control"]) == (200, "no-store")
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["connect-src"] == "'self'"
+        assert policy["require-trusted-types-for"] == "'script'"
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        nonce = re.search(rb'name="style-nonce" content="([^"]+)"', body)[1].decode()
+        assert policy["style-src"] == f"'self' 'nonce-{nonce}'"
+        _, again, _ = await answered(session, life.url + "/")
+        assert nonce not in again["Content-Security-Policy"]
+        assert re.findall(rb"<script(?![^>]*\bsrc=)|<style| on\w+=|https?://", body) == []
+
+
+async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(live: Live):
+    async with live() as life, aiohttp.ClientSession(auto_decompress=False) as session:
+        _, _, page = await answered(session, life.url + "/")
+        main = re.search(rb'src="(/web/[0-9a-f]{16}/main\.js)"', page)[1].decode()
+        library = main.replace("main.js", "vendor/view.js")
+        _, plain, text = await answered(session, life.url + library, **{"Accept-Encoding": "br"})
+        _, packed, short = await answered(
+            session, life.url + library, **{"Accept-Encoding": "gzip"}
+        )
+        seen, _, _ = await answered(session, life.url + library, **{"If-None-Match": plain["ETag"]})
+
+        assert plain["Content-Type"] == "text/javascript; charset=utf-8"
+        assert plain["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert (packed["Content-Encoding"], gzip.decompress(short)) == ("gzip", text)
+        assert seen == 304
+        for wrong in ("/web/0123456789abcdef/main.js", main.replace("main", "../page_routes")):
+            status, _, _ = await answered(session, life.url + wrong)
+            assert status in {403, 404}
+
+
+def test_until_the_first_view_a_browser_loads_little_script():
+    files = PageFiles()
+    files.look()
+
+    sizes = {name: len(one.packed or one.body) for name, one in files.first_scripts.items()}
+
+    assert "vendor/view.js" in sizes
+    assert "vendor/editor.js" not in sizes, "the editor is loaded when it is needed"
+    assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+def test_a_file_that_changed_gives_the_page_another_version(tmp_path: Path):
+    for name, text in {
+        "index.html": "<!-- preload --> {version}",
+        "main.js": "import { a } from './lib/a.js';\nimport('./late.js');\n",
+        "lib/a.js": "export const a = 1;\n",
+        "late.js": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    files = PageFiles(tmp_path)
+    first = files.look()
+
+    assert files.look() == first
+    assert set(files.first_scripts) == {"main.js", "lib/a.js"}
+    (tmp_path / "lib/a.js").write_text("export const a = 22;\n")
+    assert files.look() != first
+    assert files.find(first, "lib/a.js") is None
+    assert f'href="/web/{files.look()}/lib/a.js"' in files.index()
+
+
+@pytest.mark.parametrize("name", ["index.html", "styles/base.css"])
+def test_nothing_of_the_page_comes_from_elsewhere(name: str):
+    text = (Path(__file__).resolve().parents[2] / "parachuted/web/static" / name).read_text()
+
+    assert re.findall(r"https?://|//\w", text) == []
