@@ -219,7 +219,9 @@ class AgentRun:
         return await self._access.result(self.id)
 
     async def stop(self) -> bool:
-        """End it now; whether it was at work."""
+        """End it now; whether it was at work. After a run of a conversation this ends the process
+        that waits for the next turn.
+        """
         return await self._access.stop(self.id)
 
     async def inject(self, text: str) -> bool:
