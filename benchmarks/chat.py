@@ -9,10 +9,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
-from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.model import ask
+from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
 from parachuted.agents import (
     Backend,
@@ -22,7 +21,6 @@ from parachuted.agents import (
     TextDelta,
     make_backend,
 )
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.heavy import load_heavy
 from parachuted.testing import ScriptedMessages, say
 
@@ -50,15 +48,7 @@ def chat(folder: Path) -> Iterator[Figure]:
 async def _measure(folder: Path) -> tuple[list[float], list[float]]:
     await load_heavy("claude")  # its import is the daemon's first run's alone
     async with ScriptedMessages() as api:
-        gateway = Gateway(
-            env=os.environ,
-            vault=folder,
-            user_home=folder,
-            base_url=api.url,
-            usage_store=UsageStore(folder / "usage.db", time.time),
-            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
-            clock=lambda: datetime.now(UTC),
-        )
+        gateway = make_gateway(folder, api.url)
         settings = ClaudeSettings(
             model=_MODEL,
             folder=folder / "agent",

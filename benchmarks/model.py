@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from queue import Queue
 from typing import Any
 from uuid import uuid4
 
 from parachuted.agents import Job, RunLimits
+from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
 from parachuted.testing import ScriptedMessages, Turn
 
 
@@ -50,4 +54,17 @@ def ask(watcher: str, prompt: str, **more: Any) -> Job:  # noqa: ANN401  as `Job
         changes=(),
         at=datetime.now(UTC),
         **more,
+    )
+
+
+def make_gateway(folder: Path, url: str) -> Gateway:
+    """A gateway to the model at `url` that keeps its usage in `folder`."""
+    return Gateway(
+        env=os.environ,
+        vault=folder,
+        user_home=folder,
+        base_url=url,
+        usage_store=UsageStore(folder / "usage.db", time.time),
+        limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
+        clock=lambda: datetime.now(UTC),
     )

@@ -47,7 +47,7 @@ def module_notes(folder: Path) -> Iterator[Figure]:
     search = Search(folder / "search.db", root, index, lambda *_said: None)
     objects, history = ObjectStore(folder / "objects"), History(folder / "history.db")
     store = Store(root, objects, history, lambda: datetime.now(UTC))
-    search.start()
+    search.indexer.start()
     search.settle(_SETTLED_S)
     bounds = ModuleBounds.of_module("bench", read=["Brain/**"], write=[])
     own = Authority()

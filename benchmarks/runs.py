@@ -12,12 +12,11 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from benchmarks.model import ask
+from benchmarks.model import ask, make_gateway
 from benchmarks.report import Figure
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents import (
@@ -27,7 +26,7 @@ from parachuted.agents import (
     RunSandbox,
     make_backend,
 )
-from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
+from parachuted.agents.gateway import Gateway
 from parachuted.agents.sandbox.options import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.heavy import load_heavy
@@ -94,15 +93,7 @@ async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float]
         _boxes(folder, engine, is_pooled=True) as warm,
         _boxes(folder, engine, is_pooled=False) as cold,
     ):
-        gateway = Gateway(
-            env=os.environ,
-            vault=folder,
-            user_home=folder,
-            base_url=api.url,
-            usage_store=UsageStore(folder / "usage.db", time.time),
-            limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
-            clock=lambda: datetime.now(UTC),
-        )
+        gateway = make_gateway(folder, api.url)
         rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
         try:
             await _boxed(rigs[0], warm)

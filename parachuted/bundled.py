@@ -1,6 +1,6 @@
 """Bundled folders: what the package carries besides code.
 
-In a checkout they stand beside the package, in a wheel inside it; nobody else needs to know which.
+In a checkout they stand beside the package, in a wheel inside it; only this file knows which.
 """
 
 from __future__ import annotations

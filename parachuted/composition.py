@@ -418,11 +418,12 @@ class Composition:
         )
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
+        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)}
         self.agents = AgentService(
             self._make_agent_runner(vaults),
             self.modules.approved,
             self._agents_of,
-            {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)},
+            self.core_agents,
         )
         sources = ModuleContextSources(
             vaults=vaults,
@@ -490,7 +491,11 @@ class Composition:
 
     def _agents_of(self, approved: ApprovedModule) -> ModuleAgents:
         return ModuleAgents(
-            self.agents.runs, approved, declared=self.modules.agents_of, prompts=self.prompts
+            self.agents.runs,
+            approved,
+            declared=self.modules.agents_of,
+            prompts=self.prompts,
+            core=self.core_agents,
         )
 
     def _build_upkeep(self) -> None:

@@ -102,7 +102,7 @@ def running_daemon(home: str) -> dict[str, object] | None:
         with open(os.path.join(run, _RECORD), encoding="utf-8") as file:
             record = json.load(file)
     except (OSError, ValueError):
-        return None  # none, or one that has only begun
+        return None  # none, or one that has only just started
     return record if isinstance(record, dict) else None
 
 

@@ -1,4 +1,4 @@
-"""Private: files of the home, replaced whole or not at all, and trusted only where nobody else
+"""Private: files of the home, replaced whole or not at all, and trusted only where no other user
 could have written them.
 """
 

@@ -1,9 +1,9 @@
 """Visible: untrusted text in a form that a person can judge before agreeing to something.
 
-On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label
-| `, on lines of its own. It is one paragraph: blanks are one blank, line ends are none, what nobody
-sees is spelled out, and what is long is cut. So it can neither push what follows out of sight nor
-look like a line of ours, on a screen of any width.
+On a screen of ours each line begins with a label, and what a stranger wrote stands behind `label |
+`, on lines of its own. It is one paragraph: blanks are one blank, line ends are blanks, what is
+invisible is spelled out, and what is long is cut. So it can neither push what follows out of sight
+nor look like a line of ours, on a screen of any width.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def is_ignorable(character: str) -> bool:
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with an escape such as <backslash>u202e for each character that nobody sees, but for
+    """The text with an escape such as <backslash>u202e for each invisible character, but for
     those in `keep`.
     """
     if text.isascii() and text.isprintable():

@@ -1,4 +1,4 @@
-"""Shared fixtures: a vault, a home, and a machine on which nobody's own settings are found."""
+"""Shared fixtures: a vault, a home, and a machine on which no one's own settings are found."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileSched
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Files go to the processes in this order, so that no long one is begun last.
+    # Files go to the processes in this order, so that no long one is started last.
     longest = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(
         key=lambda item: (

@@ -1,5 +1,5 @@
-"""Engine: a Docker engine for tests, the one that runs here or one that is begun for them and ended
-with them.
+"""Engine: a Docker engine for tests, the one that runs here or one started for them and ended with
+them.
 """
 
 from __future__ import annotations

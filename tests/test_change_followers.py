@@ -84,7 +84,7 @@ def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(foll
     ]
 
 
-async def test_first_contact_is_one_baseline_that_nobody_hears_of(follow, calls):
+async def test_first_contact_is_one_baseline_that_no_one_hears_of(follow, calls):
     followers = follow(is_first_contact=True)
     for _ in range(2):
         (await followers.listeners().record([MOVED]))()

@@ -173,7 +173,7 @@ async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
     assert time.monotonic() - began < 30
 
 
-async def test_without_its_state_it_meets_the_vault_anew_and_nothing_is_lost(
+async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
     live: Live, home, pair
 ):
     async with live() as life:

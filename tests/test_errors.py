@@ -24,7 +24,7 @@ def test_a_message_defaults_to_the_docstring(kind: type[ParachuteError]):
     assert kind("in other words").message == "in other words"
 
 
-def test_all_mistakes_of_the_settings_are_told_at_once():
+def test_all_mistakes_of_the_settings_are_reported_at_once():
     assert (
         ConfigError(["port is no number", "colour is unknown"]).message
         == "port is no number; colour is unknown"

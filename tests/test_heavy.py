@@ -34,7 +34,7 @@ def test_runs_that_begin_at_once_all_get_a_whole_module():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_what_is_expected_is_there_in_a_moment_and_nobody_waits():
+def test_what_is_expected_is_there_in_a_moment_and_no_one_waits():
     program = (
         "import asyncio, sys, time\n"
         "from parachuted.heavy import HEAVY, expect_heavy, load_heavy\n"

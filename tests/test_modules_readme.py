@@ -65,11 +65,11 @@ def shopping(tmp_path: Path) -> Path:
     return tmp_path / "shopping-list"
 
 
-def test_the_public_names_are_told_and_no_others():
+def test_the_public_names_are_reported_and_no_others():
     assert sorted(named("name")) == sorted(parachuted.modules.__all__)
 
 
-def test_what_is_inside_a_method_is_told_and_nothing_else():
+def test_what_is_inside_a_method_is_reported_and_nothing_else():
     has = {name for name in dir(Module(FakeServices())) if not name.startswith("_")}
 
     assert sorted(
@@ -82,7 +82,7 @@ def test_what_is_inside_a_method_is_told_and_nothing_else():
     )
 
 
-def test_every_field_of_the_manifest_is_told_and_whether_it_is_needed():
+def test_every_field_of_the_manifest_is_reported_and_whether_it_is_needed():
     needed = {
         one.name
         for one in fields(Manifest)
@@ -108,7 +108,7 @@ def test_every_field_of_an_agent_is_told(head, kind):
     assert named(head) == [one.name for one in fields(kind)]
 
 
-def test_every_call_of_the_vault_is_told_with_its_parameters():
+def test_every_call_of_the_vault_is_reported_with_its_parameters():
     told = {re.findall(r"`(\w+)\((.*)\)`", row[0])[0] for row in table("call")}
     asked = {
         name: function
@@ -174,7 +174,7 @@ async def test_the_whole_module_works(tmp_path: Path):
         )
 
 
-def test_what_a_test_can_do_is_told():
+def test_what_a_test_can_do_is_reported():
     told = {
         found[0]: found[1]
         for row in table("of what `running_module` gives")

@@ -29,7 +29,7 @@ def places(home, vault):
     return str(home), str(vault)
 
 
-def test_nobody_runs_before_someone_says_so(places):
+def test_no_one_runs_before_someone_says_so(places):
     home, vault = places
     assert running_daemon(home) is None
     presence = Presence(home, vault)

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from parachuted.times import moment, moment_text, time_of, with_times
 
 
-def test_a_moment_is_told_in_utc():
+def test_a_moment_is_reported_in_utc():
     there = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone(timedelta(hours=2)))
 
     assert time_of(there) == "2026-01-02T01:04:05Z"

@@ -245,7 +245,7 @@ def test_an_answer_that_could_not_be_written_is_no_answer(home, vault, tmp_path,
         state_folder(home, tmp_path / "copy")
 
 
-def test_a_home_that_refuses_is_told_in_a_sentence(home, vault):
+def test_a_home_that_refuses_is_reported_in_a_sentence(home, vault):
     (home / "state").write_text("no folder")
     with pytest.raises(DaemonError, match="cannot be used"):
         state_folder(home, vault)

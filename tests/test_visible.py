@@ -120,7 +120,7 @@ def test_lines_of_a_note_are_each_marked(text):
     ] == []
 
 
-def test_a_line_of_ours_is_told_from_a_quoted_one():
+def test_a_line_of_ours_is_distinguished_from_a_quoted_one():
     assert (fact("runs", "here"), quoted("says", "here")) == (
         "runs        here",
         "says      | here",

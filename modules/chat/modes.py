@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from parachuted.errors import ActRefusedError
 
-ModeName: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed"]
+ModeName: TypeAlias = Literal["default", "workspace", "trusted", "sandboxed", "maintenance"]
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 
 _DIRECT: Final = frozenset({"direct", "full", "vault", "trusted"})
@@ -36,7 +36,7 @@ class Mode:
         """The folders that an agent reaches where the session names none; None: all of the
         vault.
         """
-        if self.name == "trusted":
+        if self.name in {"trusted", "maintenance"}:
             return None
         if self.name == "workspace":
             return (folder,) if folder else ()
@@ -74,6 +74,28 @@ MODES: Final[dict[str, Mode]] = {
         base=_MANNER + "\nYou may reach all of the vault. Say what you are about to change.\n",
     ),
 }
+MAINTENANCE: Final = Mode(
+    name="maintenance",
+    agent="maintenance",
+    capabilities=("read", "write", "bash"),
+    usual=("read", "write", "bash"),
+    base="",
+)
+"""No session's file can name it: a person types a command, for that conversation."""
+MAINTENANCE_COMMAND: Final = "/maintenance"
+MAINTENANCE_STARTED: Final = (
+    "The maintenance agent answers in this conversation from here on: local access only, no "
+    "network. `/maintenance off` ends that."
+)
+MAINTENANCE_ENDED: Final = "The maintenance agent is gone from this conversation."
+
+
+def maintenance_words(message: str) -> str | None:
+    """What a message says to the maintenance agent: `off`, a question or nothing; None: it is not
+    for it.
+    """
+    first, _, rest = message.strip().partition(" ")
+    return rest.strip() if first == MAINTENANCE_COMMAND else None
 
 
 def mode_of(name: str | None) -> Mode:

@@ -15,6 +15,7 @@ from .messages import Message
 from .session import Session
 from .turn_documents import Resumption
 from .turn_events import TurnSteps
+from .turn_questions import DecidedPermission
 from .turn_stream import TurnStream
 
 RecoveryMode: TypeAlias = Literal["inject_context", "fresh_start"]
@@ -25,7 +26,9 @@ class TurnRequest:
     """What a person asks for.
 
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
-    stands in the session already, and is to be asked again.
+    stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
+    it may be a command. `decided` is a permission that was asked for before a restart, and is not
+    asked for once more.
     """
 
     message: str
@@ -43,6 +46,8 @@ class TurnRequest:
     workspace: str | None = None
     attachments: tuple[Mapping[str, Any], ...] = ()
     is_again: bool = False
+    is_typed: bool = False
+    decided: DecidedPermission | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

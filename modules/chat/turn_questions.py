@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.modules import StateAccess
+from parachuted.modules import AgentPermissionRequest, StateAccess
 
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
@@ -74,6 +74,16 @@ class OpenQuestion:
         ]
         return "\n\n".join(lines)
 
+    def decided(self, answers: object) -> DecidedPermission | None:
+        """What a person said to it, for an agent that asks for the same again; None: it is a
+        question.
+        """
+        if self.tool is None:
+            return None
+        return DecidedPermission(
+            tool=self.tool, arguments=self.arguments, value=self.value_of(answers)
+        )
+
     def document(self) -> dict[str, object]:
         """As the app reads it, with what other clients need."""
         found: dict[str, object] = {
@@ -89,6 +99,19 @@ class OpenQuestion:
                 "patterns": list(self.patterns),
             }
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedPermission:
+    """A permission request, and what a person said to it: `allow`, `deny` or a pattern."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    value: object
+
+    def is_of(self, step: AgentPermissionRequest) -> bool:
+        """Whether the agent asks for the same again."""
+        return (step.tool, dict(step.arguments)) == (self.tool, dict(self.arguments))
 
 
 class OpenQuestions:

@@ -142,6 +142,7 @@ class TurnRoutes(Module):
             model=model or None,
             workspace=workspace_id,
             attachments=tuple(attachments or ()),
+            is_typed=True,
         )
         stream = await self.turns.start(request)
         async for event in stream.read():

@@ -9,10 +9,25 @@ from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import AgentStoppedError
-from parachuted.modules import AgentResult, AgentSession, AgentUsage, Module
+from parachuted.modules import (
+    AgentPermissionRequest,
+    AgentResult,
+    AgentSession,
+    AgentUsage,
+    Module,
+)
 
 from .messages import Message, ToolUse, new_message_id
-from .modes import Mode, mode_for, mode_of, trust_level_of
+from .modes import (
+    MAINTENANCE,
+    MAINTENANCE_ENDED,
+    MAINTENANCE_STARTED,
+    Mode,
+    maintenance_words,
+    mode_for,
+    mode_of,
+    trust_level_of,
+)
 from .permissions import narrowing_of, within_agent
 from .prompt import ComposedPrompt, compose
 from .prompt_parts import AgentNote, PromptOrder, PromptParts
@@ -74,8 +89,18 @@ class TurnWork:
                 account_of(earlier, self._write_back.of_session(session.id)),
                 {"source": "runs"},
             )
+        said = maintenance_words(turn.request.message) if turn.request.is_typed else None
+        if said is not None:
+            await self._module.state.put(_maintained(session), said != "off")
+            if said in {"", "off"}:
+                words = MAINTENANCE_ENDED if said else MAINTENANCE_STARTED
+                return await self._say(turn, words, {"source": "maintenance"})
+            turn.request = replace(turn.request, message=said)
         level = trust_level_of(turn.request.trust_level)
-        mode = mode_for(level, mode_of(session.mode))
+        is_maintained = turn.request.is_typed and await self._module.state.get(
+            _maintained(session), False
+        )
+        mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(session.mode))
         order, prompt = await self._prompt(turn, session, mode)
         turn.stream.send(await self._told(order, prompt))
         if not self._module.has_model:
@@ -232,7 +257,8 @@ class TurnWork:
             folder=folder,
             is_preview=is_preview,
         )
-        return order, compose(await self._parts.gather(order))
+        is_own = mode.name == "maintenance"  # the agent has its own words
+        return order, compose(() if is_own else await self._parts.gather(order))
 
     async def _told(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
         """What went into a prompt, as apps read it."""
@@ -300,6 +326,8 @@ class TurnWork:
             for event in started_events(step):
                 turn.stream.send(event)
             return
+        if isinstance(step, AgentPermissionRequest) and await self._has_decided(turn, step):
+            return
         known = set(turn.steps.questions)
         for one in turn.steps.read(step):
             if isinstance(one, TextPiece):
@@ -310,6 +338,14 @@ class TurnWork:
             await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
         if isinstance(step, AgentUsage):
             self._warn(turn)
+
+    async def _has_decided(self, turn: Turn, step: AgentPermissionRequest) -> bool:
+        """Answer what the person answered already, when the daemon that had asked was gone."""
+        decided = turn.request.decided
+        if decided is None or turn.run is None or not decided.is_of(step):
+            return False
+        turn.request = replace(turn.request, decided=None)
+        return await turn.run.answer(step.id, decided.value)
 
     def _warn(self, turn: Turn) -> None:
         """Say once when the model's window is nearly full."""
@@ -388,6 +424,11 @@ class TurnWork:
         """Nobody waits for what the run asked."""
         if turn.session_id is not None and turn.steps.questions:
             await self._questions.clear(turn.session_id)
+
+
+def _maintained(session: Session) -> str:
+    """The key of whether a person has the maintenance agent answer there."""
+    return f"maintenance.{session.id}"
 
 
 def _object(value: object) -> Mapping[str, object]:

@@ -227,7 +227,8 @@ class Turns:
         self, session_id: str, asked: OpenQuestion, answers: object
     ) -> None:
         message = asked.as_message(answers)
-        await self.start(TurnRequest(message=message, session_id=session_id))
+        decided = asked.decided(answers)
+        await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
         await self.questions.drop(session_id, asked.request_id)
 
     async def _run(self, turn: Turn) -> None:

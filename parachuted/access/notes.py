@@ -130,7 +130,7 @@ class NoteRow:
 class NotePage:
     """Some notes.
 
-    `next` is the cursor of those that follow; None: there are none. `is_indexing`: not all that
+    `next` is the cursor of those that follow; None: that was all. `is_indexing`: not all that
     changed is indexed yet, so some may be missing.
     """
 

@@ -177,7 +177,6 @@ class ActiveRuns:
         return runs
 
     def recheck(self) -> None:
-        """End the runs of those who may no longer ask for them."""
         self._end(_NO_LONGER, lambda working: not working.may_go_on())
 
     def _ended_since(self, since: int, working: ActiveRun) -> str | None:

@@ -62,7 +62,6 @@ class ClaudeSettings:
 def choose_backend(
     name: Literal["auto", "claude", "offline"], credential: Credential | None, base_url: str | None
 ) -> tuple[BackendName, str]:
-    """Choose the backend and say why, in a sentence for a person."""
     if name == "offline":
         return "offline", "offline, since agent.backend says so"
     if (name == "claude" or credential is not None or base_url is not None) and not has_agent_sdk():

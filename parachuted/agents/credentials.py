@@ -136,7 +136,6 @@ def find_credential(env: Mapping[str, str], vault: Path, user_home: Path) -> Cre
 def describe_credentials(
     env: Mapping[str, str], vault: Path, user_home: Path
 ) -> tuple[CredentialSource, ...]:
-    """Tell of each place, in the order of preference, what was found there."""
     return tuple(_look(env, vault, user_home, datetime.now(UTC)))
 
 

@@ -46,12 +46,10 @@ class GeneratedSection:
 
     @property
     def is_edited(self) -> bool:
-        """Whether somebody has written between the marks."""
         return _check(self.inside) != self.check
 
 
 def find_generated(note: ParsedNote) -> GeneratedSection | None:
-    """The generated section of a note, if it has one."""
     section = note.section(SECTION)
     text = "\n".join(note.text(section.body).strip().splitlines()) if section is not None else ""
     mark = _END.search(text)
@@ -75,7 +73,6 @@ def is_foreign(note: ParsedNote) -> bool:
 
 
 def is_switched_off(note: ParsedNote) -> bool:
-    """Whether the note's frontmatter says that it does not want such a section."""
     return str(note.values.get(SWITCH, "")).strip().casefold() in _OFF
 
 

@@ -134,8 +134,6 @@ _TAGS_AT_END = re.compile(r"(?:\s+#[^\s#]+)++\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What to say of one watched note, each a plain line."""
-
     path: str
     title: str
     description: str
@@ -156,7 +154,6 @@ def extract_note(path: str, text: str) -> Extract:
 
 
 def title_of(path: str, note: ParsedNote) -> str:
-    """The note's `title:`, else its first heading of level 1, else the name of its place."""
     value = note.values.get("title")
     return (
         plain(value if isinstance(value, str) else "") or plain(note.title or "") or name_of(path)

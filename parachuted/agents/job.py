@@ -47,7 +47,6 @@ class ConversationInput:
         return True
 
     async def next_text(self) -> str:
-        """What was said next; waits for it."""
         while not self._texts:
             self._moved.clear()
             await self._moved.wait()
@@ -254,8 +253,6 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextStep:
-    """A text of the agent."""
-
     text: str
 
 
@@ -383,12 +380,8 @@ PASSING_STEPS = (
 
 
 class Backend(Protocol):
-    """Turns jobs into work."""
-
     @property
-    def name(self) -> str:
-        """The name by which settings and reports know it."""
-        ...
+    def name(self) -> str: ...
 
     def run(self, job: Job) -> AsyncIterator[Step]:
         """Do the job and yield what happens, `RunResult` last.

@@ -59,7 +59,6 @@ class _Run:
         self._deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
 
     async def steps(self) -> AsyncIterator[Step]:
-        """Read what is watched, write the digest if it changed, and add the changes to History."""
         listing = await self._call("list_context_files", strangers=True)
         yield listing
         watched = sorted(_watched(_require(listing)), key=lambda one: one.path)
@@ -156,7 +155,6 @@ def _require(called: ToolCallStep) -> str:
 
 
 def _watched(listing: str) -> Iterator[Extract]:
-    """Yield the watched files of the listing, as far as it tells of them."""
     try:
         files, _rest = json.JSONDecoder().raw_decode(listing)
     except ValueError as error:

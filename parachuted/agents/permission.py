@@ -161,7 +161,6 @@ class PermissionRequests:
         return [one.question for one in self._open.values()]
 
     def never(self) -> list[str]:
-        """What is not asked again, as `agent kind what`."""
         return sorted(" ".join(key.split("\0")) for key in self._denied)
 
     def answer(

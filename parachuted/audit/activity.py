@@ -72,7 +72,7 @@ class ActivityLog:
     def read(self, day: str) -> list[Activity]:
         """What was logged that day, oldest first; lines that cannot be read are left out.
 
-        Raises EditRefusedError for what is no day such as 2026-11-23, and StorageFailedError.
+        Raises EditRefusedError for what is not a day such as 2026-11-23, and StorageFailedError.
         """
         try:
             if date.fromisoformat(day).isoformat() != day:

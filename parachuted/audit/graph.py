@@ -13,7 +13,7 @@ _NAMES = {
     "person": "a person",
     "daemon": "the daemon",
 }
-_NOBODY = ("api_key", "nobody")
+_NO_CALLER = ("api_key", "nobody")
 _STREAMS = {"GET /api/events"}
 _BAR, _MOST_ENDPOINTS, _MOST_RECENT = 24, 3, 8
 
@@ -94,7 +94,7 @@ def source_name(event: dict[str, Any]) -> str:
             if name in {_NAMES[kind], "on disk", "person", "audit", "this machine"}
             else f"{_NAMES[kind]} ({name})"
         )
-    return name if (kind, name) == _NOBODY else f"{kind.replace('_', ' ')} {name}"
+    return name if (kind, name) == _NO_CALLER else f"{kind.replace('_', ' ')} {name}"
 
 
 def document_of(graph: AuditGraph) -> dict[str, Any]:

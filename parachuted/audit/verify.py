@@ -2,9 +2,9 @@
 
 Three things are compared: each line with its own hash, each line with the one before, and the end
 with where the state folder says that the chain stands. What a kill or the setting `audit.keep_days`
-takes away is written down by the daemon, so it is told apart: a kill leaves less than a line, or
-lines of the one batch that the state folder names as begun; removed days leave a line with the last
-hash of theirs.
+takes away is written down by the daemon, so it can be distinguished: a kill leaves less than a
+line, or lines of the one batch that the state folder names as started; removed days leave a line
+with the last hash of theirs.
 """
 
 from __future__ import annotations

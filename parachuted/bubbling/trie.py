@@ -19,7 +19,7 @@ from parachuted.vault.paths import nfc
 
 _WILDCARD = re.compile(r"[*?]")
 _Held = TypeVar("_Held")
-_ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are no names
+_ONE, _DEEP, _FILES = "/*", "/**", "/"  # keys of the trie that are not names
 
 
 class VaultTree(Protocol):

@@ -68,10 +68,12 @@ def _why(pattern: WatchPattern, tree: VaultTree) -> str:
             f'"{_joined(folder, "*.md")}"'
         )
     if pattern.context:
-        return f'no such folder has an {_CONTEXT}; for notes write "{_joined(folder, "*.md")}"'
+        return (
+            f'none of these folders has an {_CONTEXT}; for notes write "{_joined(folder, "*.md")}"'
+        )
     if isinstance(rest[0], str):
         return f"there is no file {_joined(folder, rest[0])}{_meant(rest[0], folder, tree.files)}"
-    return "there is no such file"
+    return "this file does not exist"
 
 
 def _meant(name: str, folder: str, names: Callable[[str], Iterable[str]]) -> str:

@@ -115,8 +115,6 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Archive:
-    """One archive as it is written."""
-
     def __init__(self, file: IO[bytes], vault: Path, home: Path) -> None:
         self._file, self._folders = file, {"home": home, "vault": vault}
         self._added: dict[str, _Signature] = {}
@@ -340,7 +338,6 @@ def _replace(
 
 
 def _contents(kind: str, folder: Path) -> Iterator[Path]:
-    """What is in a folder, but for what a home need not keep."""
     ignored = _NOT_KEPT if kind == "home" else frozenset[str]()
     if folder.exists():
         yield from (path for path in folder.iterdir() if path.name not in ignored)

@@ -78,7 +78,6 @@ class ChatScreen:
         self._shown = ""
 
     def show(self, event: Mapping[str, Any]) -> bool:
-        """Show it; whether it was the last."""
         kind = event.get("type")
         self.session = str(event.get("sessionId") or self.session)
         if kind == "text":
@@ -224,7 +223,6 @@ def _converse(session: str, options: Namespace) -> tuple[str, int]:
 
 
 def _session(options: Namespace) -> str:
-    """The conversation to go on with; "": a new one. Raises NotFoundError."""
     try:
         found = ask("GET", "/api/chat?limit=1")["sessions"]
     except (NotFoundError, KeyError, TypeError) as error:

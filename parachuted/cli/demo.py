@@ -118,7 +118,6 @@ _PATTERN = "Brain/entities/people/*.md"
 
 
 def run_journal(vault: Path, home: Path) -> None:
-    """Show it, in this vault, which is new. Raises DaemonError when a step does not happen."""
     for name in ("brain", "daily"):
         _install(vault, home, name)
     project = vault / _PROJECT

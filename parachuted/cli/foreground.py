@@ -105,7 +105,6 @@ async def _serve(
 
 
 async def _load(watched: WatchedVault) -> Daemon:
-    """Import the rooms that answer, and build the daemon of them."""
     await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
     from parachuted.agent_choice import choose_agent
     from parachuted.agents.credentials import find_login_environment

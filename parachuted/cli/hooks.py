@@ -291,7 +291,6 @@ async def _approval(hooks: Hooks, names: list[str] | None) -> list[str]:
 
 
 def _given(name: str | None) -> dict[str, object] | None:
-    """The sample's data from a file; `-` is stdin. Raises ParachuteError."""
     data = None if name is None else read_json(name)
     if data is None or isinstance(data, dict):
         return data

@@ -202,7 +202,6 @@ def _lends(scope: Scope) -> bool:
 
 
 def _public(key: ApiKey) -> dict[str, object]:
-    """All but the hash."""
     return {name: value for name, value in key_document(key).items() if name != "key_hash"}
 
 

@@ -60,7 +60,6 @@ class McpForwarder:
         is missing, and at the end."""
 
     def run(self) -> None:
-        """Until the client closes its end."""
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 for line in self._messages():
@@ -180,7 +179,6 @@ class McpForwarder:
                 self._say(line.removeprefix(b"data: ").strip())
 
     def _cut(self, number: object) -> None:
-        """End the stream that answers that request, if one does."""
         connection = self._streams.get(number) if isinstance(number, int | str) else None
         if connection is not None and connection.sock is not None:
             with suppress(OSError):

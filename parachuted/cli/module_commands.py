@@ -114,7 +114,6 @@ def find_module_command(
 
 
 def _started(name: str) -> Json | None:
-    """That module, once it has started: a daemon answers before all of its modules do."""
     deadline = time.monotonic() + _START_S
     while True:
         found = (one for one in ask("GET", "/api/modules")["modules"] if one["name"] == name)

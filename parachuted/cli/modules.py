@@ -104,7 +104,6 @@ def modules_install(options: Namespace) -> int:
 
 
 def _install(source: str, how: dict[str, Any], options: Namespace) -> int:
-    """Install it and ask; `options` has `yes`, `trust` and `json`."""
     body = {"source": source, **how}
     installed = _do("POST", "install", body, lambda actions: actions.install(source, **how))
     return _consented(options, installed["module"]["name"], installed)
@@ -350,7 +349,6 @@ def _do(
     body: dict[str, Any] | None,
     alone: Callable[[ModuleActions], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Ask the daemon; where none runs, do it here."""
     if not is_running():
         return alone(_actions())
     given = body and {name: value for name, value in body.items() if value is not None}

@@ -150,7 +150,6 @@ def _named(file: str) -> str:
 
 
 def _section(note: dict[str, object], name: str) -> bytes:
-    """A section with those below it."""
     sections: list[dict[str, object]] = note["sections"]  # type: ignore[assignment]
     wanted = name.strip().lstrip("#").strip().casefold()
     start = next(

@@ -161,7 +161,6 @@ def _refusal(supervisor: Supervisor, wanted: ServiceTarget) -> ServiceOutcome | 
 
 
 def uninstall(supervisor: Supervisor) -> ServiceOutcome:
-    """Stop the service and remove what `install` wrote; the vault and the home stay."""
     if not _exists(supervisor.file):
         return ServiceOutcome(text=f"Nothing is installed: there is no {supervisor.file}.")
     if not _is_ours(supervisor):
@@ -187,7 +186,6 @@ def uninstall(supervisor: Supervisor) -> ServiceOutcome:
 
 
 def find_state(supervisor: Supervisor) -> ServiceState:
-    """How the service is now."""
     installed = _exists(supervisor.file)
     answers = _succeeds(supervisor.answers)
     return ServiceState(

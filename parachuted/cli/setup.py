@@ -147,7 +147,6 @@ def make_default_vault(vault: Path) -> None:
 
 
 def _offer_modules() -> None:
-    """Ask at the terminal; elsewhere the start message says how to install them."""
     from parachuted.cli.modules import install_official, official_modules
 
     if sys.stdin.isatty() and agrees(

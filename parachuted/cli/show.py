@@ -46,7 +46,6 @@ def say(text: str = "") -> None:
 
 
 def say_text(text: str) -> None:
-    """Print a text of several lines, such as an agent's answer."""
     for line in text.split("\n"):
         say(line)
 
@@ -65,7 +64,6 @@ def say_lines(lines: Iterable[str]) -> None:
 
 
 def say_json(value: Any) -> int:  # noqa: ANN401  JSON of any shape
-    """Print JSON; 0, the exit code."""
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
     return 0
 
@@ -84,7 +82,6 @@ def say_table(rows: Iterable[Sequence[str]], heads: Sequence[str], *, nothing: s
 
 
 def say_diff(diff: str) -> None:
-    """Print a unified diff, in colour on a terminal."""
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     codes = {"+": "32", "-": "31", "@": "36"}
     for line in diff.removesuffix("\n").split("\n"):
@@ -96,7 +93,6 @@ def say_diff(diff: str) -> None:
 
 
 def agrees(question: str) -> bool:
-    """Whether the person says yes; without a terminal, no."""
     if not sys.stdin.isatty():
         say(f"{question} Say --yes to agree without being asked.")
         return False

@@ -382,5 +382,5 @@ FACTS: Mapping[str, EventKind] = MappingProxyType(
 CORE = frozenset(name.partition(".")[0] for name in CATALOG) - _LENT
 """First words that are the core's alone: no module's event begins with one.
 
-For Daily, Chat and Brain there are events to tell.
+Daily, Chat and Brain publish events of their own.
 """

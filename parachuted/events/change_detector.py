@@ -433,8 +433,8 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _is_scrap(path: str) -> bool:
-    """Whether the name alone says that it is no note, so that what editors do on the way wakes
-    nobody.
+    """Whether the name alone says that it is not a note, so that files that editors make on
+    the way wake no watcher.
     """
     name = path.rpartition("/")[2]
     return name.startswith(".") and name != IGNORE_FILE

@@ -338,7 +338,7 @@ def _by_people(
 ) -> list[tuple[str, str, str | None, str | None]]:
     """What none of our writes explains, for the history.
 
-    What a start comes across for the first time is no news.
+    What a start finds for the first time is not new.
     """
     changes = [
         change

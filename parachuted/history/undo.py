@@ -81,7 +81,7 @@ class Undo:
 
         `may_write` is asked for each file, where it was written and where it is now, before
         anything changes: ActRefusedError where it refuses. A file whose text `refuse` raises for
-        stays unchanged and is reported as kept. Raises NotFoundError when there is no such run,
+        stays unchanged and is reported as kept. Raises NotFoundError for an unknown run,
         EditRefusedError when it was undone already or is not over.
         """
         async with self._turn:

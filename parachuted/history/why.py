@@ -420,7 +420,7 @@ def _common(one: _Lines, other: _Lines) -> int:
 
 
 def _lines_of(data: bytes) -> _Lines:
-    """Lines as editors count them, so that a line end of another system is no difference."""
+    """Lines as editors count them, so that a line end of another system makes no difference."""
     lines = data.split(b"\n", _MOST_LINES)[:_MOST_LINES]
     return [line.removesuffix(b"\r") for line in (lines if lines[-1] else lines[:-1])]
 

@@ -258,7 +258,6 @@ class ClientTable:
         return McpClient(self.sources, identity, name)
 
     def keep(self, client: McpClient) -> None:
-        """Give the client a session, which its `id` names."""
         self._keep(client.id, client)
 
     def find(self, session: str, identity: Identity) -> McpClient | None:
@@ -280,7 +279,6 @@ class ClientTable:
         self._clients.pop(session, None)
 
     def recheck(self) -> None:
-        """Forget every client whose identity may no longer ask."""
         for key, client in tuple(self._clients.items()):
             if not self.sources.holds(client.identity):
                 del self._clients[key]

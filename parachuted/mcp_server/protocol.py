@@ -120,8 +120,6 @@ class _Asked:
 
 
 class McpProtocol:
-    """Answers requests; `run` is its life."""
-
     def __init__(
         self,
         tools: McpTools,
@@ -158,7 +156,6 @@ class McpProtocol:
     async def answer(
         self, client: McpClient, api: ApiCall, scope: Message, receive: Receive, send: Send
     ) -> None:
-        """Answer one request of that client, as an ASGI application."""
         await self._manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
 
     async def _list_tools(

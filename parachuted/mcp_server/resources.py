@@ -37,7 +37,6 @@ def address_of(path: str) -> str:
 
 
 def path_at(address: str) -> str:
-    """The path that an address names; empty where it names none."""
     return unquote(address.removeprefix(SCHEME)) if address.startswith(SCHEME) else ""
 
 

@@ -52,7 +52,6 @@ class ChangeStream:
         return self.client.identity
 
     def tell(self, changes: ClientChanges) -> None:
-        """Tell the client of these, as far as it subscribed to them."""
         self._updated |= changes.updated & self.client.subscribed
         self._lists |= {_NEW_LIST} if changes.has_new_list else set()
         self._lists |= {_NEW_TOOLS} if changes.has_new_tools else set()
@@ -120,7 +119,6 @@ class AsgiBridge:
         }
 
     def end(self) -> None:
-        """Tell the application that the reader has gone, which ends a stream."""
         self._is_over.set()
 
     async def receive(self) -> dict[str, Any]:
@@ -259,7 +257,6 @@ class McpRoutes:
             wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
     def recheck(self) -> None:
-        """Forget the clients whose key no longer holds, and end what they listen to."""
         self.clients.recheck()
         for stream in tuple(self._streams):
             if not self._holds(stream.identity):

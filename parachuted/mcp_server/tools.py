@@ -59,7 +59,6 @@ class ToolCall:
     given: Mapping[str, object]
 
     def text(self, name: str) -> str:
-        """A text among the arguments; empty where it is missing."""
         value = self.given.get(name)
         return value if isinstance(value, str) else ""
 
@@ -173,7 +172,6 @@ def served(
 
 
 def tools_of(*owners: object) -> list[ServedTool]:
-    """The tools that these objects' methods are, in the order of the source."""
     return [
         getattr(member, _SERVED)(owner)
         for owner in owners

@@ -95,7 +95,6 @@ class HookProcess:
 
     @classmethod
     async def start(cls) -> HookProcess:
-        """Begin one. OSError when the machine has no room for a process."""
         ours, theirs = socket.socketpair()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -162,7 +161,6 @@ class HookProcess:
         return self._process.returncode is None
 
     def dismiss(self) -> None:
-        """Let it go, without waiting. Nothing is running in it."""
         self._is_whole = False
         self._writer.close()
 

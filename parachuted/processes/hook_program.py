@@ -45,7 +45,6 @@ output was left out, how many processes it left, which of them would not end.
 
 
 def main() -> None:
-    """Run what is ordered on the socket that is our stdin, until it closes."""
     for number in _OUR_SIGNALS:
         signal.signal(
             number, signal.SIG_IGN
@@ -122,8 +121,6 @@ def descendants(ancestor: int) -> dict[int, int]:
 
 
 class _Work:
-    """One command, from its start until nothing of it is left."""
-
     def __init__(self, order: Order, control: int, wake: int) -> None:
         self._argv, self._env, self._cwd, self._input, self._limit_s, self._cap = order
         self._control, self._wake = control, wake

@@ -20,13 +20,11 @@ _THREADS, _BEGAN = 17, 19  # places in /proc/PID/stat after the name
 
 
 def kill_group(leader: int) -> None:
-    """End the process group of `leader`, at once."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 
 
 def kill_below(ancestor: int) -> None:
-    """End the descendants of `ancestor`, and not itself."""
     for _ in range(_ROUNDS):
         family = descendants(ancestor)
         if not family:

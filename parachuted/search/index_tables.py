@@ -78,7 +78,7 @@ class IndexTables:
         return {text_of(path): (digest, modified) for path, digest, modified in rows}
 
     def others(self) -> set[str]:
-        """The files that are known and are no notes."""
+        """The known files that are not notes."""
         return {text_of(path) for (path,) in self._connection.execute("SELECT path FROM others")}
 
     def last_id(self) -> int:
@@ -145,7 +145,7 @@ class IndexTables:
                 self._connection.execute(f"DELETE FROM {table} WHERE note = ?", row)  # noqa: S608
 
     def put_others(self, paths: Iterable[str]) -> None:
-        """Remember files that are no notes, so that links to them lead somewhere."""
+        """Remember files that are not notes, so that links to them lead somewhere."""
         rows = ((key_of(path), key_of(name_key(path.rpartition("/")[2]))) for path in paths)
         self._connection.executemany("INSERT OR IGNORE INTO others VALUES (?, ?)", rows)
 

@@ -71,7 +71,7 @@ class NoteQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CataloguePage:
-    """Some notes; `next` leads to those that follow, None: there are none."""
+    """Some notes; `next` leads to those that follow, None: that was all."""
 
     rows: tuple[CatalogueNote, ...]
     next: str | None
@@ -92,7 +92,7 @@ class CatalogueLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPage:
-    """Some links; `next` leads to those that follow, None: there are none."""
+    """Some links; `next` leads to those that follow, None: that was all."""
 
     rows: tuple[CatalogueLink, ...]
     next: str | None

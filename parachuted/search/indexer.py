@@ -44,7 +44,7 @@ class NoteReader:
         self._root = root
 
     def indexed_notes(self, paths: Iterable[str]) -> Iterator[tuple[str, IndexedNote | None]]:
-        """Each path with its card, None where there is no such file any more; folder by folder.
+        """Each path with its card, None where the file is gone; folder by folder.
 
         OSError when the vault is not there.
         """

@@ -98,7 +98,9 @@ def is_spaceless(word: str) -> bool:
 
 
 def facet(kind: FacetKind, text: str) -> str:
-    """One word that stands for a folder, tag, key or value as a whole, and that nobody writes."""
+    """One word that stands for a folder, tag, key or value as a whole, and that people do not
+    write.
+    """
     return (
         f"zq{kind[0]}{blake2b(text.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
     )

@@ -342,7 +342,7 @@ _Undo: TypeAlias = tuple[
 
 
 class TableStorage(Storage):
-    """The tables of one journal; one lock for reading and changing them, held by whoever is in a
+    """The tables of one journal; one lock for reading and changing them, held by the one in a
     batch.
     """
 

@@ -192,7 +192,7 @@ class StateStore:
 
     def on_undone(self, call: Callable[[], None]) -> None:
         """Call this after a batch was undone, so that what was worked out from the tables is worked
-        out anew.
+        out again.
         """
         self._records.on_undone(call)
 

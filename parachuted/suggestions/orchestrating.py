@@ -44,7 +44,7 @@ class OrchestratorScope:
     write even after strangers' text.
 
     `of` are the agents whose suggestions it receives; `*` among them: all. `origin` is asked at
-    each act, since it changes with what was read, and `read` is told what the words of a suggestion
+    each act, since it changes with what was read, and `read` gets what the words of a suggestion
     count as.
     """
 

@@ -199,8 +199,8 @@ class SuggestionPreview:
 class SuggestionFile:
     """A file as it was read.
 
-    `suggestion` is what its frontmatter says, None where that is no suggestion; `shown` all below
-    it, boxes empty.
+    `suggestion` is what its frontmatter says, None where that is not a suggestion; `shown` all
+    below it, boxes empty.
     """
 
     suggestion: Suggestion | None
@@ -382,7 +382,7 @@ class _Texts(SafeDumper):  # type: ignore[misc,valid-type]
     """Writes a text of more than one word in double quotes, on one line."""
 
     def represent_str(self, text: str) -> object:
-        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text
+        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is not text
         return self.represent_scalar(
             "tag:yaml.org,2002:str", whole, style=None if whole.isidentifier() else '"'
         )

@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.audit.chain import AuditEvent, AuditRecorder, NullAuditRecorder
-from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
+from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
+from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.state import StateStore
 from parachuted.suggestions.applying import (
@@ -29,6 +29,7 @@ from parachuted.suggestions.applying import (
     needs_no_asking,
 )
 from parachuted.suggestions.payload import batch_of, changes_watch, check_payload, suggestion_of
+from parachuted.suggestions.reports import SuggestionReports
 from parachuted.suggestions.store import (
     Sealer,
     SuggestionRecord,
@@ -85,8 +86,7 @@ class Suggestions:
         `auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and `update`
         are done at once; 0 is never.
         """
-        self._vault, self._bus = vault, bus
-        self._recorder = audit or NullAuditRecorder()
+        self._vault = vault
         self._origins, self._auto_approve_rate = origins, auto_approve_rate
         self.store = SuggestionStore(
             store=vault,
@@ -96,6 +96,9 @@ class Suggestions:
             size=vault.root.size,
         )
         self._resolver = SuggestionResolver(vault, self.store, origins)
+        self._reports = SuggestionReports(
+            bus, audit or NullAuditRecorder(), vault.clock, self.paths_of
+        )
         self._busy: set[str] = set()
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._unsettled = {
@@ -170,7 +173,7 @@ class Suggestions:
         """File a proposal; one that waits already, word for word, is answered by that one.
 
         Raises EditRefusedError for what is none or changes nothing, PathRefusedError for what is a
-        program's, NotFoundError where there is no such file, ActRefusedError when too many wait, or
+        program's, NotFoundError where the file is missing, ActRefusedError when too many wait, or
         a hook objects to the file, StorageFailedError.
         """
         made = suggestion_of(proposal, self._vault.clock())
@@ -179,7 +182,9 @@ class Suggestions:
             if same is not None:
                 return same
             self._refuse_flood(made)
-            record, planned = await self._whole(lambda: self._filed(made), self._tell_created)
+            record, planned = await self._whole(
+                lambda: self._filed(made), lambda filed: self._reports.created(filed[0].suggestion)
+            )
         await self._vault.notice([record.file])
         suggestion = record.suggestion
         if needs_no_asking(
@@ -280,13 +285,13 @@ class Suggestions:
             self._refuse_flood(made)
             record = await self._whole(
                 lambda: self._filed_several(made, diffs),
-                lambda one: self._tell_created((one, None)),
+                lambda record: self._reports.created(record.suggestion),
             )
         await self._vault.notice([record.file])
         return made
 
     def _filed_several(self, made: Suggestion, diffs: str) -> SuggestionRecord:
-        self._refuse_unaudited()
+        self._reports.refuse_unaudited()
         record = record_of(made, file_name(made), SuggestionPreview(diff=diffs))
         self.store.keep(record)
         self.store.put_up(record)
@@ -403,7 +408,7 @@ class Suggestions:
         It is kept before its file is written: a crash in between leaves one whose file is made at
         the next start.
         """
-        self._refuse_unaudited()
+        self._reports.refuse_unaudited()
         planned = self._resolver.applier.plan(made)
         suggestion = replace(made, base=planned.base)
         record = record_of(suggestion, file_name(suggestion), shown_of(suggestion, planned))
@@ -433,63 +438,16 @@ class Suggestions:
         try:
             async with self._hand(name):
                 record = self.record(name)
-                self._refuse_unaudited()
+                self._reports.refuse_unaudited()
                 resolved = await self._whole(
-                    lambda: act(record), lambda record: self._tell_resolved(record, caller)
+                    lambda: act(record),
+                    lambda record: self._reports.resolved(record.suggestion, caller),
                 )
         finally:
             self._busy.discard(name)
         written = [resolved.suggestion.path] if resolved.suggestion.applied_run is not None else []
         await self._vault.notice([*written, resolved.file])
         return resolved.suggestion
-
-    def _refuse_unaudited(self) -> None:
-        if self._recorder.refusal is not None:
-            raise StorageFailedError(self._recorder.refusal)
-
-    def _tell_created(self, filed: tuple[SuggestionRecord, PlannedSuggestion | None]) -> None:
-        suggestion = filed[0].suggestion
-        self._audit(suggestion, "created", Caller("agent", suggestion.source_agent))
-        self._bus.publish("suggestion.created", **_fields(suggestion))
-
-    def _tell_resolved(self, record: SuggestionRecord, caller: Caller | None) -> None:
-        suggestion = record.suggestion
-        by = str(suggestion.resolved_by)
-        self._audit(
-            suggestion,
-            suggestion.status,
-            caller or Caller("person" if by == USER else "daemon", by),
-        )
-        self._bus.publish(
-            "suggestion.resolved",
-            **_fields(suggestion),
-            status=suggestion.status,
-            resolved_by=by,
-            applied_run=suggestion.applied_run,
-        )
-
-    def _audit(self, suggestion: Suggestion, what: str, caller: Caller) -> None:
-        self._recorder.record(
-            AuditEvent(
-                timestamp=self._vault.clock(),
-                event_type="suggestion",
-                source_type=caller.source_type,
-                source_id=caller.source_id,
-                target_module=suggestion.target_module,
-                target_endpoint=f"suggestions.{what}",
-                para_ids_involved=[suggestion.target_id] if suggestion.target_id else [],
-                request_id=caller.request_id or None,
-                paths=[printable(path) for path in self.paths_of(suggestion)],
-                names=[f"id={suggestion.id}"],
-                causes=suggestion.causes,
-                run=suggestion.applied_run or suggestion.run,
-                details={
-                    "id": suggestion.id,
-                    "action": suggestion.action,
-                    "agent": suggestion.source_agent,
-                },
-            )
-        )
 
     async def _whole(
         self, call: Callable[[], _Result], then: Callable[[_Result], None] = lambda _result: None
@@ -505,15 +463,3 @@ class Suggestions:
             raise
         then(result)
         return result
-
-
-def _fields(suggestion: Suggestion) -> dict[str, object]:
-    return {
-        "id": suggestion.id,
-        "action": suggestion.action,
-        "path": printable(suggestion.path),
-        "target_module": suggestion.target_module,
-        "source_agent": suggestion.source_agent,
-        "run": suggestion.run,
-        "causes": list(suggestion.causes),
-    }

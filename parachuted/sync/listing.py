@@ -141,7 +141,7 @@ class FolderListing:
 class ListingQuery:
     """What a device asks about.
 
-    `pattern` is fnmatch's, for names. `quick`: digests of files that are no notes are not needed.
+    `pattern` is fnmatch's, for names. `quick`: digests of files that are not notes are not needed.
 
     `whose` tells callers apart who see different files.
     """
@@ -157,7 +157,7 @@ class ListingQuery:
 class ListingView:
     """The answer to one question, kept up with the index.
 
-    `known` gives the digest of a file that is no note, if it was ever read.
+    `known` gives the digest of a file that is not a note, if it was ever read.
 
     `told`: all of it as it is sent, once it was; None again when it changed.
     """

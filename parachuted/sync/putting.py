@@ -52,7 +52,7 @@ def put_whole(
 
     A text that moved on from the base is merged. Raises ConflictError, with the text that stands
     there, which is kept as a base for the next attempt, where the two clash, the base is not known,
-    or one of them is no text; PathRefusedError, StorageFailedError.
+    or one of them is not text; PathRefusedError, StorageFailedError.
     """
     for _ in range(_ATTEMPTS):
         try:

@@ -55,7 +55,7 @@ class Budget:
     ) -> None:
         self.limits = limits
         self._history, self._elapsed = history, elapsed
-        self._begun = state.table("run_starts")
+        self._starts = state.table("run_starts")
         self._taken: dict[str, Task] = {}
 
     def take(self, task: Task) -> None:
@@ -64,7 +64,7 @@ class Budget:
         Raises StorageFailedError; joins the state's open batch.
         """
         self._forget_old()
-        self._begun.put(str(task.run), {"at": self._elapsed().timestamp()})
+        self._starts.put(str(task.run), {"at": self._elapsed().timestamp()})
         self._taken[str(task.run)] = task
 
     def leave_out(self, task: Task) -> None:
@@ -74,7 +74,7 @@ class Budget:
         """
         self._forget_old()
         row = {"at": self._elapsed().timestamp(), "is_left_out": True}
-        self._begun.put(str(task.run), row)
+        self._starts.put(str(task.run), row)
 
     def give_back(self, task: Task) -> None:
         """Release the reservation: the run is in the history by now, or does not start."""
@@ -114,21 +114,21 @@ class Budget:
 
     def _forget_old(self) -> None:
         oldest = (self._elapsed() - _KEPT).timestamp()
-        for run, row in self._begun.items():
+        for run, row in self._starts.items():
             if row["at"] <= oldest:
-                self._begun.drop(run)
+                self._starts.drop(run)
 
     def _in(self, span: timedelta) -> int:
         """Runs in the history that started in the last such span: by date, or, where a clock's jump
         put these wrong, by elapsed time.
         """
         now = self._elapsed()
-        begun = dict(self._begun.items())
-        left_out = {run for run, row in begun.items() if row.get("is_left_out")}
-        dated = self._history.runs_begun(now - span, now + span) - left_out
+        starts = dict(self._starts.items())
+        left_out = {run for run, row in starts.items() if row.get("is_left_out")}
+        dated = self._history.runs_started(now - span, now + span) - left_out
         began = (
             run
-            for run, row in begun.items()
+            for run, row in starts.items()
             if row["at"] > (now - span).timestamp() and run not in dated and run not in left_out
         )
         return len(dated) + sum(self._history.run(run) is not None for run in began)

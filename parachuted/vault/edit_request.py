@@ -311,8 +311,8 @@ class WriteRunner:
 
     @contextlib.contextmanager
     def unasked(self) -> Iterator[None]:
-        """Inside, this thread writes what somebody saved already and has a name nowhere: nobody is
-        asked whether it may be kept.
+        """Inside, this thread writes what somebody saved already and has a name nowhere: hooks are
+        not asked.
         """
         with self.writing():
             self._rescuer = threading.get_ident()
@@ -325,7 +325,7 @@ class WriteRunner:
         self, path: VaultPath, begin: Callable[[WriteConsent], Callable[[float], _Result]]
     ) -> _Result:
         """Make the write once all who are to be asked agree, trying again while a program saves the
-        file: `begin` gives the attempt, which is told how long the next one will wait, in seconds.
+        file: `begin` gives the attempt, which gets how long the next one will wait, in seconds.
         """
 
         def write(consent: WriteConsent) -> _Result:

@@ -120,7 +120,7 @@ Edit: TypeAlias = (
 def apply_edit(edit: Edit, data: bytes) -> bytes:
     """The file with the edit in it.
 
-    Raises NotFoundError where there is no such section or key, EditRefusedError where more than the
+    Raises NotFoundError where the section or key is missing, EditRefusedError where more than the
     named part would change.
     """
     match edit:

@@ -293,7 +293,7 @@ def _watch_texts(events: list[yaml.Event]) -> tuple[tuple[str, ...], tuple[NoteP
 
 
 def _items(value: list[yaml.Event]) -> Iterator[yaml.Event]:
-    """The first events of a list's items; a value that is no list is its own only item."""
+    """The first events of a list's items; a value that is not a list is its own only item."""
     if not isinstance(value[0], yaml.SequenceStartEvent):
         yield value[0]
         return

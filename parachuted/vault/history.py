@@ -81,7 +81,7 @@ class ObservedWrite:
     ours that has the number `write`.
 
     `source` is where the file was before it moved, `digest` its content then: None when there is no
-    file any more, or it is no note.
+    file any more, or it is not a note.
     """
 
     id: int
@@ -378,14 +378,14 @@ class History:
         return [json.loads(row[0]) for row in self._rows(sql, ())]
 
     def count_runs(self, *, cause: str | None = None) -> int:
-        """How many runs of agents have begun, in all or for a cause."""
+        """How many runs of agents have started, in all or for a cause."""
         if cause is None:
             return int(self._rows(f"SELECT count(*) FROM runs WHERE {_OF_AGENTS}", ())[0][0])  # noqa: S608
         sql = f"SELECT count(*) FROM run_causes JOIN runs ON id = run WHERE cause = ? AND {_OF_AGENTS}"  # noqa: S608, E501
         found = self._rows(sql, (cause,))
         return int(found[0][0])
 
-    def runs_begun(self, since: datetime, until: datetime) -> set[str]:
+    def runs_started(self, since: datetime, until: datetime) -> set[str]:
         """The runs of agents that began between two moments, by the wall clock of then."""
         sql = f"SELECT id FROM runs WHERE started >= ? AND started <= ? AND {_OF_AGENTS}"  # noqa: S608
         return {row[0] for row in self._rows(sql, (since.isoformat(), until.isoformat()))}

@@ -239,7 +239,7 @@ class _Scan:
         return self._paragraph_stop
 
     def _after_hidden(self, here: int, mark: bytes) -> int | None:
-        """Where a comment, or HTML whose content is no text, ends; None where there is none."""
+        """Where a comment, or HTML whose content is not text, ends; None where there is none."""
         data = self._data
         if mark == b"%":
             return self._beyond(b"%%", here + 2) if data.startswith(b"%%", here) else None

@@ -134,7 +134,8 @@ def merge_three(
 
     Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
 
-    Texts that differ in more than 50,000 lines clash as a whole, and so do files that are no texts.
+    Texts that differ in more than 50,000 lines clash as a whole, and so do files that are not
+    texts.
     """
     if theirs in (ours, base):
         return MergeResult(data=ours, clean=True)

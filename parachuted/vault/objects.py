@@ -209,7 +209,7 @@ class ObjectStore:
 
     @contextlib.contextmanager
     def needed(self, digest: str) -> Iterator[None]:
-        """Inside, nobody else's `drop` takes that content away."""
+        """Inside, no other `drop` removes that content."""
         with self._dropping:
             self._needed[digest] += 1
         try:

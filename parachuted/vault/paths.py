@@ -50,7 +50,7 @@ class VaultPath(str):
 
 
 def refusal(text: str) -> str | None:
-    """Why `text` is no path in the vault, or None."""
+    """Why `text` is not a path in the vault, or None."""
     if not text:
         return "it is empty"
     return _refusal_of_text(text) or _refusal_of_names(text)
@@ -203,14 +203,14 @@ class IgnoreRules:
     of `.parachuteignore`.
 
     Those are in gitignore syntax. Every file's path is held against them, so what could take long
-    is no rule: a line has at most four runs of `*`, three between two slashes; a file has at most a
-    thousand lines.
+    is not a rule: a line has at most four runs of `*`, three between two slashes; a file has at
+    most a thousand lines.
     """
 
     def __init__(self, text: str = "") -> None:
         """`text` is the ignore file's.
 
-        Lines that are no rules are passed over; `problem` names the first.
+        Lines that are not rules are skipped; `problem` names the first.
         """
         self.problem: str | None = None
         lines = [line.removesuffix("\r") for line in text.split("\n")]

@@ -261,7 +261,7 @@ class VaultWalk:
         status: os.stat_result,
         old: IndexEntry | None,
     ) -> bool:
-        """Compare one file; False when there is no file of ours under that name."""
+        """Compare one file; False when no file of ours has that name."""
         if self._ignore.file(folder, name):
             return False
         path = prefix + name

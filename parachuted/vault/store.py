@@ -85,7 +85,7 @@ class Store:
         notice: Callable[[Iterable[str]], Awaitable[None]] = _notice_nothing,
     ) -> None:
         """`notice` makes the vault's index follow the paths that were written, before the file
-        watcher reports them; whoever writes awaits it on the event loop afterwards.
+        watcher reports them; the writer awaits it on the event loop afterwards.
 
         `wrote` is called after each write that stands, in the thread that made it.
 

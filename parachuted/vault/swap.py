@@ -204,7 +204,7 @@ def temporary_name() -> str:
 def opened(folder: int, name: str) -> Iterator[int]:
     """A descriptor of the regular file of that name, for reading.
 
-    OSError as the system gives it; ENXIO when it is no regular file.
+    OSError as the system gives it; ENXIO when it is not a regular file.
     """
     descriptor = os.open(name, _FILE, dir_fd=folder)
     try:
@@ -216,7 +216,7 @@ def opened(folder: int, name: str) -> Iterator[int]:
 
 
 def digest_at(folder: int, name: str) -> str | None:
-    """The digest of what a name in a folder holds now; None when there is no regular file.
+    """The digest of what a name in a folder holds now; None when it is not a regular file.
 
     OSError when it cannot be read.
     """

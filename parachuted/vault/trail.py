@@ -76,8 +76,8 @@ _Key: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextVersion:
-    """One state of a file: the digest of its text (None: there was no file, or it is no note), who
-    left it, and when, where that is known.
+    """One state of a file: the digest of its text (None: there was no file, or it is not a note),
+    who left it, and when, where that is known.
 
     `path` is where the file was; `source` where it was before, when it came from there. `write` is
     the number of the write of ours.
@@ -188,7 +188,7 @@ def _steps_back(history: History, path: str) -> Iterator[_Step]:
 def _at(history: History, path: str, limit: _Key | None) -> list[tuple[_Key, _Step]]:
     """What befell that path before a moment, oldest first.
 
-    The half of a move that says that the file went is told by the one that came.
+    A move counts once: where the file came.
     """
     steps: list[tuple[_Key, _Step]] = []
     for write in history.writes_of(path):
@@ -236,7 +236,7 @@ def _versions_of(step: _Step, last: TextVersion | None) -> list[TextVersion]:
 
 
 def _unseen(write: Write, last: TextVersion | None, *, came: bool) -> list[TextVersion]:
-    """The text that our write found, and that nobody was seen to leave: a person's."""
+    """The text that our write found, and that has no other known author: a person's."""
     if came or write.before is None:
         return []
     return [_by_person(write.path, write.before, last)]

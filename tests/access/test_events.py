@@ -128,7 +128,7 @@ def test_who_may_read_nothing_is_told_nothing():
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_what_is_about_paths_that_are_seen_is_told(name):
+def test_what_is_about_paths_that_are_seen_is_reported(name):
     heard = event(name, **SEEN[name]).heard_by(PROJECTS)
 
     assert heard is not None
@@ -190,7 +190,7 @@ def test_what_an_agent_says_may_name_any_note_and_is_left_out():
     )
 
 
-def test_problems_may_name_any_note_and_are_told_to_who_sees_all_of_the_system():
+def test_problems_may_name_any_note_and_are_reported_to_who_sees_all_of_the_system():
     problem = event("vault.problem", subject="x", problem=f"{HIDDEN} is odd")
 
     assert problem.heard_by(PROJECTS) is None
@@ -216,11 +216,11 @@ def test_the_journal_s_key_is_told_of_the_journal():
     assert event("file.created", path="Projects/a.md", **CHANGE).heard_by(daily) is None
 
 
-def test_an_undoing_that_names_nothing_is_told_to_who_sees_all():
+def test_an_undoing_that_names_nothing_is_reported_to_who_sees_all():
     assert event("run.undone", run="r", runs=["r"], paths=[], kept={}).heard_by(PROJECTS) is None
 
 
-def test_hidden_files_exist_for_nobody():
+def test_hidden_files_exist_for_no_one():
     assert event("file.created", path=".secret/key.md", **CHANGE).heard_by(ALL) is None
     assert event("file.created", path=".agents/a.md", **CHANGE).heard_by(ALL) is not None
 
@@ -250,7 +250,7 @@ def test_the_words_of_a_note_are_for_those_who_may_read_it_by_that_right():
     assert entry.heard_by(module("brain", "Projects/**")) is entry
 
 
-def test_what_an_undoing_kept_is_told_by_path_to_those_who_may_read_these_notes():
+def test_what_an_undoing_kept_is_reported_by_path_to_those_who_may_read_these_notes():
     undone = event("run.undone", **{**SEEN["run.undone"], "kept": {"Projects/b.md": [CANARY]}})
 
     assert undone.heard_by(PROJECTS) is undone
@@ -261,7 +261,7 @@ def test_what_an_undoing_kept_is_told_by_path_to_those_who_may_read_these_notes(
     )
 
 
-def test_which_other_runs_were_undone_is_told_to_those_who_see_them_all():
+def test_which_other_runs_were_undone_is_reported_to_those_who_see_them_all():
     undone = event("run.undone", **{**SEEN["run.undone"], "runs": ["r", "r2"]})
 
     assert undone.heard_by(PROJECTS).data["runs"] == []
@@ -385,7 +385,7 @@ def test_a_program_of_the_person_s_own_hears_everything_as_it_is():
     ],
 )
 @pytest.mark.parametrize("field", ["path", "paths"])
-def test_a_path_in_disguise_is_heard_by_nobody_who_sees_some_paths(field, value):
+def test_a_path_in_disguise_is_heard_by_no_one_who_sees_some_paths(field, value):
     kind = declared("garden.planted", path=PATH, paths=FieldKind.PATHS)
     told = happened(kind, {"path": "Projects/a.md", "paths": ["Projects/a.md"], field: value})
     assert told.heard_by(PROJECTS) is None
@@ -427,7 +427,7 @@ def listeners() -> Iterator[EventFilter]:
 
 @pytest.mark.parametrize("name", FACTS)
 @given(canary=canaries(), data=st.data())
-def test_a_canary_in_any_field_of_any_event_reaches_nobody_who_sees_some_paths(name, canary, data):
+def test_a_canary_in_any_field_of_any_event_reaches_no_one_who_sees_some_paths(name, canary, data):
     kind = FACTS[name]
     fields = [field for field, of in kind.fields.items() if of is not TEXT] + ["undeclared"]
     where = data.draw(st.sets(st.sampled_from(fields), min_size=1))
@@ -440,7 +440,7 @@ def test_a_canary_in_any_field_of_any_event_reaches_nobody_who_sees_some_paths(n
 @pytest.mark.parametrize(
     "name", [name for name, kind in FACTS.items() if TEXT in kind.fields.values()]
 )
-def test_the_text_of_a_note_reaches_nobody_who_does_not_see_each_note_that_is_named(name):
+def test_the_text_of_a_note_reaches_no_one_who_does_not_see_each_note_that_is_named(name):
     kind = FACTS[name]
     paths = [field for field, of in kind.fields.items() if of in PATH_KINDS]
     for hidden in paths:

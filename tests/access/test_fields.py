@@ -1,4 +1,4 @@
-"""Fields: a value is of its kind, or it is told to nobody."""
+"""Fields: a value is of its kind, or it is told to no one."""
 
 from __future__ import annotations
 

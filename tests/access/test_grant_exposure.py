@@ -34,7 +34,7 @@ def test_only_the_three_together_are_an_exposure(found, exposed):
     assert found.is_whole == exposed
 
 
-def test_each_is_told_by_how_it_comes_about():
+def test_each_is_reported_by_how_it_comes_about():
     found = of(private=3, strangers=2, calls=("send_message",), network=("x.org", "y.org"))
 
     assert found.private == "3 notes"

@@ -31,7 +31,7 @@ def test_what_a_session_has_read_it_has_read_when_it_is_resumed_after_a_restart_
     assert not other
 
 
-def test_sessions_that_nobody_went_on_with_for_months_go_and_one_in_use_stays_however_many_there_are(  # noqa: E501
+def test_sessions_that_no_one_went_on_with_for_months_go_and_one_in_use_stays_however_many_there_are(  # noqa: E501
     tmp_path: Path,
 ):
     now = [NOON]

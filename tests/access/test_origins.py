@@ -77,7 +77,7 @@ def test_a_note_cannot_say_that_it_is_trusted(origins: Origins):
         b"\xff\xfe---\norigin: web",
     ],
 )
-def test_frontmatter_that_cannot_be_read_harms_nobody(origins: Origins, text: bytes):
+def test_frontmatter_that_cannot_be_read_harms_no_one(origins: Origins, text: bytes):
     assert origins.of_text("Daily/a.md", text) in {"you", "web"}
 
 
@@ -292,7 +292,7 @@ def test_an_earlier_text_of_a_note_that_is_trusted_now_is_a_strangers_when_it_is
     assert origins.of_text("Work/a.md", MAIL) == "web"
 
 
-def test_what_was_seen_is_taken_in_twice_as_once_and_costs_nothing_where_nobody_is_a_stranger(
+def test_what_was_seen_is_taken_in_twice_as_once_and_costs_nothing_where_no_one_is_a_stranger(
     origins: Origins, state: StateStore
 ):
     seen = [

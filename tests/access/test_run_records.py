@@ -194,7 +194,7 @@ def test_runs_that_are_not_seen_are_not_named_by_those_that_are(tmp_path):
     assert "files" not in shown["causes"][0]
 
 
-def test_where_a_reviewed_note_was_before_is_told_to_who_sees_that_place(tmp_path):
+def test_where_a_reviewed_note_was_before_is_reported_to_who_sees_that_place(tmp_path):
     item = {"path": "Shop/a.md", "units": [], "diff": "", "source": "Private/x.md"}
     run = {**RUN, "reviewed": [item]}
     assert access(tmp_path, of("Shop/**"), EVERYWHERE).shown(run)["reviewed"][0]["source"] is None

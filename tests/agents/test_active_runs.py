@@ -20,7 +20,7 @@ async def endless() -> str:
     return "never"
 
 
-async def test_work_answers_and_raises_as_if_nobody_held_it():
+async def test_work_answers_and_raises_as_if_no_one_held_it():
     async def answers() -> str:
         assert [one.run for one in at_work.all()] == ["r-1"]
         return "done"

@@ -68,7 +68,7 @@ async def test_a_call_that_fits_is_done(tools, agent_rig):
     assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
 
 
-async def test_a_named_error_of_a_tool_is_told_to_the_agent(tools, agent_rig):
+async def test_a_named_error_of_a_tool_is_reported_to_the_agent(tools, agent_rig):
     async def fail(_arguments):
         raise NotFoundError("no such note")
 

@@ -111,7 +111,7 @@ def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
     ]
 
 
-def test_every_place_is_told_of_and_no_secret(homes):
+def test_every_place_is_reported_and_no_secret(homes):
     vault, user = homes
     put(vault, LOGIN)
     put(user, f"{SECRET} is no JSON")

@@ -132,7 +132,7 @@ def test_a_folder_that_moved_is_one_line():
     ]
 
 
-def test_a_note_that_moved_out_of_what_is_watched_is_told_with_its_place():
+def test_a_note_that_moved_out_of_what_is_watched_is_reported_with_its_place():
     change = ChangedNote(path="P/a.md", target="Archive/a.md", kind="moved", title="Alpha")
 
     assert (

@@ -121,7 +121,7 @@ def called(outcome):
     ]
 
 
-async def test_a_change_is_told_in_the_digest_and_in_the_history(shelf, offline):
+async def test_a_change_is_reported_in_the_digest_and_in_the_history(shelf, offline):
     outcome = await offline(CHANGE)
 
     note = parse_note(shelf.notes["AGENTS.md"].encode())

@@ -47,7 +47,7 @@ def test_a_key_is_told_with_its_value_and_a_list_with_what_came_and_went():
     assert news(after, BEFORE)["due"] == ["removed (was 2026-03-01)"]
 
 
-def test_tasks_are_told_with_their_boxes():
+def test_tasks_are_reported_with_their_boxes():
     after = (
         BEFORE.replace("[ ] Buy seeds", "[x] Buy seeds ✅ 2026-11-21").replace(
             "[x] Call", "[ ] Call"
@@ -67,13 +67,13 @@ def test_what_was_decided_stands_below_its_heading():
     }
 
 
-def test_a_line_that_changed_is_told_with_what_it_was():
+def test_a_line_that_changed_is_reported_with_what_it_was():
     assert news(BEFORE, BEFORE.replace("indoors", "outdoors")) == {
         "Current Focus": ["Start the tomatoes outdoors. (was: Start the tomatoes indoors.)"]
     }
 
 
-def test_what_grows_at_the_end_of_a_long_line_is_told_alone():
+def test_what_grows_at_the_end_of_a_long_line_is_reported_alone():
     long = (
         "Once upon a time there lived a smith who made anvils, and rockets too, for whoever "
         "came by and asked for one."
@@ -82,13 +82,13 @@ def test_what_grows_at_the_end_of_a_long_line_is_told_alone():
     assert news(f"# Acme\n{long}\n", f"# Acme\n{long} Then he died.\n") == {"": ["… Then he died."]}
 
 
-def test_a_change_that_shows_in_no_line_is_told_as_one():
+def test_a_change_that_shows_in_no_line_is_reported_as_one():
     assert news("# Acme\n## Code\n```\na\n```\n", "# Acme\n## Code\n```\nb\n```\n") == {
         "Code": ["changed"]
     }
 
 
-def test_a_stamp_that_a_plugin_keeps_is_told_only_where_nothing_else_changed():
+def test_a_stamp_that_a_plugin_keeps_is_reported_only_where_nothing_else_changed():
     stamped = BEFORE.replace("2026-01-01", "2026-01-02")
 
     assert news(BEFORE, stamped) == {"updated": ["2026-01-02 (was 2026-01-01)"]}

@@ -71,7 +71,7 @@ class Desk:
         return found[0]
 
 
-async def test_a_wish_is_told_to_whoever_listens_and_once_means_once():
+async def test_a_wish_is_reported_to_whoever_listens_and_once_means_once():
     agent_rig = Desk("once", None, wait_s=0.02)
 
     assert await agent_rig.ask()
@@ -105,7 +105,7 @@ async def test_unanswered_is_denied_and_nothing_waits_any_more():
         agent_rig.permissions.answer(str(agent_rig.events[0].data["id"]), "once")
 
 
-async def test_after_one_unanswered_question_a_run_waits_for_nobody_again_and_the_next_run_may_ask():  # noqa: E501
+async def test_after_one_unanswered_question_a_run_waits_for_no_one_again_and_the_next_run_may_ask():  # noqa: E501
     agent_rig = Desk(None, None, "once", wait_s=0.02)
 
     assert [

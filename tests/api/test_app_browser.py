@@ -220,7 +220,7 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
             "--remote-debugging-port=0",
             f"http://evil.test:{served.port}/page",
         ):
-            await asyncio.wait_for(served.finished.wait(), 120)
+            await asyncio.wait_for(served.finished.wait(), 300)
 
         assert contents(vault) == before
         assert await get(life, "/api/auth/keys") == keys
@@ -251,7 +251,7 @@ async def test_the_page_to_read_the_api_shows_every_call_in_a_browser(live: Live
         async with browser(
             tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url
         ) as process:
-            page = (await asyncio.wait_for(process.stdout.read(), 30)).decode()
+            page = (await asyncio.wait_for(process.stdout.read(), 300)).decode()
 
     assert page.count('<details id="') == len(calls)
     assert page.count('<span class="method post">POST</span>') == sum(

@@ -140,7 +140,7 @@ def test_times_are_in_utc_whatever_zone_the_clock_has():
     )
 
 
-def test_more_paths_than_are_told_are_counted():
+def test_more_paths_than_are_reported_are_counted():
     told = read_line(
         line_of(event(paths=[f"{number}.md" for number in range(50)]), START)[0][:-1]
     ).document

@@ -69,7 +69,7 @@ def test_a_file_that_has_a_second_name_is_not_written(audit_rig):
     assert note.read_bytes() == b"one\n"
 
 
-def test_a_pipe_in_a_files_place_holds_nobody_up(audit_rig):
+def test_a_pipe_in_a_files_place_holds_no_one_up(audit_rig):
     audit_rig.file().parent.mkdir(parents=True)
     os.mkfifo(audit_rig.file())
 
@@ -80,7 +80,7 @@ def test_a_pipe_in_a_files_place_holds_nobody_up(audit_rig):
 @pytest.mark.parametrize(
     "other", ["a file in its place", "a line more", "a line less", "a link in its place", "nothing"]
 )
-def test_a_file_that_was_changed_between_two_writes_is_looked_at_anew(audit_rig, tmp_path, other):
+def test_a_file_that_was_changed_between_two_writes_is_looked_at_again(audit_rig, tmp_path, other):
     audit_rig.folder.append(DAY, b"one\n", durably=False)
     audit_rig.folder.append(DAY, b"two\n", durably=False)
     (tmp_path / "file").write_bytes(b"else\n")

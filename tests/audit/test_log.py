@@ -132,7 +132,7 @@ def test_recording_waits_for_nothing(audit_rig):
     assert (time.process_time() - began) / 10_000 < 100e-6  # 1 us on a quiet machine
 
 
-def test_what_is_too_much_is_counted_and_the_count_is_told(audit_rig):
+def test_what_is_too_much_is_counted_and_the_count_is_reported(audit_rig):
     link = audit_rig.vault / ".parachute"
     link.symlink_to(audit_rig.home)
     log = audit_rig.open(pace=AuditBatching(gather_s=0.001, retry_s=0.02, most=10))
@@ -153,7 +153,9 @@ def test_what_is_too_much_is_counted_and_the_count_is_told(audit_rig):
     assert audit_rig.verdict().holds
 
 
-def test_a_hostile_link_is_told_and_not_followed_and_the_vault_stays_writable(audit_rig, tmp_path):
+def test_a_hostile_link_is_reported_and_not_followed_and_the_vault_stays_writable(
+    audit_rig, tmp_path
+):
     (tmp_path / "elsewhere").mkdir()
     (audit_rig.vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     log = audit_rig.open()

@@ -106,7 +106,7 @@ def test_what_is_no_line_is_passed_over(audit_rig):
     assert seqs(audit_rig) == [3, 2, 1] or seqs(audit_rig) == [2, 1]
 
 
-def test_a_file_of_foreign_json_is_told_in_our_shape_or_not_at_all(audit_rig):
+def test_a_file_of_foreign_json_is_reported_in_our_shape_or_not_at_all(audit_rig):
     body = {
         "seq": 5,
         "timestamp": "\ud800",

@@ -30,7 +30,7 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_no_secret_is_told(secret):
+def test_no_secret_is_reported(secret):
     told = clean(f"Notes/{secret}", 300)
 
     assert SECRET in told
@@ -40,7 +40,7 @@ def test_no_secret_is_told(secret):
 
 @pytest.mark.parametrize("secret", SECRETS[:3])
 @pytest.mark.parametrize("place", [150, 180, 199, 200, 1190, 1210, 1400, 1700])
-def test_no_part_of_a_secret_is_told_wherever_the_text_is_cut(secret, place):
+def test_no_part_of_a_secret_is_reported_wherever_the_text_is_cut(secret, place):
     for text in (f"{'a ' * (place // 2)}{secret}", f"{secret} " * 60 + " " * place + secret):
         told = clean(text + "b" * 5000, 200)
 
@@ -68,7 +68,7 @@ def test_a_text_that_is_mostly_secrets_shows_no_begin_of_the_next_one():
         "c" * 64,
     ],
 )
-def test_what_is_no_secret_is_told_as_it_is(plain):
+def test_what_is_no_secret_is_reported_as_it_is(plain):
     assert clean(plain, 300) == plain
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_secret_is_told_as_it_is(plain):
         ("\ufeffa", "\\ufeffa"),
     ],
 )
-def test_what_cannot_be_seen_is_told_as_an_escape(text, told):
+def test_what_cannot_be_seen_is_reported_as_an_escape(text, told):
     assert clean(text, 100) == told
 
 

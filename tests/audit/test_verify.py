@@ -179,7 +179,7 @@ def test_a_day_with_another_days_lines_is_found(audit_rig):
     assert any("is a line of another day" in found for found in audit_rig.verdict().findings)
 
 
-def test_the_whole_audit_written_anew_is_found_by_the_end_that_this_machine_knows(audit_rig):
+def test_the_whole_audit_written_again_is_found_by_the_end_that_this_machine_knows(audit_rig):
     audit_rig.fill(days=1, lines=12)
     audit_rig.file().write_bytes(b"".join(rehashed(audit_rig.raw())))
 
@@ -246,7 +246,7 @@ def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_un
     ]
 
 
-def test_an_audit_that_nobody_began_holds(audit_rig):
+def test_an_audit_that_no_one_began_holds(audit_rig):
     assert (audit_rig.verdict().holds, audit_rig.verdict().lines) == (True, 0)
 
 

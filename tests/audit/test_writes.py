@@ -65,7 +65,7 @@ def change(author: Author, after: str | None, kind: str = "modified") -> Change:
     return Change(kind, NOTE, entry("b" * 64), entry(after) if after else None, author)
 
 
-def test_each_write_of_ours_is_told_with_its_run_its_causes_and_both_digests(desk):
+def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests(desk):
     made = desk.store.create(NOTE, b"one\n", AGENT)
     replaced = desk.store.replace(NOTE, b"two\n", AGENT)
     desk.store.replace(NOTE, b"two\n", AGENT)
@@ -110,7 +110,7 @@ def test_a_write_that_failed_is_none(desk):
     assert len(desk.kept.events) == 1
 
 
-def test_what_a_person_did_on_the_disk_is_told(desk):
+def test_what_a_person_did_on_the_disk_is_reported(desk):
     desk.audit.noticed([change(PERSON, "c" * 64)])
     desk.audit.noticed([change(PERSON, None, "deleted")])
     desk.audit.noticed(
@@ -144,7 +144,7 @@ def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(desk):
     assert len(desk.kept.events) == 1
 
 
-def test_a_picture_that_we_wrote_is_not_told_again_though_nobody_reads_its_digest(desk):
+def test_a_picture_that_we_wrote_is_not_told_again_though_no_one_reads_its_digest(desk):
     desk.store.create(NOTE, b"PNG", PERSONS)
     desk.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
     desk.audit.noticed([Change("created", VaultPath("other.png"), None, entry(None), PERSONS)])
@@ -156,7 +156,7 @@ def test_a_picture_that_we_wrote_is_not_told_again_though_nobody_reads_its_diges
     ]
 
 
-def test_writes_that_could_not_be_told_before_a_kill_are_told_at_the_next_start(desk):
+def test_writes_that_could_not_be_told_before_a_kill_are_reported_at_the_next_start(desk):
     for text in (b"one\n", b"two\n", b"three\n"):
         desk.store.replace(NOTE, text, AGENT) if text != b"one\n" else desk.store.create(
             NOTE, text, AGENT

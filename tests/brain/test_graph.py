@@ -109,7 +109,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_after_any_updates_it_is_as_if_built_anew_from_what_is_left(steps):
+def test_after_any_updates_it_is_as_if_built_again_from_what_is_left(steps):
     one, left = Graph(), {}
     for key, targets in steps:
         left.pop(key, None)

@@ -338,7 +338,7 @@ NAMES = st.lists(
 
 
 @given(st.lists(st.tuples(KEYS, st.none() | NAMES)))
-def test_after_any_updates_it_is_as_if_built_anew_from_what_is_left(steps):
+def test_after_any_updates_it_is_as_if_built_again_from_what_is_left(steps):
     one, left = mentions.MentionIndex(), {}
     for key, names in steps:
         left.pop(key, None)

@@ -213,7 +213,7 @@ WORDS = st.lists(
 
 
 @given(st.lists(st.tuples(KEYS, st.none() | WORDS), max_size=8), WORDS)
-def test_after_any_updates_it_answers_as_if_built_anew_from_what_is_left(steps, question: str):
+def test_after_any_updates_it_answers_as_if_built_again_from_what_is_left(steps, question: str):
     one, left = filled({}), {}
     for key, text in steps:
         left.pop(key, None)

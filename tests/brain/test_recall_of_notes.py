@@ -39,7 +39,7 @@ async def test_a_journal_answers_too_and_an_entity_that_knows_as_much_comes_firs
         assert await recalled(module, "tulips") == []
 
 
-async def test_nothing_that_matched_is_told_from_what_is_only_the_nearest(tmp_path: Path):
+async def test_nothing_that_matched_is_distinguished_from_what_is_only_the_nearest(tmp_path: Path):
     write(tmp_path, DAY, "# Noon\n\nPlanted marigolds.\n")
     async with brain(tmp_path) as module:
         found = await module.request("GET", "/recall", query={"query": "zeppelins"})

@@ -42,7 +42,7 @@ def test_a_change_wakes_those_who_watch_it_and_those_who_watch_them():
     )
 
 
-def test_a_change_that_nobody_watches_wakes_nobody():
+def test_a_change_that_no_one_watches_wakes_no_one():
     cascade = reachable("note", lookup({}))
 
     assert (cascade.steps, cascade.loops) == ((), ())
@@ -91,7 +91,7 @@ def test_those_that_need_not_wait_for_each_other_come_nearest_first_then_by_name
     assert watchers(reachable("note", lookup(edges))) == ["a", "b", "c", "z"]
 
 
-def test_of_several_ways_of_the_same_length_the_first_by_name_is_told():
+def test_of_several_ways_of_the_same_length_the_first_by_name_is_reported():
     names = [f"{number:02}" for number in range(50)]
     edges = {"note": names[::-1]} | {name: ["root"] for name in names}
 
@@ -120,7 +120,7 @@ def test_a_long_chain_and_a_long_ring_need_no_recursion():
     assert WatchGraph.of(chain, lookup(chain)).blocks("0", str(size))
 
 
-def test_three_hundred_watchers_of_everything_are_one_loop_in_which_nobody_waits():
+def test_three_hundred_watchers_of_everything_are_one_loop_in_which_no_one_waits():
     names = [f"{number:03}" for number in range(300)]
     cascade = reachable("note", lambda path: [name for name in names if name != path])
     reach = WatchGraph.of(names, lambda path: [name for name in names if name != path])
@@ -144,7 +144,7 @@ def test_who_waits_is_seen_through_notes_that_were_not_asked_about():
     assert not reach.blocks("c", "a")
 
 
-def test_a_stranger_waits_for_nobody_and_nobody_for_it():
+def test_a_stranger_waits_for_no_one_and_no_one_for_it():
     reach = WatchGraph.of(["a", "b"], lookup({"a": ["b"]}))
 
     assert not reach.blocks("stranger", "b")

@@ -29,7 +29,7 @@ def reviews(state: StateStore) -> PendingChanges:
     return PendingChanges(state)
 
 
-def test_what_is_open_is_told_by_path_and_by_watcher(reviews: PendingChanges):
+def test_what_is_open_is_reported_by_path_and_by_watcher(reviews: PendingChanges):
     other = replace(REVIEW, path="b.md", base=None)
     for review in (other, REVIEW, replace(REVIEW, watcher="v")):
         reviews.open(review)

@@ -20,7 +20,7 @@ def watches(tmp_path: Path) -> Iterator[WatchRegistry]:
     state.close()
 
 
-def test_a_note_that_nobody_watches_sets_nothing_off(watches: WatchRegistry):
+def test_a_note_that_no_one_watches_sets_nothing_off(watches: WatchRegistry):
     plan = plan_for("a.md", watches, most_cost_usd=0.25)
 
     assert (plan.path, plan.runs, plan.loops, plan.most_cost_usd) == ("a.md", (), (), 0)
@@ -40,7 +40,7 @@ def test_each_watcher_is_named_once_with_its_distance_and_the_reason(watches: Wa
     assert plan.most_cost_usd == 0.75
 
 
-def test_rings_are_told_and_the_note_itself_only_counts_where_one_leads_back_to_it(
+def test_rings_are_reported_and_the_note_itself_only_counts_where_one_leads_back_to_it(
     watches: WatchRegistry,
 ):
     watches.declare("a/AGENTS.md", ("b",))

@@ -31,7 +31,7 @@ def reconciler_rig(tmp_path: Path) -> ReconcilerRig:
 # What wakes.
 
 
-async def test_a_change_wakes_who_watches_and_is_told(reconciler_rig: ReconcilerRig):
+async def test_a_change_wakes_who_watches_and_is_reported(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("a.md"), v="# Nobody\n")
     author = await reconciler_rig.save("a", B)
 
@@ -82,7 +82,7 @@ async def test_a_file_that_is_gone_wakes_too(reconciler_rig: ReconcilerRig):
         "sections in another order",
     ],
 )
-async def test_what_means_nothing_wakes_nobody(reconciler_rig: ReconcilerRig, text: str):
+async def test_what_means_nothing_wakes_no_one(reconciler_rig: ReconcilerRig, text: str):
     reconciler_rig.begin_with(a=A, w=watching("a.md"))
     await reconciler_rig.save("a", text)
 
@@ -97,7 +97,7 @@ async def test_the_order_of_keys_means_nothing(reconciler_rig: ReconcilerRig):
     assert reconciler_rig.waiting() == []
 
 
-async def test_nobody_is_woken_by_a_change_of_its_own_note(reconciler_rig: ReconcilerRig):
+async def test_no_one_is_woken_by_a_change_of_its_own_note(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(w=watching("**/*.md"))
     await reconciler_rig.save("w", watching("**/*.md", text="# Another\n"))
 
@@ -141,7 +141,7 @@ async def test_a_text_that_was_never_kept_wakes_when_it_changes(reconciler_rig: 
 # Back again before anybody looked.
 
 
-async def test_an_edit_that_is_taken_back_in_time_wakes_nobody(reconciler_rig: ReconcilerRig):
+async def test_an_edit_that_is_taken_back_in_time_wakes_no_one(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("a.md"))
     await reconciler_rig.save("a", B)
     await reconciler_rig.save("a", A)
@@ -182,7 +182,7 @@ async def test_an_edit_that_is_taken_back_while_an_agent_looks_at_it_is_looked_a
     assert reconciler_rig.objects.get(reconciler_rig.reviews.of("w.md")[0].base or "") == B.encode()
 
 
-async def test_a_file_deleted_and_made_again_as_it_was_wakes_nobody(reconciler_rig: ReconcilerRig):
+async def test_a_file_deleted_and_made_again_as_it_was_wakes_no_one(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("a.md"))
     await reconciler_rig.save("a", None)
     await reconciler_rig.save("a", A)
@@ -272,7 +272,7 @@ async def test_a_change_whose_cause_is_not_known_any_more_wakes_once(reconciler_
     assert reconciler_rig.open_differences("w") == ["a"]
 
 
-async def test_an_undo_wakes_nobody_who_has_seen_both_texts(reconciler_rig: ReconcilerRig):
+async def test_an_undo_wakes_no_one_who_has_seen_both_texts(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("a.md"))
     await reconciler_rig.save("a", B)
     reconciler_rig.finish(reconciler_rig.begin("w"))
@@ -365,7 +365,7 @@ async def test_a_note_moved_to_where_another_was_deleted_is_two_differences(
     assert reconciler_rig.open_differences("w") == ["a", "b"]
 
 
-async def test_a_move_that_an_undo_makes_wakes_nobody_but_is_followed(
+async def test_a_move_that_an_undo_makes_wakes_no_one_but_is_followed(
     reconciler_rig: ReconcilerRig,
 ):
     reconciler_rig.begin_with(a=A, w=watching("*.md"))
@@ -521,7 +521,7 @@ async def test_what_is_asked_for_while_an_agent_looks_is_looked_at_again(
     ]
 
 
-async def test_nobody_can_be_asked_to_look_at_what_nobody_watches(reconciler_rig: ReconcilerRig):
+async def test_no_one_can_be_asked_to_look_at_what_no_one_watches(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A)
 
     with pytest.raises(NotFoundError, match=r"nothing watches a\.md"):
@@ -618,7 +618,7 @@ async def test_random_changes_leave_open_what_differs_from_what_was_seen(tmp_pat
 # Speed.
 
 
-async def test_a_change_that_wakes_a_thousand_is_queued_within_a_second_and_holds_nobody(
+async def test_a_change_that_wakes_a_thousand_is_queued_within_a_second_and_holds_no_one(
     reconciler_rig: ReconcilerRig,
 ):
     reconciler_rig.begin_with(a=A, **{f"w{number}": watching("a.md") for number in range(1000)})

@@ -45,11 +45,14 @@ def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
                 '"Projects/shed/*.md"'
             ),
         ),
-        ("People/*", 'no such folder has an AGENTS.md or CLAUDE.md; for notes write "People/*.md"'),
+        (
+            "People/*",
+            'none of these folders has an AGENTS.md or CLAUDE.md; for notes write "People/*.md"',
+        ),
         ("People/Ann", 'there is no folder People/Ann; for the note write "People/Ann.md"'),
         ("People/An.md", "there is no file People/An.md; did you mean People/Ann.md?"),
         ("Zebra/x.md", "there is no folder Zebra"),
-        ("People/Z*.md", "there is no such file"),
+        ("People/Z*.md", "this file does not exist"),
         ("W.md", "matches nothing"),
         (
             "!Projects/attic",
@@ -58,7 +61,7 @@ def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
         ("./", "the folder of the vault has no AGENTS.md or CLAUDE.md"),
     ],
 )
-def test_a_pattern_that_matches_nothing_is_told_with_what_may_have_been_meant(
+def test_a_pattern_that_matches_nothing_is_reported_with_what_may_have_been_meant(
     tree: VaultIndex, pattern: str, says: str
 ):
     (told,) = unmatched(parse_declaration("W.md", [pattern]), tree)

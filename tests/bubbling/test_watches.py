@@ -126,7 +126,7 @@ def test_who_waits_for_whom_follows_from_who_watches_whom(watches: WatchRegistry
     assert watches.blockers(["AGENTS.md", "a/AGENTS.md"]) == {"AGENTS.md": "a/AGENTS.md"}
 
 
-def test_nobody_in_a_ring_waits_for_ever(watches: WatchRegistry):
+def test_no_one_in_a_ring_waits_for_ever(watches: WatchRegistry):
     watches.declare("a/AGENTS.md", ("c",))
     watches.declare("c/AGENTS.md", ("a",))
 

@@ -89,7 +89,7 @@ def found(number: int, text: str = "x") -> object:
     return access.FoundEntity(name=name, type="topic", description=text, path=f"{number}.md")
 
 
-def test_what_was_found_is_told_with_its_query_and_path_each_entity_once():
+def test_what_was_found_is_reported_with_its_query_and_path_each_entity_once():
     text, shown = bridge.as_context(
         [("beans", [found(1), found(2)]), ("kim", [found(2), found(3)])]
     )

@@ -96,7 +96,7 @@ def test_a_long_message_keeps_its_beginning_and_its_end():
     assert found.tokens < 4_200
 
 
-def test_a_conversation_that_has_just_begun_needs_no_history():
+def test_a_conversation_that_has_just_started_needs_no_history():
     assert history.history_of([]).text == ""
 
 

@@ -38,7 +38,7 @@ class Journal:
         return [{"content": "It rained.", "created_at": "2026-11-22T10:00:00Z"}][:limit]
 
 
-async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_told(vault):
+async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reported(vault):
     write(vault, "Projects/garden/AGENTS.md", "# Garden\n\nTwo beds.\n")
     write(vault, "Inbox/AGENTS.md", "# Inbox\n\nBuy now!\n")
     write(vault, "Brain/entities/lena.md", "# Lena\n")
@@ -213,7 +213,7 @@ async def test_without_a_model_brain_is_asked_first(vault):
         assert "Likes beans. ([[Brain/entities/lena|Lena]])" in said
 
 
-async def test_what_it_did_is_told_from_the_records_and_not_by_the_model(vault):
+async def test_what_it_did_is_distinguished_from_the_records_and_not_by_the_model(vault):
     script = [
         AgentToolUse(id="t1", tool="write_note", arguments={"path": "Garden/a.md"}),
         AgentToolCall(id="t1", tool="write_note", answer="refused", is_error=True),

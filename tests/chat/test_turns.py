@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ from parachuted.modules import (
     AgentUsage,
     Response,
 )
-from tests.chat.chat_of import texts
+from tests.chat.chat_of import restarted, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, until, words
 
 
@@ -217,6 +218,32 @@ async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decisi
             wait.set()
         assert runs.started[0].answers == {"p1": told}
         assert {"permission_request", "user_question"} <= set(kinds(reading.result()))
+
+
+async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goes_on(vault):
+    request = AgentPermissionRequest(
+        id="p1", tool="Write", arguments={"path": "Garden/a.md"}, patterns=("Garden/**",)
+    )
+    async with scripted_chat(vault, [request, asyncio.Event()]) as (module, runs):
+        async with asyncio.TaskGroup() as group:
+            _reading, session = await in_background(group, module)
+            path = f"/{session}/pending-questions"
+            async with asyncio.timeout(60):
+                while not (await module.request("GET", path))["pending"]:
+                    await asyncio.sleep(0)
+            await module._running._module.on_disable()
+        again = replace(request, id="p2")
+        runs.script = [again, replace(request, id="p3"), *words("Done.")]
+        async with restarted(module):
+            pass
+        (waiting,) = (await module.request("GET", path))["pending"]
+        assert waiting["kind"] == "permission"
+        granted = {"pattern": "Garden/**"}
+        where = f"/{session}/permissions/{waiting['request_id']}/grant"
+        await module.request("POST", where, body=granted)
+        await until(lambda: len(runs.started) == 2 and not runs.started[1].moments)
+        assert runs.started[1].answers == {"p2": granted}, "once, as the person said"
+        assert "Garden/a.md" in runs.started[1].prompt
 
 
 async def test_a_failure_says_what_it_is_after_one_try_and_keeps_what_was_said(vault):

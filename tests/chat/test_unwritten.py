@@ -127,7 +127,7 @@ async def test_a_strangers_words_count_as_theirs_when_anothers_message_brings_th
     assert "\norigin: bot\n" in (vault / FOLDER / files(vault)[0]).read_text()
 
 
-async def test_a_caller_who_may_not_write_hears_so_and_nobody_writes_it_later(vault: Path):
+async def test_a_caller_who_may_not_write_hears_so_and_no_one_writes_it_later(vault: Path):
     async with running_chat(vault) as chat:
         made = await made_with(chat, "One")
         reads_only = Authority(

@@ -74,7 +74,7 @@ class Forking:
     def run(
         self, words: tuple[str, ...], env: Mapping[str, str], cwd: Path, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run one command to its end, and until nobody holds its output."""
+        """Run one command to its end, and until no one holds its output."""
         pipes = os.pipe(), os.pipe()
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with connection, contextlib.ExitStack() as ours:

@@ -91,7 +91,7 @@ def test_several_options_and_free_words():
     }
 
 
-def test_where_nobody_is_there_leave_is_denied_and_the_rest_stays_open(capsys):
+def test_where_no_one_is_there_leave_is_denied_and_the_rest_stays_open(capsys):
     assert screen_with(None).answers_to([PERMISSION]) is None
     assert "May the agent use Read?" in capsys.readouterr().out
 

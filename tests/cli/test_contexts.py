@@ -43,7 +43,7 @@ def test_the_plan_is_shown_first_then_done_then_undone(typed: Typed):
     assert old.exists()
 
 
-def test_what_cannot_be_moved_is_told_and_fails(typed: Typed):
+def test_what_cannot_be_moved_is_reported_and_fails(typed: Typed):
     (typed.vault / "Chat/contexts").mkdir(parents=True)
     (typed.vault / "Chat/contexts/general-context.md").write_bytes(b"# \xff\n")
     (typed.vault / "AGENTS.md").write_text("# Mine\n")

@@ -119,7 +119,7 @@ def test_a_port_in_use_is_said_and_leaves_nothing_running(typed: Typed, busy):
     start(typed)
 
 
-def test_wrong_settings_are_told_all_at_once(typed: Typed):
+def test_wrong_settings_are_reported_all_at_once(typed: Typed):
     (typed.home / "config.yaml").write_text("port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n")
     said = typed.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
 

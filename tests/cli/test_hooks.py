@@ -122,7 +122,7 @@ def test_the_events_are_documented_with_what_a_hook_reads(alone):
     assert "has no counterpart here" in alone.fails(1, "hooks", "docs", "TeammateIdle")
 
 
-def test_a_run_that_is_not_there_is_told(alone):
+def test_a_run_that_is_not_there_is_reported(alone):
     assert alone.does("hooks", "history") == "No hook has run yet.\n"
     assert "unknown or deleted run h00000009" in alone.fails(1, "hooks", "history", "h00000009")
     assert "there is no run" in alone.fails(1, "hooks", "replay", "h00000009")

@@ -68,7 +68,7 @@ def test_without_a_scope_a_key_reads_and_writes_all_and_administers_nothing(type
     ).replace("  ", " ")
 
 
-def test_a_scope_on_a_module_that_nobody_knows_is_refused_with_those_that_are_known(typed: Typed):
+def test_a_scope_on_a_module_that_no_one_knows_is_refused_with_those_that_are_known(typed: Typed):
     said = typed.fails(1, "keys", "create", "phone", "--scope", "dailly:read")
 
     assert "unknown module dailly; a scope may name vault, curator, system, daily" in said
@@ -126,7 +126,7 @@ def mended(typed: Typed) -> Typed:
     return typed
 
 
-def test_an_entry_that_is_not_understood_is_told(typed: Typed):
+def test_an_entry_that_is_not_understood_is_reported(typed: Typed):
     typed.does("keys", "create", "x")
     file = typed.home / "keys.yaml"
     file.write_text(file.read_text().replace("- write", "- wrote"))

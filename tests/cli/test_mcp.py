@@ -80,7 +80,7 @@ async def test_a_key_bounds_what_its_client_sees(running: Typed):
         await refused(peer, "write_note", path="Projects/no.md", text="x")
 
 
-async def test_changes_are_told_over_stdio_in_the_newest_protocol(running: Typed):
+async def test_changes_are_reported_over_stdio_in_the_newest_protocol(running: Typed):
     async with (
         client(running, mode="auto") as peer,
         peer.listen(resource_subscriptions=["note:///Projects/heard.md"]) as changes,
@@ -90,7 +90,7 @@ async def test_changes_are_told_over_stdio_in_the_newest_protocol(running: Typed
             assert (await anext(aiter(changes))).uri == "note:///Projects/heard.md"
 
 
-def test_changes_are_told_over_stdio_in_a_session(running: Typed):
+def test_changes_are_reported_over_stdio_in_a_session(running: Typed):
     with serving(running) as process:
         say(process, message("initialize", INITIALIZE))
         heard(process)

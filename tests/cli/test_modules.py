@@ -66,7 +66,7 @@ def test_a_module_is_made_tested_approved_and_removed_without_a_daemon(typed, va
     )
 
 
-def test_wrong_names_and_sources_are_told_in_words(typed, tmp_path: Path):
+def test_wrong_names_and_sources_are_reported_in_words(typed, tmp_path: Path):
     for words in (
         ("status", "none"),
         ("diff", "none"),

@@ -190,7 +190,7 @@ def test_auth_status_without_a_login_says_where_it_looked(run):
     assert "Agent: offline, with no model, since no login was found.\nTo use a model: " in said
 
 
-def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_path):
+def test_service_status_is_reported_as_text_and_as_a_document(run, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     code, said, _ = run("service", "status")
     assert (code, "installed: no" in said) == (3, True)
@@ -198,7 +198,7 @@ def test_service_status_is_told_as_text_and_as_a_document(run, monkeypatch, tmp_
     assert run("service", "uninstall")[0] == 0
 
 
-def test_one_setting_is_told_and_taken_back(run):
+def test_one_setting_is_reported_and_taken_back(run):
     run("config", "set", "agent.max_turns", "7")
     assert run("config", "get", "agent.max_turns") == (0, "7\n", "")
     assert run("config", "unset", "agent.max_turns")[1].startswith(

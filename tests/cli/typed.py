@@ -28,7 +28,7 @@ class Typed:
     environ: dict[str, str] = field(default_factory=dict)
 
     def env(self, **more: str) -> dict[str, str]:
-        """What the command has in its environment: nobody's login, this home."""
+        """What the command has in its environment: no one's login, this home."""
         return {
             **os.environ,
             "PARACHUTE_HOME": str(self.home),

@@ -172,7 +172,7 @@ def test_a_file_that_is_too_large_or_no_text_is_refused(home):
         read_file(home)
 
 
-def test_a_folder_in_the_place_of_the_file_is_told(home):
+def test_a_folder_in_the_place_of_the_file_is_reported(home):
     (home / "config.yaml").mkdir()
 
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):

@@ -94,7 +94,7 @@ def test_every_setting_has_a_variable_and_a_flag(home):
         )
 
 
-def test_all_mistakes_are_told_at_once_with_their_places(home):
+def test_all_mistakes_are_reported_at_once_with_their_places(home):
     write(
         home,
         "port: abc\nvault: notes\nagent:\n  modle: x\n  backend: [a, b]\nport: 12\nbubble: 3\n",
@@ -213,7 +213,7 @@ def test_the_longest_wait_may_not_be_shorter_than_the_quiet(home):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2"])  # noqa: S104
-def test_without_keys_nobody_else_may_connect(home, host):
+def test_without_keys_no_one_else_may_connect(home, host):
     assert loaded(home, f"host: '{host}'\nauth_mode: always\n").host == host
     write(home, f"host: '{host}'\nauth_mode: disabled\n")
 
@@ -266,7 +266,7 @@ def test_an_older_key_with_a_wrong_value_is_a_mistake(home):
     assert loaded(home, "debug: no\n").log_level == "info"
 
 
-def test_a_file_that_cannot_be_read_is_told_beside_the_other_mistakes(home):
+def test_a_file_that_cannot_be_read_is_reported_beside_the_other_mistakes(home):
     write(home, "a: [\n")
 
     assert len(mistakes(home, {"PARACHUTE_PORT": "x"})) == 2
@@ -363,7 +363,7 @@ def test_a_linked_file_stays_a_link(home, tmp_path):
     assert (tmp_path / "dotfiles" / "parachute.yaml").read_text() == "port: 5\n"
 
 
-def test_a_disk_that_refuses_is_told_and_leaves_nothing_behind(tmp_path):
+def test_a_disk_that_refuses_is_reported_and_leaves_nothing_behind(tmp_path):
     (tmp_path / "home").write_text("a file where the folder should be")
 
     with pytest.raises((StorageFailedError, ConfigError)):

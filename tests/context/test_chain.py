@@ -173,7 +173,7 @@ def test_an_old_file_may_be_chosen_like_a_folder():
     assert [file.reason for file in found.files[2:]] == ["chosen, but there is no file", "chosen"]
 
 
-def test_of_what_is_not_seen_nothing_is_told():
+def test_of_what_is_not_seen_nothing_is_reported():
     found = chain(
         "Projects/a",
         "Areas/x",

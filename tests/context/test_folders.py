@@ -16,7 +16,7 @@ def index_of(**sizes: int) -> VaultIndex:
     return index
 
 
-def test_each_folder_with_a_context_file_is_told_by_path():
+def test_each_folder_with_a_context_file_is_reported_by_path():
     index = index_of(
         **{
             "b/AGENTS.md": 8,

@@ -126,7 +126,7 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
     assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
 
 
-def test_parents_that_nobody_chose_are_listed_but_not_told(desk: Desk):
+def test_parents_that_no_one_chose_are_listed_but_not_told(desk: Desk):
     preview = desk.preview("Projects/garden")
 
     assert "# Me" not in preview.prompt
@@ -136,7 +136,7 @@ def test_parents_that_nobody_chose_are_listed_but_not_told(desk: Desk):
     ]
 
 
-def test_an_old_file_is_told_under_its_name(desk: Desk):
+def test_an_old_file_is_reported_under_its_name(desk: Desk):
     assert "### old (Chat/contexts/old.md)" in heads(desk.preview(files=("Chat/contexts/old.md",)))
 
 

@@ -161,7 +161,7 @@ def test_several_facts_are_heard_together_or_one_by_one_and_a_name_selects(bus):
     assert list(bus.since(0)) == each
 
 
-def test_of_several_facts_none_is_told_where_one_is_not_declared(bus):
+def test_of_several_facts_none_is_reported_where_one_is_not_declared(bus):
     heard = []
     bus.listen(heard.append)
     with pytest.raises(KeyError):

@@ -146,7 +146,7 @@ async def test_what_was_told_before_the_disk_refused_is_kept(events_rig, thread)
     assert events_rig.history.sightings_of("255.md")
 
 
-async def test_what_our_writer_did_is_told_as_its_own_once(events_rig, thread):
+async def test_what_our_writer_did_is_reported_as_its_own_once(events_rig, thread):
     wrote(events_rig, "a.md", "old", "new")
     await events_rig.committer.commit(
         found([came("a.md", old=entry("old"))]), thread, remember=True

@@ -314,7 +314,7 @@ async def test_where_no_more_is_known_than_the_path_a_folder_is_walked(events_ri
         assert sorted(events_rig.told()) == [("deleted", "one/note.md"), ("modified", "other.md")]
 
 
-async def test_what_editors_do_on_the_way_wakes_nobody(events_rig):
+async def test_what_editors_do_on_the_way_wakes_no_one(events_rig):
     async with events_rig.detector() as detector:
         events_rig.watcher.tell(
             ChangeHints(
@@ -414,7 +414,7 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(events_rig,
         events_rig.vault.rename(events_rig.vault.with_name("away"))
         if is_exchanged:
             events_rig.vault.mkdir()
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         started, before = detector._loop.time(), len(looks)
         await events_rig.until(lambda: len(looks) >= before + 6)
         assert detector._loop.time() - started > 0.15, "it looks without a pause"
@@ -456,7 +456,7 @@ async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
         for number in range(30):
             (events_rig.vault / f"{number}.md").rename(events_rig.vault.parent / f"{number}.md")
         events_rig.hear(missed=True)
-        await events_rig.until(events_rig.problems.all)
+        await events_rig.until(lambda: events_rig.problems.open)
         save(events_rig, new__md="new")
         events_rig.hear(new__md="closed")
         await events_rig.until(events_rig.told)

@@ -25,7 +25,7 @@ def told(found):
     )
 
 
-def test_new_changed_missing_and_touched_files_are_told_apart():
+def test_new_changed_missing_and_touched_files_are_distinguished():
     found = sort_seen(
         [
             seen("new.md", None, entry(1, "new")),
@@ -53,7 +53,7 @@ def test_another_file_with_an_old_ones_inode_has_not_moved():
     assert told(found) == ({"b.md": None}, ["a.md"], [])
 
 
-def test_nobody_is_asked_about_a_file_that_keeps_both():
+def test_no_one_is_asked_about_a_file_that_keeps_both():
     found = sort_seen(
         [seen("a.md", entry(1), None), seen("b.md", None, entry(1))], lambda _came, _left: 1 / 0
     )

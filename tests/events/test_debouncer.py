@@ -65,7 +65,7 @@ def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(deboun
     assert debouncer.take(PACE.burst + 1.0)[0] == {"a.md"}
 
 
-def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_anew(  # noqa: E501
+def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_again(  # noqa: E501
     debouncer,
 ):
     for second in range(11):

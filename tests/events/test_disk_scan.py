@@ -75,7 +75,7 @@ def test_ignored_folders_are_not_walked(events_rig):
     assert ".git" not in events_rig.watcher.entered
 
 
-def test_what_is_ignored_by_now_is_told_apart_from_what_is_gone(events_rig):
+def test_what_is_ignored_by_now_is_distinguished_from_what_is_gone(events_rig):
     vault = known(events_rig, a="a", b="b").vault
     (events_rig.vault / ".parachuteignore").write_text("a.md\n")
     (events_rig.vault / "b.md").unlink()

@@ -21,7 +21,7 @@ def problems(told):
     return Problems(bus)
 
 
-def test_a_problem_is_told_once_when_it_comes_and_once_when_it_goes(problems, told):
+def test_a_problem_is_reported_once_when_it_comes_and_once_when_it_goes(problems, told):
     for problem in ("lost", "lost", None, None):
         problems.set("vault", problem)
 
@@ -29,7 +29,7 @@ def test_a_problem_is_told_once_when_it_comes_and_once_when_it_goes(problems, to
     assert problems.open == {}
 
 
-def test_a_problem_that_becomes_another_is_told_again(problems, told):
+def test_a_problem_that_becomes_another_is_reported_again(problems, told):
     problems.set("vault", "lost")
     problems.set("vault", "read-only")
 

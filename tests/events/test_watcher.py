@@ -112,7 +112,7 @@ async def test_touching_and_reading_are_not_heard(vault, watcher, heard):
 
 
 @linux
-async def test_folders_are_told_apart_and_watched_when_entered(vault, watcher, heard):
+async def test_folders_are_distinguished_and_watched_when_entered(vault, watcher, heard):
     (vault / "one/two").mkdir(parents=True)
     watcher.poll()
     assert (heard.folders, heard.paths) == ({"one"}, {})
@@ -210,7 +210,7 @@ async def test_names_that_are_no_utf8_are_heard(vault, watcher, heard):
 
 
 @linux
-async def test_a_long_queue_is_told_in_pieces(vault, watcher):
+async def test_a_long_queue_is_reported_in_pieces(vault, watcher):
     pieces = []
     watcher.start(pieces.append)
     for number in range(4000):
@@ -251,7 +251,7 @@ async def test_where_the_system_has_no_more_to_give_every_folder_is_refused(vaul
     assert caught.value.errno == errno.EMFILE
 
 
-async def test_watchfiles_paths_are_told_with_no_more_than_that(vault, heard):
+async def test_watchfiles_paths_are_reported_with_no_more_than_that(vault, heard):
     (vault / "deep").mkdir()
     changes = {(1, str(vault / "deep")), (2, str(vault / "deep/a.md")), (3, str(vault / "gone"))}
 
@@ -289,7 +289,7 @@ async def test_watchfiles_telling_of_the_vault_itself_means_that_all_is_looked_a
     assert not heard.paths
 
 
-async def test_a_stream_that_fails_is_begun_anew_and_all_is_looked_at(vault, heard, monkeypatch):
+async def test_a_stream_that_fails_is_started_again_and_all_is_looked_at(vault, heard, monkeypatch):
     monkeypatch.setattr("parachuted.events.watcher._RESTART_S", 0.0)
     starts = []
 

@@ -11,7 +11,7 @@ from tests.tools.conftest import ToolsRig
 NOTE = VaultPath("note.md")
 
 
-def test_an_act_is_begun_before_it_is_done_and_tells_what_came_of_it(tmp_path: Path):
+def test_an_act_is_started_before_it_is_done_and_tells_what_came_of_it(tmp_path: Path):
     tools_rig = ToolsRig(folder=tmp_path)
     tools_rig.save("note.md", "a\n")
     act = new_act(

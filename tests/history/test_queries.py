@@ -48,7 +48,7 @@ def ran(tools_rig: ToolsRig, run: str, *parents: str, **more: object) -> None:
     )
 
 
-def test_versions_are_told_newest_first_with_what_came_and_went(tools_rig: ToolsRig):
+def test_versions_are_reported_newest_first_with_what_came_and_went(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\nb\n")
     tools_rig.store.replace(NOTE, b"a\nc\nd\n", by("r1"))
     tools_rig.save("note.md", "a\nc\nd\ne\n")
@@ -68,7 +68,7 @@ def test_a_file_that_never_was_has_no_past(tools_rig: ToolsRig):
         past(tools_rig).versions(NOTE)
 
 
-def test_a_run_is_told_file_by_file_and_with_what_followed(tools_rig: ToolsRig):
+def test_a_run_is_reported_file_by_file_and_with_what_followed(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\n")
     tools_rig.save("other.md", "a\n")
     tools_rig.store.replace(NOTE, b"b\n", by("r1"))
@@ -113,7 +113,7 @@ def test_a_move_and_what_was_written_around_it_are_one_difference(tools_rig: Too
     assert "-a\n+c\n same\n" in diff.diff
 
 
-def test_a_move_alone_and_a_new_file_that_moved_are_told(tools_rig: ToolsRig):
+def test_a_move_alone_and_a_new_file_that_moved_are_reported(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\n")
     tools_rig.store.move(NOTE, OTHER, by("r1"))
     tools_rig.store.create(VaultPath("x.md"), b"x\n", by("r1"))

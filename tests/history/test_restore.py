@@ -1,4 +1,4 @@
-"""Restore: a file as it was, with what was written since in its history, and nobody woken for
+"""Restore: a file as it was, with what was written since in its history, and no one woken for
 nothing.
 """
 

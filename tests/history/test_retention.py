@@ -155,7 +155,7 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(store_rig: Shelf):
         revert(store_rig.history.writes_of("a.md")[1], store_rig.store, store_rig.objects, AGENT)
 
 
-def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_told(store_rig: Shelf):
+def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(store_rig: Shelf):
     for number in range(6):
         store_rig.write("a.md", bytes([65 + number]) * 400_000)
     pruned = store_rig.prune(megabytes=1)
@@ -173,7 +173,7 @@ def test_without_limits_all_stays_that_a_write_names(store_rig: Shelf):
     assert all(digest in store_rig.objects for digest in digests)
 
 
-def test_what_nobody_names_goes_after_a_month_unless_it_is_wanted_again(store_rig: Shelf):
+def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(store_rig: Shelf):
     upload, base, wanted = (
         store_rig.objects.put(text)
         for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
@@ -254,7 +254,7 @@ def test_a_pass_that_is_to_stop_leaves_the_rest(store_rig: Shelf):
     assert retention.prune([]).writes == 0
 
 
-def test_the_size_is_told(store_rig: Shelf):
+def test_the_size_is_reported(store_rig: Shelf):
     assert store_rig.retention().size().since is None
     store_rig.write("a.md", "four")
     size = store_rig.retention().size()

@@ -84,7 +84,7 @@ async def test_a_pass_that_dropped_nothing_is_not_worth_a_line_of_the_log(
     assert [record.getMessage() for record in caplog.records] == ["the history was pruned"]
 
 
-async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
+async def test_who_ends_it_waits_for_the_pass_which_is_reported_to_end():
     began = threading.Event()
 
     def slow(retention: Counting) -> Pruned:
@@ -102,7 +102,7 @@ async def test_who_ends_it_waits_for_the_pass_which_is_told_to_end():
 @pytest.mark.parametrize(
     "error", [StorageFailedError("the disk is full"), OSError("the disk is full")]
 )
-async def test_a_disk_that_refuses_is_told_until_it_does_not(error: Exception):
+async def test_a_disk_that_refuses_is_reported_until_it_does_not(error: Exception):
     told: dict[str, str | None] = {}
     errors = [error]
 

@@ -74,7 +74,7 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
-def test_a_run_that_has_begun_is_known_as_running(suggestion_rig: Office):
+def test_a_run_that_has_started_is_known_as_running(suggestion_rig: Office):
     suggestion_rig.accounts.open(account())
 
     assert (suggestion_rig.document["outcome"], suggestion_rig.document["ended"]) == (
@@ -116,11 +116,11 @@ def test_a_run_that_has_ended_tells_how_and_when(suggestion_rig: Office):
     assert suggestion_rig.history.count_runs() == 1
 
 
-def test_a_run_that_nobody_knows_has_not_ended():
+def test_a_run_that_no_one_knows_has_not_ended():
     assert not has_ended(None)
 
 
-def test_the_causes_are_told_as_far_as_they_are_known(suggestion_rig: Office):
+def test_the_causes_are_reported_as_far_as_they_are_known(suggestion_rig: Office):
     suggestion_rig.accounts.open(account())
 
     assert suggestion_rig.document["causes"] == [
@@ -132,7 +132,7 @@ def test_the_causes_are_told_as_far_as_they_are_known(suggestion_rig: Office):
     assert suggestion_rig.document["parents"] == ["r0"]
 
 
-def test_what_was_written_is_told_as_one_difference_a_file(suggestion_rig: Office):
+def test_what_was_written_is_reported_as_one_difference_a_file(suggestion_rig: Office):
     first, second, third = (suggestion_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
     suggestion_rig.accounts.close(
         account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
@@ -149,7 +149,7 @@ def test_what_was_written_and_taken_back_is_nothing(suggestion_rig: Office):
     assert account(wrote("a", "b"), wrote("b", "a")).net == {}
 
 
-def test_steps_and_cost_are_told_within_bounds(suggestion_rig: Office):
+def test_steps_and_cost_are_reported_within_bounds(suggestion_rig: Office):
     one = account()
     for _ in range(500):
         one.note(TextStep(text="x" * 9000))
@@ -172,7 +172,7 @@ def test_steps_and_cost_are_told_within_bounds(suggestion_rig: Office):
     ) == (0.02, 10, 3)
 
 
-def test_a_call_is_told_with_its_answer(suggestion_rig: Office):
+def test_a_call_is_reported_with_its_answer(suggestion_rig: Office):
     one = account()
     one.note(
         ToolCallStep(
@@ -195,7 +195,7 @@ def test_a_call_is_told_with_its_answer(suggestion_rig: Office):
     assert one.last_said == "Well."
 
 
-def test_arguments_of_any_depth_are_told_in_brief(suggestion_rig: Office):
+def test_arguments_of_any_depth_are_reported_in_brief(suggestion_rig: Office):
     nest: list[object] = []
     for _ in range(100_000):
         nest = [nest]
@@ -215,7 +215,7 @@ def test_arguments_of_any_depth_are_told_in_brief(suggestion_rig: Office):
         nest = nest.pop()
 
 
-def test_thousands_of_reviewed_notes_are_counted_and_some_are_told(suggestion_rig: Office):
+def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(suggestion_rig: Office):
     suggestion_rig.accounts.open(account(changes=1000))
 
     assert (

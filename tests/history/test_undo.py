@@ -75,7 +75,7 @@ async def test_where_a_part_is_out_of_reach_nothing_is_taken_back(tmp_path: Path
     assert [curator_rig.text(name) for name in "awvu"] == before
 
 
-async def test_it_is_told_and_wakes_nobody(tmp_path: Path):
+async def test_it_is_reported_and_wakes_no_one(tmp_path: Path):
     curator_rig = await cascade(tmp_path)
     run = run_of(curator_rig, "v")
     await curator_rig.undo.undo(run)
@@ -134,7 +134,7 @@ async def test_a_persons_later_edit_elsewhere_in_the_note_stays(tmp_path: Path):
     assert undone.kept == {}
 
 
-async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_told(tmp_path: Path):
+async def test_a_persons_later_edit_of_what_the_run_wrote_stays_and_is_reported(tmp_path: Path):
     curator_rig = await cascade(tmp_path)
     await curator_rig.save("w", curator_rig.text("w").replace("1 changed", "one, namely"))
     undone = await curator_rig.undo.undo(run_of(curator_rig, "w"))
@@ -198,7 +198,7 @@ async def test_the_rest_of_a_cascade_can_be_undone_after_a_part_of_it(tmp_path: 
     assert curator_rig.text("w") == watching("a.md", text=BODY.format("W"))
 
 
-async def test_a_run_that_nobody_knows_cannot_be_undone(tmp_path: Path):
+async def test_a_run_that_no_one_knows_cannot_be_undone(tmp_path: Path):
     with pytest.raises(NotFoundError, match="there is no run r-0"):
         await CuratorRig(folder=tmp_path).undo.undo("r-0")
 
@@ -230,7 +230,7 @@ async def test_a_run_further_on_that_could_not_begin_yet_is_no_hindrance(tmp_pat
     assert len((await curator_rig.undo.undo(run_of(curator_rig, "w"))).runs) == 2
 
 
-async def test_what_cannot_be_taken_back_is_told_and_the_rest_is(tmp_path: Path):
+async def test_what_cannot_be_taken_back_is_reported_and_the_rest_is(tmp_path: Path):
     curator_rig = await cascade(tmp_path)
     write = curator_rig.history.writes_by(run_of(curator_rig, "v"))[0]
     (tmp_path / "objects" / write.before[:2] / write.before[2:]).unlink()
@@ -337,7 +337,7 @@ async def test_what_a_run_moved_goes_back_with_what_was_written_there_since(tmp_
     assert again.kept == {}
 
 
-async def test_a_move_whose_old_place_is_taken_stays_and_is_told(tmp_path: Path):
+async def test_a_move_whose_old_place_is_taken_stays_and_is_reported(tmp_path: Path):
     curator_rig = CuratorRig(folder=tmp_path)
     curator_rig.begin_with(a=A)
     curator_rig.store.move(
@@ -439,7 +439,7 @@ async def test_an_undo_that_was_cut_short_can_be_gone_through_again(
 
 
 def document_of(run: str, curator_rig: CuratorRig) -> dict[str, object]:
-    """A run that has ended, of an agent that woke nobody."""
+    """A run that has ended, of an agent that woke no one."""
     return {
         "id": run,
         "watcher": "a.md",

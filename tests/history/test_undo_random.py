@@ -156,7 +156,7 @@ class World:
             self.wait(number)
 
     async def take_back(self, runs: list[str], number: int) -> None:
-        """No undo loses a person's line, and an undo of an undo, when nobody wrote in between, is
+        """No undo loses a person's line, and an undo of an undo, when no one wrote in between, is
         as if neither had been.
         """
         if not runs:

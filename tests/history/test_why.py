@@ -164,7 +164,7 @@ def test_what_came_with_a_text_whose_forerunner_is_lost_may_be_anybodys(tools_ri
     assert origins(tools_rig) == ["earlier", "earlier", "r2"]
 
 
-def test_random_histories_of_lines_that_are_never_the_same_are_told_right(tools_rig: ToolsRig):
+def test_random_histories_of_lines_that_are_never_the_same_are_reported_right(tools_rig: ToolsRig):
     """Against a model in which each line carries its author."""
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311

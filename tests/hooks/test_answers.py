@@ -72,7 +72,7 @@ def test_any_other_exit_stops_nothing_and_its_first_line_is_shown(code: int):
     assert answer == HookAnswer(hook="guard.sh", failure=f"guard.sh ended with {code}: first line")
 
 
-def test_an_end_by_a_signal_is_told_as_one():
+def test_an_end_by_a_signal_is_reported_as_one():
     assert read_answer(hook(), ran(code=-9)).failure == "guard.sh was ended by signal 9"
 
 
@@ -92,7 +92,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_could_not_answer_lets_it_pass_and_is_told(name: str):
+def test_what_could_not_answer_lets_it_pass_and_is_reported(name: str):
     answer = read_answer(hook(), BROKEN[name])
 
     assert answer.failure is not None

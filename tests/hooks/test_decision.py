@@ -15,7 +15,7 @@ def says(permission: str | None = None, name: str = "h", **more: object) -> Hook
     return HookAnswer(hook=name, permission=permission, blocks=blocks, **more)  # type: ignore[arg-type]
 
 
-def test_nobody_has_anything_against_it():
+def test_no_one_has_anything_against_it():
     assert combine("tool.before", []) == ALLOWED
     assert combine("tool.before", [HookAnswer(hook="a"), HookAnswer(hook="b")]) == ALLOWED
 
@@ -32,7 +32,7 @@ def test_deny_over_defer_over_ask_over_allow_in_whatever_order(order: tuple[str,
         assert decision.allowed is (decision.permission == "allow")
 
 
-def test_a_question_that_nobody_can_be_asked_is_a_no_that_says_so():
+def test_a_question_that_no_one_can_be_asked_is_a_no_that_says_so():
     decision = combine("tool.before", [says("ask", permission_reason="it deletes")])
 
     assert not decision.allowed

@@ -130,7 +130,7 @@ def change(
     )
 
 
-async def test_a_change_is_told_with_its_cause_its_place_and_its_difference(ear: Ear):
+async def test_a_change_is_reported_with_its_cause_its_place_and_its_difference(ear: Ear):
     ear.objects.put(OLD)
     ear.changed(change(OLD, NEW, data=NEW))
     (heard,) = await ear.hears(1)
@@ -171,7 +171,7 @@ async def test_a_text_that_is_kept_need_not_be_at_hand(ear: Ear):
         (change(None, b"x" * (5 << 20), data=b"x" * (5 << 20)), "too large"),
     ],
 )
-async def test_what_cannot_be_compared_is_told_as_that(ear: Ear, what: Change, said: str):
+async def test_what_cannot_be_compared_is_reported_as_that(ear: Ear, what: Change, said: str):
     ear.changed(what)
     (heard,) = await ear.hears(1)
 
@@ -195,7 +195,7 @@ async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(ear: 
     assert "frontmatter" not in deleted.data
 
 
-async def test_events_are_told_in_their_order_and_only_those_that_are_wanted(ear: Ear):
+async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted(ear: Ear):
     for number in range(100):
         ear.changed(change(None, b"%d" % number, data=b"%d" % number))
         ear.bus.publish(
@@ -232,7 +232,7 @@ async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear:
     assert (deleted.data["path"], deleted.diff) == ("z.md", None)
 
 
-async def test_a_module_s_event_is_told_as_the_module_s(ear: Ear):
+async def test_a_module_s_event_is_reported_as_the_module_s(ear: Ear):
     ear.bus.declare(
         EventKind(
             name="weather.changed",
@@ -270,7 +270,7 @@ async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_
     ]
 
 
-async def test_after_the_end_nothing_is_told(ear: Ear):
+async def test_after_the_end_nothing_is_reported(ear: Ear):
     ear.listening.close()
     ear.bus.publish(
         "run.finished",

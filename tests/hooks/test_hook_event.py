@@ -135,7 +135,7 @@ def test_claude_codes_own_fields_of_an_event_stand_at_the_top(
     assert {name: found[name] for name in told} == told
 
 
-def test_a_files_path_is_told_whole_and_relative_to_the_vault():
+def test_a_files_path_is_reported_whole_and_relative_to_the_vault():
     told = document(hook_event("file.modified", {"path": "Daily/a.md"}))
 
     assert told["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
@@ -151,7 +151,7 @@ def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
     }
 
 
-def test_cause_diff_and_budget_are_told_when_they_are_known():
+def test_cause_diff_and_budget_are_reported_when_they_are_known():
     plain = document(hook_event("file.modified"))
     known = {
         "cause": {"id": "c1", "chain": ("a", "b")},
@@ -197,7 +197,7 @@ def test_stdin_is_one_json_object_and_a_newline_whatever_is_in_it():
     sent.decode("utf-8")
 
 
-def test_what_holds_itself_is_told_to_a_depth():
+def test_what_holds_itself_is_reported_to_a_depth():
     loop: list[object] = []
     loop.append(loop)
 

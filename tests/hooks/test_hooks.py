@@ -141,7 +141,7 @@ async def until(holds: Callable[[], object], *, within_s: float = 30) -> None:
         await asyncio.sleep(0.01)
 
 
-# nobody asked
+# no one asked
 
 
 async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(opened: Opening):
@@ -382,7 +382,7 @@ async def test_after_a_no_later_stages_are_not_asked(opened: Opening):
     assert not (opened.out / "out").exists()
 
 
-async def test_an_asynchronous_hook_holds_nobody_up_and_cannot_object(opened: Opening):
+async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: Opening):
     wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; echo late >&2; exit 2"
     opened.settings({"write.before": [{"command": wait, "async": True}]})
     async with opened() as stand, running(stand.hooks):
@@ -451,7 +451,7 @@ async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened
 # failures
 
 
-async def test_a_broken_guard_lets_it_pass_and_is_told_until_it_works_again(opened: Opening):
+async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(opened: Opening):
     script = opened.script(
         "on-write-before.sh", f"[ -e {opened.out}/mended ] || {{ echo broken >&2; exit 1; }}"
     )
@@ -614,7 +614,7 @@ async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Openi
 # telling
 
 
-async def test_facts_are_told_in_the_background_to_those_who_are_meant(opened: Opening):
+async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opened: Opening):
     opened.settings(
         {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]}
     )

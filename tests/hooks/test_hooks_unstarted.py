@@ -117,7 +117,7 @@ async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
     assert "there is no /nowhere/guard" in decision.reason
 
 
-async def test_an_agent_may_end_and_a_fact_is_told_though_their_hooks_do_not_start(
+async def test_an_agent_may_end_and_a_fact_is_reported_though_their_hooks_do_not_start(
     opened: Opening, home: Path
 ):
     for event in ("stop.before", "file.modified"):

@@ -129,7 +129,7 @@ def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(
     assert "write.before" in found.closed
 
 
-def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_nobody_up(home: Path):
+def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_no_one_up(home: Path):
     os.mkfifo(home / "hooks.yaml", 0o600)
     assert "it is not a file" in load_hooks(home).problems[0]
 
@@ -138,7 +138,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_nobody_up(home: P
     assert "write.before" in load_hooks(home).closed
 
 
-def test_a_mistake_is_told_with_file_and_line(home: Path):
+def test_a_mistake_is_reported_with_file_and_line(home: Path):
     write(home / "hooks.yaml", "hooks:\n  nonsense: []\n")
 
     assert load_hooks(home).problems == ("hooks.yaml line 2: there is no event 'nonsense'",)

@@ -123,7 +123,7 @@ def test_a_folder_or_a_pipe_of_that_name_is_no_hook(tmp_path: Path):
     assert read_script(tmp_path / "on-session-end.py") is None
 
 
-def test_a_name_that_means_no_event_is_told_of(tmp_path: Path):
+def test_a_name_that_means_no_event_is_reported(tmp_path: Path):
     with pytest.raises(
         ValueError, match=r"on-nonsense\.py does not run: there is no event 'nonsense'"
     ):
@@ -132,7 +132,7 @@ def test_a_name_that_means_no_event_is_told_of(tmp_path: Path):
         read_script(drop(tmp_path, "on-Notification.py"))
 
 
-def test_a_link_to_nowhere_is_told_of(tmp_path: Path):
+def test_a_link_to_nowhere_is_reported(tmp_path: Path):
     (tmp_path / "on-session-start.py").symlink_to(tmp_path / "gone")
 
     with pytest.raises(ValueError, match="cannot be read"):

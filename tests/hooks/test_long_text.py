@@ -1,4 +1,4 @@
-"""Long text: nobody's window is filled by a hook."""
+"""Long text: no one's window is filled by a hook."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_any_other_matcher_is_a_regular_expression_found_anywhere_with_its_case(
     assert is_meant("tool.before", matcher, tool(name)) is expected
 
 
-def test_an_invalid_expression_is_told_of_and_never_matches():
+def test_an_invalid_expression_is_reported_and_never_matches():
     with pytest.raises(ValueError, match=r"not a JavaScript regular expression.*never matches"):
         is_meant("tool.before", "Edit(", tool("Edit("))
 
@@ -162,7 +162,7 @@ def test_a_watcher_is_matched_by_its_place():
 
 
 @pytest.mark.parametrize("matcher", ["../**", "a//b", "/Daily/**", "a/**b"])
-def test_a_glob_that_can_match_nothing_in_a_vault_is_told_of(matcher: str):
+def test_a_glob_that_can_match_nothing_in_a_vault_is_reported(matcher: str):
     with pytest.raises(ValueError, match="pattern of paths"):
         is_meant("file.modified", matcher, {"path": "x"})
 

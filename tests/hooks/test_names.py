@@ -39,7 +39,7 @@ def test_an_event_with_the_same_meaning_has_both_names(claude: str, ours: str):
 
 
 @pytest.mark.parametrize("name", sorted(CLAUDE_EVENTS - set(CLAUDE_NAMES.values())))
-def test_an_event_of_claude_code_without_a_counterpart_is_told_of_by_name(name: str):
+def test_an_event_of_claude_code_without_a_counterpart_is_reported_by_name(name: str):
     with pytest.raises(UnknownEventError, match=f"{name} has no counterpart here"):
         parse_event(name)
 

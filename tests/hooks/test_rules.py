@@ -214,12 +214,12 @@ def test_a_rule_about_notes_holds_for_the_tools_that_touch_them():
 @pytest.mark.parametrize(
     "rule", ["Bash(git *", "(x)", "", "a b", "1x", "Edit(../**)", "Note(../**)"]
 )
-def test_what_is_no_rule_is_told_of(rule: str):
+def test_what_is_no_rule_is_reported(rule: str):
     with pytest.raises(ValueError, match=r"not a rule|not a pattern|no pattern"):
         compile_rule(rule, "tool.before")
 
 
-def test_a_rule_about_a_tool_on_an_event_that_is_about_none_is_told_of():
+def test_a_rule_about_a_tool_on_an_event_that_is_about_none_is_reported():
     with pytest.raises(ValueError, match=r"session\.start is not"):
         compile_rule("Bash(git *)", "session.start")
 

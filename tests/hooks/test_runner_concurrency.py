@@ -1,4 +1,4 @@
-"""Places: so many at a time, and nobody waits for ever for one who waits for them."""
+"""Places: so many at a time, and no one waits for ever for one who waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hook that cannot be begun says what to do about it."""
+"""A hook that cannot be started says what to do about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def run(path, cwd):
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_cannot_be_begun_says_why(name, tmp_path):
+async def test_what_cannot_be_started_says_why(name, tmp_path):
     content, mode, words = CASES[name]
     path = tmp_path / name
     if content is not None:

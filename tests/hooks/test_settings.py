@@ -204,7 +204,7 @@ def test_what_is_to_wake_the_model_is_waited_for(more: str):
 
 
 @pytest.mark.parametrize("kind", ["prompt", "agent", "http", "mcp_tool"])
-def test_types_that_are_not_supported_are_told_of_by_name(kind: str):
+def test_types_that_are_not_supported_are_reported_by_name(kind: str):
     found = read(
         f"hooks:\n  PreToolUse:\n    - hooks:\n        - type: {kind}\n          prompt: x\n      "
         f"  - {{command: y}}\n"
@@ -242,7 +242,7 @@ nonsense: 1
 """
 
 
-def test_all_mistakes_are_told_at_once_each_with_its_line_and_the_other_hooks_work():
+def test_all_mistakes_are_reported_at_once_each_with_its_line_and_the_other_hooks_work():
     found = read(MISTAKES)
     wrong = "Unbalanced parenthesis"
 
@@ -285,7 +285,7 @@ def test_all_mistakes_are_told_at_once_each_with_its_line_and_the_other_hooks_wo
     ]
 
 
-def test_a_key_given_twice_is_told_of():
+def test_a_key_given_twice_is_reported():
     assert read("file.modified:\n- command: x\n  command: y\n").problems == [
         "line 3: file.modified[0]: 'command' stands twice; the last counts"
     ]
@@ -324,7 +324,7 @@ def test_all_hooks_can_be_switched_off_and_that_is_said():
 @pytest.mark.parametrize(
     "switch", ["allowManagedHooksOnly", "allowedHttpHookUrls", "httpHookAllowedEnvVars"]
 )
-def test_claude_codes_switches_for_what_is_not_here_are_told_of_and_do_no_harm(switch: str):
+def test_claude_codes_switches_for_what_is_not_here_are_reported_and_do_no_harm(switch: str):
     found = read(json.dumps({switch: [], "hooks": {"Stop": [{"command": "x"}]}}))
 
     assert found.problems == [f"line 1: {switch!r} means nothing here"]

@@ -65,7 +65,7 @@ async def test_one_whose_matcher_does_not_mean_it_is_passed_over_unless_it_is_na
         '"continue": false',
     ],
 )
-async def test_what_nobody_can_be_asked_and_a_stop_are_told_as_the_refusals_that_they_are(
+async def test_what_no_one_can_be_asked_and_a_stop_are_reported_as_the_refusals_that_they_are(
     home, vault, says
 ):
     drop(home, "on-PreToolUse.sh", f"#!/bin/sh\necho '{{{says}}}'\n")
@@ -75,7 +75,7 @@ async def test_what_nobody_can_be_asked_and_a_stop_are_told_as_the_refusals_that
     assert not trial.allowed
 
 
-async def test_an_event_or_a_hook_that_is_not_there_is_told(home, vault):
+async def test_an_event_or_a_hook_that_is_not_there_is_reported(home, vault):
     drop(home, "on-session-end.sh", AGREES)
     async with running_hooks(home, vault) as hooks:
         with pytest.raises(HookTrialError, match="there is no event"):

@@ -157,7 +157,7 @@ async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(pl
     assert place.text() == TEXT.replace("old", "new")
 
 
-async def test_before_the_beginning_and_without_a_hook_nobody_is_asked(place: Place):
+async def test_before_the_beginning_and_without_a_hook_no_one_is_asked(place: Place):
     assert not place.writes.is_asked()
     place.script("exit 2")
 

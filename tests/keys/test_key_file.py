@@ -93,7 +93,7 @@ def test_a_file_that_is_not_understood_opens_nothing_and_is_left_as_it_is(home, 
     assert file.path.read_bytes() == (text if isinstance(text, bytes) else text.encode())
 
 
-def test_a_file_that_was_cut_off_anywhere_lets_in_nobody(home):
+def test_a_file_that_was_cut_off_anywhere_lets_in_no_one(home):
     file = made(home, "a", "b")
     whole = file.path.read_bytes()
 

@@ -15,7 +15,7 @@ def scope(module: str, *capabilities: Capability, paths: list[str] | None = None
     )
 
 
-def test_nobody_may_do_anything_and_this_machine_everything():
+def test_no_one_may_do_anything_and_this_machine_everything():
     for capability in CAPABILITIES:
         assert NOBODY.grant("vault", capability) is None
         assert who(*EVERYTHING).grant("vault", capability).sees("any/where")

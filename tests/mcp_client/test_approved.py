@@ -66,7 +66,7 @@ async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
     await calls.close()
 
 
-async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_told_of(servers, vault):
+async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(servers, vault):
     declare(
         vault,
         ends={"command": sys.executable, "args": ["-c", "print('x'); raise SystemExit(3)"]},

@@ -128,7 +128,7 @@ async def test_a_persons_mistake_in_modules_yaml_shows_as_a_problem_of_that_agen
     assert len(known) == 4
 
 
-async def test_an_agent_that_nobody_has_is_not_found(module_rig):
+async def test_an_agent_that_no_one_has_is_not_found(module_rig):
     for name in ("nobody", "telegram-bot/none", "not-approved/x", ""):
         with pytest.raises(NotFoundError):
             await listing(module_rig).get(name)

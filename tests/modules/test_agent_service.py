@@ -72,7 +72,7 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_ri
         )
 
 
-async def test_the_one_for_maintenance_is_never_begun_by_a_schedule_a_bot_or_a_bubble(
+async def test_the_one_for_maintenance_is_never_started_by_a_schedule_a_bot_or_a_bubble(
     module_rig: ModuleRig,
 ):
     for entry in ("schedule", "bot", "bubble", "module"):

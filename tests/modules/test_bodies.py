@@ -41,7 +41,7 @@ async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():
         await (await body(b"a", b"bc")).read(2)
 
 
-async def test_a_part_that_is_read_after_the_next_one_has_begun_is_empty():
+async def test_a_part_that_is_read_after_the_next_one_has_started_is_empty():
     parts = [part async for part in Form(Pieces([b"first"], [b"second"]))]
 
     assert [await part.read() for part in parts] == [b"", b"second"]

@@ -67,7 +67,7 @@ def test_a_time_of_day_is_a_schedule():
     assert marks_of(handler) == (ScheduleMark(timing=Timing(at="03:00")),)
 
 
-def test_what_nobody_marked_has_no_marks():
+def test_what_no_one_marked_has_no_marks():
     assert marks_of(len) == ()
 
 

@@ -70,7 +70,7 @@ async def test_an_agent_is_run_with_its_options():
     assert paper.asked == [("helper", "Who?", {"cwd": "Work", "prompt": "x"})]
 
 
-async def test_an_interface_that_nobody_provides_is_none():
+async def test_an_interface_that_no_one_provides_is_none():
     paper = FakeServices()
     module = Greeter(paper)
     assert module.get_interface("BrainInterface") is None

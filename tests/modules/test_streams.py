@@ -1,4 +1,4 @@
-"""Streams: each reader gets every event in order, comes back where it was, and holds nobody up."""
+"""Streams: each reader gets every event in order, comes back where it was, and holds no one up."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_live_stream_begins_now_for_who_is_new():
     assert again.result() == ["new"]
 
 
-async def test_a_reader_that_stands_still_loses_events_and_is_told():
+async def test_a_reader_that_stands_still_loses_events_and_is_reported():
     stream = Stream(keep=5)
     slow = stream.read()
     stream.send(0)

@@ -18,7 +18,7 @@ LOADS = (
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
-def test_a_process_is_told_with_its_parent_group_and_session():
+def test_a_process_is_reported_with_its_parent_group_and_session():
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
         found = {pid: rest for pid, *rest in processes()}

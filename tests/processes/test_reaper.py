@@ -127,7 +127,7 @@ def test_ending_what_has_ended_is_nothing(start):
     kill_family(process.pid, mark)
 
 
-def test_a_process_is_told_apart_from_a_later_one_of_its_number():
+def test_a_process_is_distinguished_from_a_later_one_of_its_number():
     assert began_at(os.getpid()) == began_at(os.getpid()) != ""
     assert began_at(2**30) == ""
 

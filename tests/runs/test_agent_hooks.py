@@ -220,7 +220,7 @@ async def hooked(folder: Path, scripted: Scripted, *blocks: object) -> CuratorRi
     return curator_rig
 
 
-async def test_a_watcher_that_hooks_let_nobody_wake_is_not_woken_and_its_differences_stay_open(
+async def test_a_watcher_that_hooks_let_no_one_wake_is_not_woken_and_its_differences_stay_open(
     tmp_path: Path,
 ):
     curator_rig = await hooked(tmp_path, Scripted({"bubble.before": no("not on Sundays")}))
@@ -304,7 +304,7 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
 
 
-async def test_a_refused_prompt_ends_the_run_and_asks_nobody(tmp_path: Path):
+async def test_a_refused_prompt_ends_the_run_and_asks_no_one(tmp_path: Path):
     curator_rig = await hooked(tmp_path, Scripted({"prompt.before": no("too long")}))
 
     assert (await curator_rig.run("w")).reason == "a hook objected to the prompt: too long"
@@ -326,7 +326,7 @@ async def test_a_text_and_a_list_of_blocks_take_the_answers_place(given: object,
     assert result.text == expected
 
 
-async def test_a_call_that_failed_is_told_as_a_failure_and_not_as_what_ended_well():
+async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended_well():
     async def broken(_arguments: Mapping[str, object]) -> ToolResult:
         return ToolResult(text="no such note", is_error=True)
 

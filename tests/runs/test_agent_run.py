@@ -47,7 +47,7 @@ def run_of(
     return PreparedAgentRun(order, grant, **parts.parts)
 
 
-async def test_what_came_of_it_is_told_by_what_it_wrote_then_by_what_it_suggested(
+async def test_what_came_of_it_is_reported_by_what_it_wrote_then_by_what_it_suggested(
     module_rig: ModuleRig,
 ):
     proposes = use(

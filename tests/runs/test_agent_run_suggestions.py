@@ -108,7 +108,7 @@ async def test_an_orchestrator_has_the_tools_for_it_and_acts_within_its_own_gran
     await run(module_rig, suggestions, decide)
     assert all(
         one.is_pending for one in suggestions.all()
-    )  # an agent that orchestrates nobody has no such tool
+    )  # an agent that orchestrates no one has no such tool
     await run(module_rig, suggestions, decide, orchestrates=["child"])
     assert [(one.path, one.status, one.resolved_by) for one in suggestions.all()] == [
         ("Private/b.md", "pending", None),

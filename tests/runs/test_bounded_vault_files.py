@@ -181,7 +181,7 @@ async def test_the_text_in_a_conflict_marks_the_work_as_reading_it_does(module_r
     assert authority.taint
 
 
-async def test_an_upload_is_on_the_disk_when_it_is_told(module_rig, daily):
+async def test_an_upload_is_on_the_disk_when_it_is_reported(module_rig, daily):
     data = [b"a" * 300_000, b"", b"b" * 900_000]
     made = await daily.upload("Daily/assets/sound.wav", pieces(*data))
 

@@ -58,7 +58,7 @@ def test_a_difference_names_what_changed_as_a_person_would(objects: ObjectStore)
     assert note.diff == "--- a/a.md\n+++ b/a.md\n@@ -3,3 +3,3 @@\n ## Facts\n \n-- one\n+- two\n"
 
 
-def test_a_text_that_is_lost_is_told(objects: ObjectStore):
+def test_a_text_that_is_lost_is_reported(objects: ObjectStore):
     note = changed_note(replace(REVIEW, base="0" * 64, reviewing=objects.put(B)), objects)
 
     assert "no longer kept" in note.diff
@@ -103,7 +103,7 @@ def test_what_a_note_says_cannot_end_its_quotation():
     assert (forged, real != mark) == (mark, True)
 
 
-def test_what_a_person_asked_for_is_told_as_that():
+def test_what_a_person_asked_for_is_reported_as_that():
     assert "(no difference; a person asked for a look)" in prompt_for(
         "w.md", "", [ChangedNote(path="a.md", kind="modified")]
     )

@@ -159,7 +159,7 @@ async def test_writing_and_taking_it_back_is_no_change(tmp_path: Path):
     assert curator_rig.history.runs()[0]["wrote"] == []
 
 
-async def test_a_run_with_nothing_left_to_review_asks_nobody(tmp_path: Path):
+async def test_a_run_with_nothing_left_to_review_asks_no_one(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update())
     running = curator_rig.begin("w")
     await curator_rig.save("a", A)
@@ -223,7 +223,7 @@ async def test_a_session_ends_before_it_grows_without_bound(tmp_path: Path):
     assert begun == [0, 20]
 
 
-async def test_a_moved_and_a_deleted_note_are_told_as_such(tmp_path: Path):
+async def test_a_moved_and_a_deleted_note_are_reported_as_such(tmp_path: Path):
     curator_rig = CuratorRig(
         folder=tmp_path, backend=ScriptedBackend([use("no_change", reason="fine")])
     )
@@ -486,7 +486,7 @@ async def test_a_disk_that_refuses_the_end_of_a_run_is_waited_for_and_the_agent_
     assert curator_rig.queue.all() == []
 
 
-async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_path: Path):
+async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update())
     (curator_rig.vault / "w.md").unlink()
     outcome = await curator_rig.run("w")
@@ -496,7 +496,7 @@ async def test_a_note_that_is_gone_is_told_to_the_agent_and_not_made_again(tmp_p
     assert not (curator_rig.vault / "w.md").exists()
 
 
-async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_anew(
+async def test_a_run_that_is_stopped_is_taken_back_and_its_task_waits_to_be_done_again(
     tmp_path: Path,
 ):
     curator_rig = await study_with(tmp_path)

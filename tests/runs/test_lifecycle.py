@@ -190,7 +190,7 @@ async def test_the_words_after_the_last_call_are_the_answer(rig: LifecycleRig):
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), ValueError("odd")])
-async def test_a_backend_that_breaks_has_failed_and_cancels_nobody(
+async def test_a_backend_that_breaks_has_failed_and_cancels_no_one(
     rig: LifecycleRig, error: BaseException
 ):
     class Broken:

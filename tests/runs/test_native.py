@@ -269,7 +269,7 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
-async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_of_the_vault(
+async def test_an_answer_of_the_clis_own_tool_is_reported_as_it_is_with_the_places_of_the_vault(
     shell: Shell,
 ):
     native = await shell.open()
@@ -290,7 +290,7 @@ async def test_an_answer_of_the_clis_own_tool_is_told_as_it_is_with_the_places_o
     }
 
 
-async def test_each_call_is_told_to_the_audit_once(shell: Shell):
+async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
     native = await shell.open()
     arguments = {"file_path": "/vault/Projects/roof.md"}
     await native.before("Read", arguments)
@@ -310,7 +310,7 @@ async def test_each_call_is_told_to_the_audit_once(shell: Shell):
     ]
 
 
-async def test_a_disk_that_fails_is_told_and_the_next_call_tries_again(
+async def test_a_disk_that_fails_is_reported_and_the_next_call_tries_again(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ):
     await shell.open()
@@ -329,7 +329,7 @@ async def test_a_disk_that_fails_is_told_and_the_next_call_tries_again(
     assert shell.desk.texts()["Projects/roof.md"] == "new\n"
 
 
-async def test_an_answer_to_a_call_that_nobody_saw_begin_is_checked_in_all_the_same(shell: Shell):
+async def test_an_answer_to_a_call_that_no_one_saw_begin_is_checked_in_all_the_same(shell: Shell):
     native = await shell.open()
     shell.desk.shell("Projects/roof.md", "new\n")
     await native.after("Bash", {"command": "?"}, ToolResult(text="done"))

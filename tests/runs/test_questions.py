@@ -38,7 +38,7 @@ class Asking:
         return self.steps[0]
 
 
-async def test_a_question_is_told_in_the_shape_that_apps_read():
+async def test_a_question_is_reported_in_the_shape_that_apps_read():
     asking = Asking()
     step = await asking.asked()
     asking.said.answer(step.id, "left")

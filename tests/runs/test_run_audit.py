@@ -62,7 +62,7 @@ def audit(kept):
     return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted")
 
 
-def test_the_begin_and_the_end_are_told_with_run_and_causes(kept, audit):
+def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     audit.began()
     audit.ended(RunOutcome(result="changed", reason="updated a.md"))
     audit.ended(RunOutcome(result="failed", reason="it ran out of time"))
@@ -78,7 +78,7 @@ def test_the_begin_and_the_end_are_told_with_run_and_causes(kept, audit):
     assert kept.events[2].error == "it ran out of time"
 
 
-async def test_each_call_is_told_once_whether_it_reached_a_tool_or_not(kept, audit):
+async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept, audit):
     tools = audit.tools([TOOL])
     calls = [
         ("read", {"file_path": "a.md"}),
@@ -102,7 +102,7 @@ async def test_each_call_is_told_once_whether_it_reached_a_tool_or_not(kept, aud
     assert [event.paths for event in kept.events] == [["a.md"], ["bad"], [], ["x"]]
 
 
-async def test_a_call_in_which_a_tool_breaks_is_told_too(kept, audit):
+async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):
     with pytest.raises(RuntimeError):
         await call_tool(audit.tools([TOOL]), "read", {"file_path": "break"})
 

@@ -132,6 +132,6 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
     )
 
 
-async def test_nobody_is_asked_for_more_by_a_run_that_nobody_waits_for(watching: RunGuard):
+async def test_no_one_is_asked_for_more_by_a_run_that_no_one_waits_for(watching: RunGuard):
     assert not GRANT.asks
     assert await watching.beyond("read", "Private/x.md") is False

@@ -263,7 +263,7 @@ async def test_what_a_person_allowed_once_is_asked_again(module_rig):
         "\u200b.claude/settings.json",
     ],
 )
-async def test_for_control_files_nobody_is_asked_whether_they_are_there_or_not(module_rig, path):
+async def test_for_control_files_no_one_is_asked_whether_they_are_there_or_not(module_rig, path):
     class Yes(Watch):
         async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
             self.asked.append((what, path))

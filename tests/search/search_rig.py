@@ -45,7 +45,7 @@ class SearchRig:
         self.search.indexer.follow([(path, IndexUpdate(None))])
 
     def start(self) -> None:
-        self.search.start()
+        self.search.indexer.start()
         self.settled()
 
     def restart(self) -> None:

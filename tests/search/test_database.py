@@ -8,7 +8,7 @@ from parachuted.errors import StorageFailedError
 from tests.search.search_rig import SearchRig
 
 
-def test_a_file_that_is_no_database_is_set_aside_and_made_anew(shut: SearchRig):
+def test_a_file_that_is_no_database_is_set_aside_and_made_again(shut: SearchRig):
     shut.write("a.md", "beans")
     shut.database.write_bytes(b"no database at all " * 1000)
 
@@ -19,7 +19,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_made_anew(shut: SearchRig):
     assert shut.database.with_name("search.db.garbled").exists()
 
 
-def test_one_of_another_version_is_made_anew_which_is_no_problem(shut: SearchRig):
+def test_one_of_another_version_is_made_again_which_is_no_problem(shut: SearchRig):
     shut.write("a.md", "beans")
     database = sqlite3.connect(shut.database)
     database.executescript("CREATE TABLE notes (x); PRAGMA user_version = 99;")
@@ -31,7 +31,7 @@ def test_one_of_another_version_is_made_anew_which_is_no_problem(shut: SearchRig
     assert shut.problems == {}
 
 
-def test_one_that_is_garbled_in_the_middle_of_work_is_made_anew(search_rig: SearchRig):
+def test_one_that_is_garbled_in_the_middle_of_work_is_made_again(search_rig: SearchRig):
     for number in range(200):
         search_rig.save(f"{number}.md", f"beans {number} " * 50)
     search_rig.settled()
@@ -49,13 +49,13 @@ def test_one_that_is_garbled_in_the_middle_of_work_is_made_anew(search_rig: Sear
     assert search_rig.said
 
 
-def test_one_that_is_deleted_while_it_is_open_is_made_anew(search_rig: SearchRig):
+def test_one_that_is_deleted_while_it_is_open_is_made_again(search_rig: SearchRig):
     search_rig.save("a.md", "beans")
     search_rig.settled()
     for suffix in ("", "-wal", "-shm"):
         search_rig.database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
 
-    search_rig.search.look()
+    search_rig.search.indexer.look()
     search_rig.until(lambda: search_rig.said)
 
     assert search_rig.find("beans") == ["a.md"]

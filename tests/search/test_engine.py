@@ -6,7 +6,7 @@ import time
 import pytest
 
 from parachuted.errors import StorageFailedError
-from parachuted.search import parse_query
+from parachuted.search import IndexUpdate, parse_query
 from parachuted.search.engine import SearchEngine
 from parachuted.search.index_tables import make_database
 from tests.index_entries import changed
@@ -31,7 +31,7 @@ def test_of_equal_notes_the_fresh_one_comes_first(search_rig: SearchRig):
     for name, age in (("old.md", YEAR_S), ("new.md", 0), ("older.md", 2 * YEAR_S)):
         search_rig.write(name, "# Note\n\nbeans" + " and more" * (110 if name == "new.md" else 100))
         os.utime(search_rig.vault / name, (time.time() - age,) * 2)
-        search_rig.search.follow(name, search_rig.index.get(name))
+        search_rig.search.indexer.follow([(name, IndexUpdate(search_rig.index.get(name)))])
 
     assert search_rig.find("beans") == ["new.md", "old.md", "older.md"]
 

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from parachuted.search import Search
+from parachuted.search import IndexUpdate, Search
 from parachuted.vault import VaultRoot
 from tests.index_entries import changed
 from tests.search.search_rig import SearchRig
@@ -29,15 +29,15 @@ def test_what_is_there_before_is_found_and_what_is_saved_changed_moved_and_delet
     (shut.vault / "new.md").rename(shut.vault / "moved.md")
     shut.index.set("moved.md", shut.index.get("new.md"))
     shut.index.set("new.md", None)
-    shut.search.follow("new.md", None)
-    shut.search.follow("moved.md", shut.index.get("moved.md"))
+    shut.search.indexer.follow([("new.md", IndexUpdate(None))])
+    shut.search.indexer.follow([("moved.md", IndexUpdate(shut.index.get("moved.md")))])
     assert shut.find("peas") == ["moved.md"]
 
     shut.delete("moved.md")
     assert shut.find("peas") == []
 
 
-def test_what_happened_while_nobody_followed_is_made_good_at_the_next_start(search_rig: SearchRig):
+def test_what_happened_while_no_one_followed_is_made_good_at_the_next_start(search_rig: SearchRig):
     for name in ("same.md", "changed.md", "gone.md"):
         search_rig.save(name, "beans")
     search_rig.settled()
@@ -72,7 +72,7 @@ def test_the_content_that_was_just_read_is_not_read_again(search_rig: SearchRig)
     entry = search_rig.index.get("a.md")
     (search_rig.vault / "a.md").unlink()
 
-    search_rig.search.follow("a.md", entry, b"beans")
+    search_rig.search.indexer.follow([("a.md", IndexUpdate(entry, b"beans"))])
 
     assert search_rig.find("beans") == ["a.md"]
 
@@ -102,7 +102,9 @@ def test_many_notes_are_all_found_the_freshest_with_the_greatest_ids(shut: Searc
 def test_a_note_that_cannot_be_read_is_found_by_its_name_and_said_why(search_rig: SearchRig):
     search_rig.write("secret plan.md", "beans")
     (search_rig.vault / "secret plan.md").chmod(0)
-    search_rig.search.follow("secret plan.md", search_rig.index.get("secret plan.md"))
+    search_rig.search.indexer.follow(
+        [("secret plan.md", IndexUpdate(search_rig.index.get("secret plan.md")))]
+    )
 
     assert search_rig.find("secret plan") == ["secret plan.md"]
     assert "cannot be read" in search_rig.search.unindexed()[0].reason
@@ -113,7 +115,9 @@ def test_a_vault_that_is_not_there_is_no_vault_without_notes(search_rig: SearchR
     search_rig.settled()
     away = search_rig.vault.rename(search_rig.vault.with_name("away"))
 
-    search_rig.search.follow("a.md", changed(search_rig.index.get("a.md"), digest="0" * 64))
+    search_rig.search.indexer.follow(
+        [("a.md", IndexUpdate(changed(search_rig.index.get("a.md"), digest="0" * 64)))]
+    )
     search_rig.until(lambda: "search.writing" in search_rig.problems)
 
     assert "the vault cannot be read" in search_rig.problems["search.writing"]
@@ -160,7 +164,9 @@ def test_a_note_that_the_program_cannot_prepare_is_found_by_its_name_and_keeps_n
     assert "error in parachuted" in search_rig.search.unindexed()[0].reason
 
 
-def test_while_a_change_is_told_the_first_indexing_waits_but_not_for_ever(search_rig: SearchRig):
+def test_while_a_change_is_reported_the_first_indexing_waits_but_not_for_ever(
+    search_rig: SearchRig,
+):
     for number in range(5):
         search_rig.write(f"{number}.md", "beans")
     search_rig.search.close()

@@ -7,7 +7,7 @@ from parachuted.vault import links_in, parse_note
 from tests.search.search_rig import SearchRig
 
 
-def test_a_note_is_told_with_all_that_is_known_of_it(search_rig: SearchRig):
+def test_a_note_is_reported_with_all_that_is_known_of_it(search_rig: SearchRig):
     search_rig.save(
         "a/b.md", "---\ntitle: Beans\ntags: [x, y]\npeople: [Ann, Bo]\nmore: {deep: 1}\n---\ntext"
     )
@@ -65,7 +65,7 @@ def test_a_cursor_that_is_none_is_refused(search_rig: SearchRig, cursor):
         search_rig.search.catalogue.unresolved(lambda _path: True, 10, cursor)
 
 
-def test_links_are_told_from_both_ends(search_rig: SearchRig):
+def test_links_are_distinguished_from_both_ends(search_rig: SearchRig):
     search_rig.save(
         "Projects/a.md", "one\n[[B]] and [x](../c.md#top)\n![[pic.png|100]] and [[nowhere]]\n"
     )

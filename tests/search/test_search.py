@@ -27,7 +27,7 @@ def test_the_notes_that_are_not_found_by_all_of_their_text_are_listed_with_the_r
     assert [one.path for one in search_rig.search.unindexed()] == ["large.md"]
 
 
-def test_it_can_be_closed_before_it_was_begun(vault, tmp_path):
+def test_it_can_be_closed_before_it_was_started(vault, tmp_path):
     Search(tmp_path / "search.db", VaultRoot(vault), VaultIndex(), lambda *_said: None).close()
 
     assert not (tmp_path / "search.db").exists()

@@ -266,7 +266,7 @@ def test_a_closed_file_is_not_opened_again(database):
         pass
 
 
-def test_a_file_that_is_set_aside_while_it_is_read_is_made_anew(open_file):
+def test_a_file_that_is_set_aside_while_it_is_read_is_made_again(open_file):
     database = open_file(is_derived=True)
     add(database, "one")
     with database.reading() as connection:

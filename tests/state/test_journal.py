@@ -173,7 +173,9 @@ def test_a_newer_format_is_set_aside_untouched(path, written):
     part=st.floats(0, 1, exclude_max=True),
     whole=st.booleans(),
 )
-def test_random_garbage_never_stops_the_opening_and_is_told(tmp_path_factory, garbage, part, whole):
+def test_random_garbage_never_stops_the_opening_and_is_reported(
+    tmp_path_factory, garbage, part, whole
+):
     path = tmp_path_factory.mktemp("garbage") / "state.journal"
     journal = Journal(path)
     for key in "abcdef":
@@ -192,7 +194,7 @@ def test_random_garbage_never_stops_the_opening_and_is_told(tmp_path_factory, ga
     assert Journal(path).problems == ()
 
 
-def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everything_anew(
+def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everything_again(
     path, written
 ):
     failing = [True]
@@ -299,7 +301,7 @@ def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(
     assert at > 2 * size
 
 
-def test_writing_anew_syncs_the_file_before_it_takes_the_name_and_the_folder_after(path):
+def test_writing_again_syncs_the_file_before_it_takes_the_name_and_the_folder_after(path):
     calls = []
 
     def told(name):
@@ -338,7 +340,7 @@ def test_what_is_dead_after_a_crash_goes_when_the_file_is_opened(path):
     assert path.stat().st_size < before / 10
 
 
-def test_past_the_high_water_mark_the_file_is_written_anew(path):
+def test_past_the_high_water_mark_the_file_is_written_again(path):
     journal = Journal(path, high_water=1000)
     for number in range(300):
         put(journal, "a", {"n": number})

@@ -55,7 +55,7 @@ def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, progr
         state.close()
 
 
-def test_what_was_set_aside_is_told(tmp_path):
+def test_what_was_set_aside_is_reported(tmp_path):
     path = tmp_path / "state.journal"
     path.write_bytes(b"noise\n")
 

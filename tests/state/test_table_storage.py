@@ -95,7 +95,7 @@ def test_writing_what_is_there_already_writes_nothing(records, path):
     assert on_disk(path)["t"]["a"]["n"] is True
 
 
-def test_dropping_what_is_not_there_is_told_and_writes_nothing(records, path):
+def test_dropping_what_is_not_there_is_reported_and_writes_nothing(records, path):
     size = path.stat().st_size
 
     assert not records.drop("t", "a")

@@ -34,7 +34,7 @@ def replace_all(vault: Path, times: int) -> None:
 
 
 def make_noise(vault: Path, count: int) -> None:
-    """So many hints about two files that nobody looks at.
+    """So many hints about two files that no one looks at.
 
     (The same hint twice in a row would count once.)
     """

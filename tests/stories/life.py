@@ -15,7 +15,7 @@ from parachuted.agents import Backend, OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
-from parachuted.watched_vault import utc_now
+from parachuted.times import utc_now
 
 
 @dataclass

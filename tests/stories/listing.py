@@ -1,4 +1,4 @@
-"""Listing: what a vault holds, by asking the disk anew, by the daemon's index, and by the events
+"""Listing: what a vault holds, by asking the disk again, by the daemon's index, and by the events
 that were told.
 """
 

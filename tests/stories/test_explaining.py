@@ -42,7 +42,7 @@ async def ask(place: str) -> dict[str, object]:
     return dict(json.loads(answer))
 
 
-async def test_lines_are_told_apart_through_edits_and_an_undo(live: Live, vault: Path):
+async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vault: Path):
     write(vault, GRAPH)
     async with live() as life:
         first = await follow(life, "- sow")

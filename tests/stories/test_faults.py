@@ -116,7 +116,7 @@ async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Pa
         shutil.rmtree(vault.parent / "home/state")
 
 
-async def test_a_burst_of_new_files_is_told_once_each_and_never_holds_the_loop(
+async def test_a_burst_of_new_files_is_reported_once_each_and_never_holds_the_loop(
     live: Live, vault: Path, torture
 ):
     count = 60_000 if torture else 1500
@@ -156,7 +156,7 @@ async def longest_hold() -> AsyncIterator[list[float]]:
     task.cancel()
 
 
-async def test_many_files_replaced_at_once_are_told_once_each(live: Live, vault: Path, torture):
+async def test_many_files_replaced_at_once_are_reported_once_each(live: Live, vault: Path, torture):
     paths = fill(vault, 10_000 if torture else 800)
     async with live() as life:
         await act("replace_all", vault, 1)
@@ -166,7 +166,9 @@ async def test_many_files_replaced_at_once_are_told_once_each(live: Live, vault:
         assert_index_equals_disk(life.daemon, vault)
 
 
-async def test_a_checkout_of_another_branch_is_told_once_a_file(live: Live, vault: Path, torture):
+async def test_a_checkout_of_another_branch_is_reported_once_a_file(
+    live: Live, vault: Path, torture
+):
     count = 10_000 if torture else 500
     git(vault, "init", "-q", "-b", "one")
     fill(vault, count)

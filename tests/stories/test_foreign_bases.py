@@ -121,7 +121,7 @@ async def life(live: Live, vault) -> AsyncIterator[Life]:
 
 
 @pytest.mark.parametrize("name", WAYS)
-async def test_a_digest_gives_nobody_another_notes_text(life: Life, vault, name: str):
+async def test_a_digest_gives_no_one_another_notes_text(life: Life, vault, name: str):
     way = WAYS[name]
     await kept(life)
     key = key_of(life, "vault:read,write", "curator:read,write", paths=["Shop/**"])
@@ -150,7 +150,7 @@ async def test_a_restore_shows_no_foreign_base_in_a_conflict(life: Life, vault):
 
 
 async def test_whether_a_digest_is_of_a_kept_text_is_not_told(life: Life):
-    """The same answer for a text that is kept elsewhere and for one that nobody has."""
+    """The same answer for a text that is kept elsewhere and for one that no one has."""
     hidden = await kept(life)
     key = key_of(life, "vault:read,write", paths=["Shop/**"])
     answers = []

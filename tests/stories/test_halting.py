@@ -62,7 +62,7 @@ async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(
         assert_each_at_most_once(life, set(plan))
 
 
-async def test_a_note_that_watches_itself_alone_wakes_nobody(live: Live, vault: Path):
+async def test_a_note_that_watches_itself_alone_wakes_no_one(live: Live, vault: Path):
     write(vault, {"a": ["a"]})
     async with live(always_edits()) as life:
         touch_up(vault, "a", "- new", {"a": ["a"]})

@@ -316,7 +316,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
 
 async def _asked(life: object) -> object:
     with contextlib.suppress(aiohttp.ClientError):
-        while (await call(life, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not begun yet
+        while (await call(life, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not started yet
             await asyncio.sleep(0.05)
         return await call(life, "POST", RUN, json={"prompt": "Write."})  # type: ignore[arg-type]
     return None

@@ -25,7 +25,7 @@ async def test_a_saved_note_is_followed_by_the_note_that_watches_it(live: Live, 
     ] == "curator"
 
 
-async def test_a_change_of_white_space_alone_wakes_nobody(live: Live, vault: Path):
+async def test_a_change_of_white_space_alone_wakes_no_one(live: Live, vault: Path):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     async with live() as life:

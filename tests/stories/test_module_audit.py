@@ -33,7 +33,7 @@ async def calls(life: Life, module: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_ids(
+async def test_routes_tools_interface_calls_and_events_are_reported_with_their_para_ids(
     live: Live, vault: Path, trust: str
 ):
     save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
@@ -91,7 +91,7 @@ async def test_routes_tools_interface_calls_and_events_are_told_with_their_para_
     assert "canary" not in json.dumps([*brain, *daily])
 
 
-async def test_schedules_and_refused_events_are_told(live: Live, tmp_path: Path):
+async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: Path):
     save(tmp_path / "ticking/manifest.yaml", "name: ticking\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "ticking/module.py", TICKING)
     async with live() as life:

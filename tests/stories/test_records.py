@@ -91,7 +91,7 @@ async def test_a_run_quotes_no_note_that_its_reader_may_not_read(live: Live, vau
     assert (alone["steps"], alone["reason"], alone["prompt_digest"]) == ([], "", "")
 
 
-async def test_a_run_that_quotes_what_its_reader_may_read_is_told_whole(live: Live, vault):
+async def test_a_run_that_quotes_what_its_reader_may_read_is_reported_whole(live: Live, vault):
     shop(vault, "Shop/stock.md")
     async with live(ScriptedBackend(says)) as life:
         run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
@@ -144,7 +144,7 @@ async def test_the_difference_of_a_note_that_came_from_elsewhere_quotes_that_pla
     assert HIDDEN not in json.dumps(told)
 
 
-async def test_without_the_right_to_read_the_vault_no_text_of_a_run_is_told(live: Live, vault):
+async def test_without_the_right_to_read_the_vault_no_text_of_a_run_is_reported(live: Live, vault):
     shop(vault, "Private/*.md", "Shop/stock.md")
     async with live(ScriptedBackend(reads_all)) as life:
         run = await ran(life, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")

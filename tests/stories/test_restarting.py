@@ -52,7 +52,7 @@ class Place:
         return self.here / "home"
 
     def put_back(self) -> None:
-        """How it was, and then a person's edit that nobody has noticed yet."""
+        """How it was, and then a person's edit that no one has noticed yet."""
         if self.template.exists():
             shutil.rmtree(self.here)
             shutil.copytree(self.template, self.here)
@@ -170,7 +170,7 @@ def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: Place):
 
 @pytest.mark.timeout(900)
 def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: Place, torture):
-    """The real command, and a real SIGKILL at a moment that nobody chose."""
+    """The real command, and a real SIGKILL at a moment that no one chose."""
     place.put_back()
     run_to_its_end(place)
     expected, runs = timeless(place.files()), place.runs()

@@ -1,4 +1,4 @@
-"""Undoing: a whole cascade is taken back while people go on working, and nobody is woken by it."""
+"""Undoing: a whole cascade is taken back while people go on working, and no one is woken by it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(vault: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("agent", ["offline", "scripted"])
-async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_nobody(
+async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_no_one(
     live: Live, vault: Path, agent: str
 ):
     write(vault, GRAPH)
@@ -67,7 +67,7 @@ async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault
         assert "- sow" not in texts(vault)["b"].partition("## Watching")[2]
 
 
-async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_told(
+async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_reported(
     live: Live, vault: Path
 ):
     write(vault, GRAPH)

@@ -62,7 +62,7 @@ async def test_a_query_is_shown_at_once_and_its_notes_are_followed(
         await life.settled()
 
 
-async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_told_with_its_value(  # noqa: E501
+async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_reported_with_its_value(  # noqa: E501
     live: Live, store: Path
 ):
     save(store / "W.md", note("W", watch=["status:reading"]))
@@ -124,7 +124,7 @@ async def test_a_note_that_moves_stays_listed(live: Live, store: Path):
         assert life.daemon.watches.watched_by("W.md") == ["Films/Dune.md"]
 
 
-async def test_a_query_that_lists_nothing_or_is_none_is_told(live: Live, store: Path):
+async def test_a_query_that_lists_nothing_or_is_none_is_reported(live: Live, store: Path):
     save(store / "W.md", note("W", watch=["tag:nothing", "status:open nonsense"]))
     async with live() as life:
         await known(life)

@@ -61,7 +61,7 @@ def test_what_is_done_already_is_not_done_again(suggestion_rig, applier):
     assert applier.apply(suggestion(action="delete", path="gone.md", payload={}), ME).why is None
 
 
-def test_a_file_that_is_gone_is_not_made_anew(suggestion_rig, applier):
+def test_a_file_that_is_gone_is_not_made_again(suggestion_rig, applier):
     applied = applier.apply(suggestion(path="a.md"), ME)
     assert (applied.why, (suggestion_rig.vault / "a.md").exists()) == ("the file is gone", False)
 

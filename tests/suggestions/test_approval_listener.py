@@ -101,7 +101,7 @@ async def test_a_tick_for_rejection_lets_it_be(suggestion_rig):
     )
 
 
-async def test_both_boxes_do_nothing_and_it_is_told(suggestion_rig):
+async def test_both_boxes_do_nothing_and_it_is_reported(suggestion_rig):
     made = await proposed(suggestion_rig)
     async with listening(suggestion_rig):
         suggestion_rig.tick(made, "approve", "reject")
@@ -369,7 +369,7 @@ async def test_a_suggestion_whose_file_was_not_written_before_the_end_has_one_af
     assert file.exists()
 
 
-async def test_an_undo_of_what_was_approved_is_told_in_its_file(suggestion_rig):
+async def test_an_undo_of_what_was_approved_is_reported_in_its_file(suggestion_rig):
     made = await proposed(suggestion_rig)
     done = await suggestion_rig.suggestions.approve(made.id)
     async with listening(suggestion_rig):

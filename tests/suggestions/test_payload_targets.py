@@ -47,5 +47,5 @@ def test_a_name_that_no_file_of_a_suggestion_could_hold_is_refused():
     ("path", "module"),
     [("Brain/a.md", "brain"), ("Daily/x/a.md", "daily"), ("chat/a.md", "chat"), ("a.md", "vault")],
 )
-def test_whose_note_it_is_is_told_from_its_folder(path, module):
+def test_whose_note_it_is_is_distinguished_from_its_folder(path, module):
     assert (check_target(path), module_of(path)) == (path, module)

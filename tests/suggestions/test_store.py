@@ -22,7 +22,7 @@ async def test_all_are_there_in_the_next_life_but_for_a_record_that_cannot_be_re
     assert [one.id for one in suggestion_rig.suggestions.all()] == [second.id]
 
 
-async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_written_anew(
+async def test_what_a_person_wrote_in_the_file_is_in_the_history_when_it_is_written_again(
     suggestion_rig,
 ):
     made = await suggestion_rig.propose("a.md", {"text": "x\n"}, "create")

@@ -93,7 +93,7 @@ def test_a_box_that_an_agent_draws_is_none(trick):
     assert not read_file(data).is_ticked
 
 
-def test_characters_that_are_not_seen_are_told_of():
+def test_characters_that_are_not_seen_are_reported():
     assert "It holds characters that are not seen: U+202E x1." in body_of(
         suggestion(), SuggestionPreview(diff="+a\u202eb\n")
     )

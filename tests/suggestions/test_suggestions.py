@@ -270,7 +270,9 @@ async def test_one_agent_cannot_bury_a_person_in_suggestions(suggestion_rig):
     await suggestion_rig.propose("a.md", {"text": "x\n"}, source_agent="another")
 
 
-async def test_all_that_wait_are_approved_in_their_order_and_what_cannot_be_is_told(suggestion_rig):
+async def test_all_that_wait_are_approved_in_their_order_and_what_cannot_be_is_reported(
+    suggestion_rig,
+):
     suggestion_rig.write("a.md", "one\n")
     first = await suggestion_rig.propose("a.md", {"section": "S", "content": "1", "append": True})
     second = await suggestion_rig.propose("b.md", {"text": "b\n"}, "create")
@@ -418,7 +420,7 @@ async def test_a_batch_is_each_of_those_that_it_stands_for_and_nothing_else(sugg
             await suggestion_rig.suggestions.propose_several(names, proposal)
 
 
-async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_told_until_it_can(
+async def test_an_approval_stands_when_its_file_cannot_follow_and_the_trouble_is_shown_until_it_can(
     suggestion_rig,
 ):
     suggestion_rig.write("a.md", "one\n")

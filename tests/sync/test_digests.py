@@ -16,7 +16,7 @@ def digest(data: bytes) -> str:
 
 @pytest.fixture
 def old(vault):
-    """A file that nobody has touched for a while, and its entry in the index."""
+    """A file that no one has touched for a while, and its entry in the index."""
     (vault / "a.png").write_bytes(b"picture")
     while time.time_ns() - (vault / "a.png").stat().st_ctime_ns < 25_000_000:
         pass
@@ -39,7 +39,7 @@ def test_another_state_of_the_file_is_not_known(vault, old):
     assert digests.known("a.png", changed(old, inode=9)) is None
 
 
-def test_a_file_written_in_this_moment_is_told_but_not_kept(vault):
+def test_a_file_written_in_this_moment_is_reported_but_not_kept(vault):
     (vault / "a.png").write_bytes(b"fresh")
     digests = FileDigests(VaultRoot(vault))
 

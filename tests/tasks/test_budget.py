@@ -94,7 +94,7 @@ def test_a_day_has_so_many_runs(budget: Budget, history: History, clock: Clock):
     assert budget.exceeded() is None
 
 
-def test_runs_that_have_begun_and_are_not_in_the_history_yet_count_once(
+def test_runs_that_have_started_and_are_not_in_the_history_yet_count_once(
     budget: Budget, history: History
 ):
     ran(history, "r1", NOON)
@@ -120,7 +120,7 @@ def test_a_cause_has_so_many_runs(budget: Budget, history: History):
     assert str(budget.cause_exceeded()) == "the budget of 2 runs per cause is used up"
 
 
-def test_a_cause_counts_runs_that_have_just_begun_too(budget: Budget, history: History):
+def test_a_cause_counts_runs_that_have_just_started_too(budget: Budget, history: History):
     ran(history, "r1", NOON, "c1")
 
     assert budget.causes_left(task(None, "c1"), [task("r1", "c1")]) == ("c1",)

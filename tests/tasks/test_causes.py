@@ -32,7 +32,7 @@ def test_a_cause_may_wake_each_watcher_once(causes: Causes):
     assert causes.that_may_wake("y", ["c1", "c2"]) == ("c1", "c2")
 
 
-def test_a_cause_that_nobody_opened_wakes_once_too(causes: Causes):
+def test_a_cause_that_no_one_opened_wakes_once_too(causes: Causes):
     causes.wake("x", ["lost"])
 
     assert causes.that_may_wake("x", ["lost"]) == ()

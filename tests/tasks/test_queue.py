@@ -37,7 +37,7 @@ def test_a_task_waits_for_quiet_after_a_persons_change(queue: Queue):
     assert (ready(queue, 1.9), ready(queue, 2.0)) == ([], ["x"])
 
 
-def test_each_further_change_begins_the_quiet_anew_but_not_for_ever(queue: Queue):
+def test_each_further_change_begins_the_quiet_again_but_not_for_ever(queue: Queue):
     for second in range(70):
         add(queue, "x", seconds=second, wait=True)
 
@@ -161,7 +161,7 @@ def test_a_task_is_withdrawn_when_nothing_is_left_to_review(queue: Queue):
     assert queue.withdraw("x") is None
 
 
-def test_a_task_whose_run_has_begun_is_not_withdrawn(queue: Queue):
+def test_a_task_whose_run_has_started_is_not_withdrawn(queue: Queue):
     running = queue.begin(add(queue, "x"), "r1", ["c1"])
     assert queue.withdraw("x") is None
     queue.put_back(running, due_at=at(0), reason=None)
@@ -187,7 +187,7 @@ def test_a_task_that_follows_to_a_path_with_a_task_joins_that(queue: Queue):
     assert (task.id, task.causes, task.parents) == (other.id, ("c2", "c1"), ("r1",))
 
 
-def test_a_parked_task_waits_until_something_comes_for_it_and_holds_nobody(
+def test_a_parked_task_waits_until_something_comes_for_it_and_holds_no_one(
     queue: Queue, order: ByHand
 ):
     order.edges = {"a": ["b"]}
@@ -277,7 +277,7 @@ def test_a_thousand_tasks_of_one_cause_are_ordered_in_one_pass(queue: Queue, sta
     assert took < 20
 
 
-def test_every_cause_of_every_task_is_told(queue: Queue):
+def test_every_cause_of_every_task_is_reported(queue: Queue):
     add(queue, "x", "c1", "c2")
     queue.begin(add(queue, "y", "c3"), "r1", ["c3"])
 

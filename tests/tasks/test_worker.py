@@ -301,7 +301,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
     assert len(shop.told("task.started")) == 1
 
 
-async def test_over_budget_tasks_wait_and_that_is_told_once(shop: Shop):
+async def test_over_budget_tasks_wait_and_that_is_reported_once(shop: Shop):
     shop.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
     async with shop.open(concurrency=8):
         for name in "abcd":

@@ -59,7 +59,7 @@ def test_a_file_with_the_one_content_that_went_has_moved():
     assert (act.kind, act.source, act.path) == ("move", "a.md", "b.md")
 
 
-def test_of_copies_nobody_says_which_moved():
+def test_of_copies_no_one_says_which_moved():
     assert [
         act.kind for act in acts_of({"a.md": "1"}, {"b.md": "1", "c.md": "1"}, lambda _path: True)
     ] == ["delete", "create", "create"]
@@ -119,7 +119,7 @@ def test_twins_are_found_on_every_part_of_the_way(path: str, twin: str | None):
     assert twin_of(path, lambda folder: names.get(folder, ()), frozenset()) == twin
 
 
-def test_what_is_told_is_bounded():
+def test_what_is_reported_is_bounded():
     words = CheckinResult(refused=tuple((f"{number}.md", "no") for number in range(1_000))).words()
     assert "(and 980 more that were not written)" in words
     assert len(words.splitlines()) == 21

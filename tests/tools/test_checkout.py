@@ -282,7 +282,7 @@ async def test_what_the_agent_wrote_while_its_last_text_was_merged_is_merged_nex
     )
 
 
-async def test_nobody_makes_a_note_watch_what_its_agent_may_not_read(checkout_rig: CheckoutRig):
+async def test_no_one_makes_a_note_watch_what_its_agent_may_not_read(checkout_rig: CheckoutRig):
     await checkout_rig.open(reads=paths("Projects/**"))
     checkout_rig.shell("Projects/spy.md", '---\nwatch: "Library/**"\n---\n# Spy\n')
     checked = await checkout_rig.check_in()
@@ -291,7 +291,9 @@ async def test_nobody_makes_a_note_watch_what_its_agent_may_not_read(checkout_ri
     assert "may not watch" in checked.words()
 
 
-async def test_a_hook_that_objects_is_told_and_the_copy_is_as_the_vault(checkout_rig: CheckoutRig):
+async def test_a_hook_that_objects_is_reported_and_the_copy_is_as_the_vault(
+    checkout_rig: CheckoutRig,
+):
     def ask(intent: WriteIntent) -> None:
         if intent.path == "Projects/roof.md":
             raise ActRefusedError("the roof is done")

@@ -85,7 +85,7 @@ async def test_a_program_that_swaps_links_and_folders_during_check_ins_reaches_n
     ]
 
 
-async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_nobody_in_particular(
+async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_particular(
     sandboxes: Sandboxes, checkout_rig: CheckoutRig
 ):
     (checkout_rig.folder / "user/Work").mkdir(parents=True)

@@ -16,7 +16,7 @@ from parachuted.keys import AccessGrant, PathGlob
 from parachuted.tools.outside_copies import copy_outside
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
-SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what nobody else may see
+SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what no one else may see
 ROUNDS = 10_000
 SLICE = 80
 # Swaps two ways: the thing for a link to another, by one rename, and a folder for a link, so that
@@ -63,7 +63,7 @@ def swapping(counter: Path, *places: tuple[Path, Path]) -> Iterator[None]:
 
 
 def secrets_beside(folder: Path) -> Path:
-    """What is nobody's business here: not the vault, nor the copy."""
+    """What is no one's business here: not the vault, nor the copy."""
     beside = folder / "beside"
     for name in ("roof.md", "monday.md", "garden.md", "a.txt", "deep/b.txt"):
         (beside / name).parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ def folder(work: Path) -> Iterator[HostileFolder]:
     made.close()
 
 
-def test_things_that_are_no_files_are_told_and_never_waited_for(
+def test_things_that_are_no_files_are_reported_and_never_waited_for(
     work: Path, folder: HostileFolder, tmp_path: Path
 ):
     (work / "link.md").symlink_to(tmp_path / "secret")

@@ -133,7 +133,7 @@ def test_a_number_of_thousands_of_digits_is_a_text():
     assert read_value(read_events(f"a: {'9' * 5000}"))[0] == {"a": "9" * 5000}
 
 
-def test_a_key_given_twice_is_told_and_the_last_counts():
+def test_a_key_given_twice_is_reported_and_the_last_counts():
     value, (problem,) = (
         read_value(read_events("a: 1\nb: {c: 1, c: 2}\na: 3\n"))[0],
         read_value(read_events("a: 1\na: 3\n"))[1],
@@ -155,7 +155,7 @@ def test_an_empty_text_has_no_events():
     assert read_events("") == read_events("# a comment\n\n") == []
 
 
-def test_plain_text_is_told_from_quoted_tagged_and_block_text():
+def test_plain_text_is_distinguished_from_quoted_tagged_and_block_text():
     events = read_events("- plain\n- 'q'\n- !!str t\n- |\n  b\n- [l]\n")
 
     assert [plain_text(event) for event in events[1:5]] == ["plain", None, None, None]

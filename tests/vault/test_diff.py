@@ -38,7 +38,7 @@ def test_a_change_far_down_in_a_long_note_is_shown():
     )
 
 
-def test_texts_too_large_to_compare_are_told_by_size():
+def test_texts_too_large_to_compare_are_reported_by_size():
     assert diff_of(b"x" * (5 << 20), b"y", "x") == "(too large to be compared: 5242880 and 1 bytes)"
 
 

@@ -45,7 +45,7 @@ def doubts(text):
         ("[\na]: /u\n 't'\n---\n</b>\n# in\n", ("rule-below-definition", "---\n</b>\n# in\n")),
     ],
 )
-def test_what_may_be_read_in_two_ways_is_told(text, doubt):
+def test_what_may_be_read_in_two_ways_is_reported(text, doubt):
     assert doubts(text) == [doubt]
     assert doubts(f"# H\n\n{text}") == [doubt]
 

@@ -64,7 +64,7 @@ def test_one_that_cannot_be_applied_leaves_the_others_be():
     assert decided.merged[1].theirs == b"# A\n\n## Facts\n- mine\n\n## Other\n- x\n"
 
 
-def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text():
+def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text():
     requests = [
         append("- two", "0" * 64),
         EditRequest(edit=ReplaceAll(data=b"all"), base="1" * 64),

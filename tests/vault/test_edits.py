@@ -168,7 +168,7 @@ def test_a_section_that_is_there_is_not_made_again():
     assert appended(b"### new\nx\n", "New", "y", create=True) == b"### new\nx\ny\n"
 
 
-def test_a_missing_section_is_told_with_those_that_are_there():
+def test_a_missing_section_is_reported_with_those_that_are_there():
     with pytest.raises(NotFoundError, match="no section 'X'; there are 'A', 'B'"):
         replaced(b"# A\n## B\n", "X", "x")
     with pytest.raises(NotFoundError, match="has none"):

@@ -149,7 +149,7 @@ def test_what_does_not_begin_with_the_line_has_no_block(data):
     "data",
     [b"---\n", b"---\na: 1\n", b"---\na: 1\n----\n", b"---\na: 1\n ---\n", b"---\na: 1\n--- x"],
 )
-def test_a_block_that_nothing_closes_is_told(data):
+def test_a_block_that_nothing_closes_is_reported(data):
     assert find_block(data).unterminated
 
 
@@ -280,7 +280,7 @@ def test_a_block_that_cannot_be_read_says_why_and_has_no_values(block, code):
     )
 
 
-def test_bytes_that_are_not_utf8_are_told_and_the_keys_known_by_their_lines():
+def test_bytes_that_are_not_utf8_are_reported_and_the_keys_known_by_their_lines():
     data = b"---\na: \xff\nb: 1\n---\n"
     found = read_block(data, find_block(data).span)
 
@@ -313,7 +313,7 @@ def test_lines_that_belong_to_no_key_make_a_broken_block_tangled(block):
 
 
 @pytest.mark.parametrize("block", ["{a: 1}\n", "a: 1\rb: 2\n", "a: 1\u2028b: 2\n"])
-def test_keys_that_share_a_line_are_told(block):
+def test_keys_that_share_a_line_are_reported(block):
     found = matter(block)
 
     assert found.tangled
@@ -369,7 +369,7 @@ def test_what_is_watched_is_what_is_text(block, watch):
         "!A/*",
     ],
 )
-def test_what_is_no_text_is_told_and_ignored(value):
+def test_what_is_no_text_is_reported_and_ignored(value):
     watch, problems = declared_watch(f"---\nwatch: {value}\n---\n".encode())
 
     assert (watch, [problem.code for problem in problems]) == ((), ["watch-not-text"])
@@ -393,7 +393,7 @@ def test_texts_beside_rubbish_are_kept():
         (b"---\nwatch: x\n" + b"#" * MAX_BYTES + b"\n---\n", "frontmatter-too-large"),
     ],
 )
-def test_a_watcher_whose_frontmatter_cannot_be_read_is_told(data, code):
+def test_a_watcher_whose_frontmatter_cannot_be_read_is_reported(data, code):
     watch, problems = declared_watch(data)
 
     assert (watch, [problem.code for problem in problems]) == ((), [code])

@@ -169,9 +169,9 @@ def test_runs_are_counted_by_time_and_by_cause(history):
         )
     hour = timedelta(hours=1)
     assert history.count_runs() == 4
-    assert len(history.runs_begun(NOW + hour, NOW + 9 * hour)) == 3
-    assert len(history.runs_begun(NOW - hour, NOW + hour)) == 2
-    assert len(history.runs_begun(NOW + hour, NOW + hour)) == 1
+    assert len(history.runs_started(NOW + hour, NOW + 9 * hour)) == 3
+    assert len(history.runs_started(NOW - hour, NOW + hour)) == 2
+    assert len(history.runs_started(NOW + hour, NOW + hour)) == 1
     assert (
         history.count_runs(cause="c-1"),
         history.count_runs(cause="c-2"),
@@ -200,7 +200,7 @@ def test_names_come_back_as_they_were_even_where_they_are_not_utf_8(home, histor
 
 
 @pytest.mark.parametrize("at", [0, 4096])
-def test_a_garbled_file_is_set_aside_with_its_bytes_and_a_new_one_is_begun(home, history, at):
+def test_a_garbled_file_is_set_aside_with_its_bytes_and_a_new_one_is_started(home, history, at):
     intend(history)
     history.close()
     file = home / "history.db"

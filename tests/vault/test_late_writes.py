@@ -69,7 +69,7 @@ def arrived(late: LateWrites) -> list[tuple[str, bytes]]:
 @pytest.mark.skipif(
     not hasattr(module.fcntl, "F_SETLEASE"), reason="only Linux says who is writing"
 )
-def test_a_file_that_nobody_writes_is_not_watched(late, keep):
+def test_a_file_that_no_one_writes_is_not_watched(late, keep):
     keep()
     assert len(late) == 0
 

@@ -76,7 +76,7 @@ def test_a_note_means_its_keys_its_opening_and_its_sections():
         ("status: active", "state: active", ("@state", "@status")),
     ],
 )
-def test_a_change_is_told_by_the_parts_it_is_in(before, after, units):
+def test_a_change_is_reported_by_the_parts_it_is_in(before, after, units):
     assert changed(NOTE, NOTE.replace(before, after)) == units
 
 

@@ -81,7 +81,7 @@ def test_no_line_is_made_up_and_theirs_wins_where_both_clash(base, ours, theirs)
     assert result.clean == (result.kept == ()) == merge_three(base, ours, theirs).clean
 
 
-def test_a_clash_is_told_and_theirs_kept_whole():
+def test_a_clash_is_reported_and_theirs_kept_whole():
     result = merged("a\nb\nc\n", "a\nours\nc\nmore\n", "a\ntheirs\nc\n")
 
     assert (result.data, result.clean, result.kept) == (b"a\ntheirs\nc\n", False, ())

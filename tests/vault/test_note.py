@@ -143,7 +143,7 @@ def test_keys_are_lines_of_the_frontmatter_in_order(data):
         assert {key.name for key in note.keys} == set(note.values)
 
 
-def test_a_context_file_is_told_apart():
+def test_a_context_file_is_distinguished():
     note = parse_note(NOTE)
 
     assert (note.title, note.eol, note.bom, note.problems) == ("Name", b"\n", False, ())
@@ -241,7 +241,7 @@ def test_a_name_without_its_marks_is_its_title():
         ),
     ],
 )
-def test_what_is_odd_is_told(data, codes):
+def test_what_is_odd_is_reported(data, codes):
     assert [problem.code for problem in parse_note(data).problems] == codes
 
 

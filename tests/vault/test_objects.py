@@ -138,7 +138,7 @@ def test_a_text_seen_under_a_wrong_digest_is_not_believed(objects):
     assert objects.get(digest_of(b"1")) is None
 
 
-def test_a_garbled_seen_db_is_begun_anew_and_costs_no_text_that_was_put(objects, folder):
+def test_a_garbled_seen_db_is_started_again_and_costs_no_text_that_was_put(objects, folder):
     digest = objects.put(DATA)
     objects.close()
     (folder / "seen.db").write_bytes(b"garbled" * 1000)

@@ -97,7 +97,7 @@ def test_a_vault_as_known_has_nothing_to_say(looks, vault):
     assert looks.walk() == ScanFindings()
 
 
-def test_new_changed_and_gone_are_told_apart(looks, vault):
+def test_new_changed_and_gone_are_distinguished(looks, vault):
     fill(vault, "kept.md", "b/changed.md", "b/gone.md")
     looks.learn()
     (vault / "b/changed.md").write_text("other")

@@ -1,4 +1,4 @@
-"""Swap: new bytes in place of old ones, never in place of bytes that nobody looked at."""
+"""Swap: new bytes in place of old ones, never in place of bytes that no one looked at."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_all_but_the_wanted_are_forgotten_each_time(texts):
         b"SQLite format 3\0" + b"\xff" * 4096,
     ],
 )
-def test_a_garbled_file_is_begun_anew(path, garbage):
+def test_a_garbled_file_is_started_again(path, garbage):
     path.write_bytes(garbage)
     texts = TextStore(path)
     try:
@@ -93,7 +93,7 @@ def test_a_disk_that_refuses_a_new_file_is_said(tmp_path):
         TextStore(tmp_path / "seen.db")
 
 
-def test_a_file_garbled_while_in_use_reads_as_nothing_kept_until_it_is_begun_anew(texts, path):
+def test_a_file_garbled_while_in_use_reads_as_nothing_kept_until_it_is_started_again(texts, path):
     texts.put((str(number), b"x" * 5000) for number in range(200))
     texts.close()
     whole = path.read_bytes()

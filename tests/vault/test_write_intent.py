@@ -1,4 +1,4 @@
-"""Intent: whoever is asked before a write is told what it would do, holds nobody up, and a no
+"""Intent: whoever is asked before a write is told what it would do, holds no one up, and a no
 leaves the vault as it was.
 """
 
@@ -132,7 +132,9 @@ def test_a_yes_is_asked_for_once_a_place_and_the_write_is_what_it_is_without(
     assert len(asked.intents) == (2 if way == "move" else 1)
 
 
-def test_what_is_told_is_where_by_whom_from_what_to_what_and_which_parts(store, store_rig, asked):
+def test_what_is_reported_is_where_by_whom_from_what_to_what_and_which_parts(
+    store, store_rig, asked
+):
     base = store_rig.put(NOTE, TEXT)
     store.edit(NOTE, FACTS, store_rig.agent)
     (intent,) = asked.intents
@@ -162,7 +164,7 @@ def test_a_move_is_asked_about_at_both_places(store, store_rig, asked):
     assert asked.intents[1].units() == ()
 
 
-def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, store_rig, asked):
+def test_the_frontmatter_that_would_be_or_that_would_go_is_reported(store, store_rig, asked):
     store_rig.put(NOTE, "---\nstatus: draft\n---\nText.\n")
     store.edit(NOTE, SetFrontmatterKey(key="status", value="done"), PERSON)
     store.delete(NOTE, PERSON)
@@ -173,7 +175,7 @@ def test_the_frontmatter_that_would_be_or_that_would_go_is_told(store, store_rig
     ]
 
 
-def test_what_is_large_or_no_text_is_told_as_that(store, store_rig, asked):
+def test_what_is_large_or_no_text_is_reported_as_that(store, store_rig, asked):
     store_rig.put(NOTE, b"\x00\x01")
     store.replace(NOTE, b"\x00\x02", PERSON)
     store.place(NOTE, store_rig.objects.put(b"x" * (5 << 20)), PERSON)
@@ -192,7 +194,7 @@ def test_a_write_that_changes_nothing_is_not_asked_about(store, store_rig, asked
     assert asked.intents == []
 
 
-def test_while_nobody_wants_to_know_nobody_is_asked(store, store_rig, asked):
+def test_while_no_one_wants_to_know_no_one_is_asked(store, store_rig, asked):
     store_rig.put(NOTE, TEXT)
     asked.is_asked, asked.refuses = False, lambda _intent: True
 
@@ -219,7 +221,7 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig
     assert (store_rig.text(NOTE), store_rig.text(OTHER)) == (NEW, TEXT)
 
 
-def test_what_was_saved_while_they_were_asked_is_asked_about_anew_and_not_lost(
+def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
     store, store_rig, asked
 ):
     base = store_rig.put(NOTE, TEXT)
@@ -359,7 +361,7 @@ def test_while_one_thread_rescues_another_is_asked_all_the_same(store, store_rig
     assert refused == [True]
 
 
-def test_being_asked_by_nobody_costs_a_write_nothing_that_can_be_measured(store, store_rig, asked):
+def test_being_asked_by_no_one_costs_a_write_nothing_that_can_be_measured(store, store_rig, asked):
     asked.is_asked = False
     data = b"# A\n"
     store_rig.put(NOTE, data)

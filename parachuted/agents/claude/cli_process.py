@@ -56,7 +56,6 @@ class CliProcess:
             self.is_connected = True
 
     async def close(self) -> None:
-        """End it, and all that it ever started."""
         try:
             async with asyncio.timeout(_CLOSE_S):
                 await self.client.disconnect()
@@ -98,7 +97,6 @@ class Conversation:
             await self._process.close()
 
     def keep_process(self) -> None:
-        """It went well: the process stays for another run."""
         self._is_kept = True
 
     async def begin(self, prompt: str, files: tuple[PromptFile, ...] = ()) -> None:
@@ -185,7 +183,6 @@ class Conversation:
 
 
 def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, Any]]:
-    """The message as the Messages API has it."""
     if not files:
         return text
     blocks: list[dict[str, Any]] = [
@@ -264,7 +261,6 @@ class IdleProcesses:
             self._end(next(iter(self._idle)))
 
     async def close(self) -> None:
-        """End all, and wait for that."""
         for session in [*self._idle]:
             self._end(session)
         await asyncio.gather(*self._closing)

@@ -204,8 +204,6 @@ class RunEnvironment:
 
 
 class RunEnvironments:
-    """Makes them, for one backend. `home` is the HOME of the CLI on this machine."""
-
     def __init__(self, settings: ClaudeSettings, home: Path) -> None:
         self._settings = settings
         self._home = home

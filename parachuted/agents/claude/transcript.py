@@ -67,7 +67,6 @@ class TranscriptUsage:
 
 
 def sum_usage(cost_usd: object, models: object) -> TranscriptUsage:
-    """Add up what the CLI tells of each model; rubbish counts as nothing."""
     usages = (
         [usage for usage in models.values() if isinstance(usage, Mapping)]
         if isinstance(models, Mapping)
@@ -91,7 +90,6 @@ class ConversationUsage:
         self._done, self._present = _Counts(), _Counts()
 
     def read(self, event: Mapping[str, object]) -> UsageStep | None:
-        """The sum, once another answer of the model is whole."""
         kind = event.get("type")
         if kind in {"message_start", "message_delta"}:
             holder = event.get("message") if kind == "message_start" else event

@@ -126,9 +126,6 @@ class AgentProcess(AgentTransport):
             raise ProcessError("the agent's process failed", exit_code=code)
 
     async def close(self) -> None:
-        """End the process and all that it ever started; seconds pass only where it was allowed
-        some.
-        """
         await self.end_input()
         child, self._child = self._child, None
         if child is None:

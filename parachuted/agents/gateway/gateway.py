@@ -196,7 +196,6 @@ class Gateway:
         return len(self._runs)
 
     async def close(self) -> None:
-        """End all that goes on, and wait for what is still to be written down."""
         self.stop_all()
         await self._listening.close()
         await self._upstream.close()
@@ -240,7 +239,6 @@ class Gateway:
             run.requests.pop(task, None)
 
     def _answer_to(self, run: OpenRun, error: Exception) -> web.Response:
-        """The error that the agent gets for a request that the model did not answer."""
         if isinstance(error, UpstreamError):
             wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
             return _error(

@@ -230,7 +230,6 @@ class RequestEstimate:
         return replace(self, input=min(self.input, tokens + tokens // 20 + 1), is_exact=True)
 
     def count_body(self) -> bytes:
-        """The request that has the model's server count the input."""
         return json.dumps(
             {name: value for name, value in self.document.items() if name in _COUNTED}
         ).encode()
@@ -316,7 +315,6 @@ def _refuse_unpriced(document: Mapping[str, Any]) -> None:
 
 
 def _models(document: Mapping[str, Any]) -> Iterator[str]:
-    """Every model that is named anywhere but in texts and in the shapes of tools' arguments."""
     for name, value in document.items():
         if name not in _NO_MODELS_IN:
             yield from _named_models(name, value)
@@ -373,7 +371,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _reaching(document: dict[str, Any]) -> Iterator[str]:
-    """The names of what would reach out."""
     yield from (name for name in document if name.lower().startswith(_REACHING) and document[name])
     tools = document.get("tools")
     for tool in tools if isinstance(tools, list) else []:

@@ -36,7 +36,6 @@ class OpenRun:
     held: int = 0
 
     def end(self) -> None:
-        """End its requests; none is answered any more."""
         self.is_stopped = True
         for task, request in self.requests.items():
             if request.transport is not None:
@@ -121,8 +120,6 @@ _log.addFilter(_WithoutProtocolErrors())
 
 
 class GatewayListeners:
-    """The port, which opens when it is first asked for, and the sockets."""
-
     def __init__(self, serve: RequestHandler) -> None:
         self._serve = serve
         self._opening = asyncio.Lock()
@@ -200,8 +197,6 @@ class _LimitedServer(web.Server):
 
 
 class _RefuseConnection(web.RequestHandler):
-    """Closes a connection beyond the limit."""
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if isinstance(transport, asyncio.Transport):
             transport.abort()

@@ -180,11 +180,6 @@ _NAME_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterReading:
-    """What was read.
-
-    `is_whole`: the answer was ended by its server; else `tokens.output` is at least what passed by.
-    """
-
     model: str
     tokens: Tokens
     is_whole: bool

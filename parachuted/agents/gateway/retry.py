@@ -88,7 +88,6 @@ def problem_of(status: int, body: bytes, *, host: str, model: str) -> tuple[str,
 
 
 def _first_content(stream: bytes) -> bytes:
-    """The events, without the leading ones that carry no content."""
     events = stream.replace(b"\r\n", b"\n")
     while events.startswith(_BEGINNING):
         events = events.partition(b"\n\n")[2]

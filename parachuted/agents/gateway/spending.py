@@ -40,8 +40,6 @@ class Reservation:
 
 
 class Reservations:
-    """All of a gateway's requests that are on their way."""
-
     def __init__(self) -> None:
         self._open: set[Reservation] = set()
         self._ended = asyncio.Event()
@@ -59,7 +57,6 @@ class Reservations:
         self._ended = asyncio.Event()
 
     async def wait_for_end(self) -> None:
-        """Wait until one of them has ended."""
         await self._ended.wait()
 
 
@@ -228,7 +225,6 @@ class Spending:
         future.add_done_callback(self._written)
 
     async def close(self) -> None:
-        """Wait for what is still to be written down, and close the file."""
         if self._writes:
             await asyncio.wait(self._writes)
         await asyncio.to_thread(self.usage_store.close)
@@ -376,7 +372,6 @@ class Charge:
 
 
 def _sharing(over: ExceededBudget, run_token: RunToken) -> Callable[[Reservation], bool]:
-    """Whether a reservation is of the budget that a request waits for."""
     if over.budget in {"run", "usd_per_turn"}:
         return lambda one: one.run == run_token.run
     if over.budget == "usd_per_cause":

@@ -245,7 +245,6 @@ class Upstream:
     async def _try(
         self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
     ) -> tuple[UpstreamResponse | None, str]:
-        """One attempt: the response, or None and the reason."""
         now = time.monotonic()
         if not self._breaker.admits(now):
             left = self._breaker.seconds_left(now)
@@ -287,7 +286,6 @@ class Upstream:
     async def _post(
         self, url: str, headers: Mapping[str, str], body: bytes
     ) -> tuple[aiohttp.ClientResponse, int, bytes]:
-        """Send the request; the response with its status and its first piece."""
         response = await self._open().post(
             _without_login(url) if "authorization" in headers else url,
             data=body if len(body) < _LARGE else BytesIO(body),
@@ -410,7 +408,6 @@ def _is_anthropic(url: str) -> bool:
 
 
 def _is_in_own_network(url: str) -> bool:
-    """Whether the address is on this machine or its network, where a server's models are free."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private

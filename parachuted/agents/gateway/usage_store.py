@@ -194,7 +194,6 @@ class UsageStore:
 
     @property
     def problem(self) -> str | None:
-        """Why a damaged file was set aside when it was opened."""
         return self._database.problem
 
     def status(self) -> DatabaseStatus:
@@ -315,14 +314,12 @@ class UsageStore:
         return document
 
     def models(self, now: datetime, days: int = 7) -> list[str]:
-        """The models that were asked in the last days. Blocks."""
         rows = self._rows(
             "SELECT DISTINCT model FROM requests WHERE at >= ?", (_midnight(now, days).timestamp(),)
         )
         return sorted(str(row[0]) for row in rows)
 
     def close(self) -> None:
-        """Close the file; what is counted afterwards is in memory alone."""
         self._database.close()
 
     def _of(self, kind: UsageKind, name: str) -> UsageTotals:
@@ -371,7 +368,6 @@ class UsageStore:
 
 
 def _insert(database: sqlite3.Connection, usage: RequestUsage, elapsed: float) -> int | None:
-    """A row for that request; its number."""
     values = (
         *(
             usage.at.timestamp(),

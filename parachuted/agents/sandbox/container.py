@@ -72,7 +72,6 @@ class Container:
             self._transport.write_eof()
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended; 137 when it was killed."""
         await self._streams.ended.wait()
         if self._code is None and not self._is_gone:
             if self.problem is not None:

@@ -43,8 +43,6 @@ print(json.dumps({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxCheck:
-    """The result for one part, with what to do if it failed."""
-
     part: str
     is_well: bool
     says: str
@@ -96,7 +94,6 @@ async def examine(sandboxes: Sandboxes) -> AsyncIterator[SandboxCheck]:
 
 
 def judge(found: Mapping[str, Any], *, uid: int) -> list[SandboxCheck]:
-    """What a program inside saw, against what it should."""
     return [
         _check("user", found["uid"] == uid, f"it runs as user {found['uid']}"),
         _check("capabilities", not int(found["capabilities"], 16), "it has none"),

@@ -186,7 +186,6 @@ class Engine:
         return {str(one["Id"]): str(one["Labels"].get(SLOT_LABEL)) for one in found}
 
     def build(self, dockerfile: str) -> Iterator[str]:
-        """Build the image, and tell line by line how that goes."""
         with _in_words("the image was not built"):
             files = _tar({"Dockerfile": dockerfile.encode()})
             lines = self._client.api.build(

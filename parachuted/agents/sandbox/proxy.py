@@ -70,7 +70,6 @@ async def no_objection(_host: str, _port: int) -> str | None:
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as this machine sees it."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
@@ -175,7 +174,6 @@ class Proxy:
         return len(open_now)
 
     async def close(self) -> None:
-        """The same, and wait until nothing of them works any more."""
         working = [task for task in self._open.values() if task is not None]
         self.cut()
         if working:
@@ -385,11 +383,6 @@ def _is_this_machine(out: asyncio.StreamWriter) -> bool:
 async def _answer(
     near: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, words: str
 ) -> None:
-    """Send the refusal.
-
-    What the client still sends is read for a moment, because closing at once would discard the
-    answer.
-    """
     body = f"parachute: {words}\n".encode(errors="replace")
     head = (
         f"HTTP/1.1 {status} {_STATUS[status]}\r\ncontent-type: text/plain; "

@@ -156,7 +156,6 @@ class Sandboxes:
         return container_user()
 
     async def status(self) -> SandboxStatus:
-        """Whether an agent with a shell could run now, and what is missing."""
         try:
             engine = await self._connected()
             image = await asyncio.to_thread(engine.image)
@@ -248,7 +247,6 @@ class Sandboxes:
     async def build(
         self, *, offline: bool, dockerfile: str | None = None
     ) -> AsyncGenerator[str, None]:
-        """Make the image, and tell line by line how that goes."""
         engine = await self._connected()
         lines = engine.build_offline() if offline else engine.build(dockerfile or dockerfile_text())
         while (
@@ -324,7 +322,6 @@ class Sandboxes:
         return engine, image
 
     def _begin(self, prepared: _PreparedSlot, *, makes_folders: bool = False) -> None:
-        """Start a container on the seat, in a thread."""
         if prepared.shape is None:
             return
         prepared.start = self._threads.submit(

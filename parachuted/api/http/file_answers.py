@@ -57,7 +57,6 @@ def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:
 
 
 def only_new(call: ApiCall) -> bool:
-    """Whether `If-None-Match: *` asks that nothing be replaced. 400 when it names a text."""
     header = call.request.headers.get("If-None-Match")
     if header is not None and etags(header) != ["*"]:
         raise web.HTTPBadRequest(

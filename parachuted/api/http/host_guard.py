@@ -39,8 +39,6 @@ MiddlewareHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HostGuard:
-    """The names that the daemon answers to, and the web pages that may ask it."""
-
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
         """`hosts`: names or addresses besides this machine's own.
 

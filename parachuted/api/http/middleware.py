@@ -215,19 +215,7 @@ class ApiMiddleware:
             response = answer_to(raised, request, call_id)
             status = response.status
         finally:
-            took_ms = (time.perf_counter() - began) * 1000
-            self._audit.record(
-                event_of(
-                    request,
-                    reached,
-                    caller,
-                    call,
-                    at=self._clock(),
-                    took_ms=took_ms,
-                    status=status,
-                    error=error,
-                )
-            )
+            self._record(request, reached, caller, call, began, status, error)
         return response
 
     def knows(self, target: str) -> bool:
@@ -260,19 +248,7 @@ class ApiMiddleware:
             return None
         if ready is None:
             return None
-        took_ms = (time.perf_counter() - began) * 1000
-        self._audit.record(
-            event_of(
-                request,
-                reached,
-                caller,
-                call,
-                at=self._clock(),
-                took_ms=took_ms,
-                status=200,
-                error=None,
-            )
-        )
+        self._record(request, reached, caller, call, began, 200, None)
         headers = ready.headers
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = (
@@ -284,6 +260,23 @@ class ApiMiddleware:
             f"{SERVER_SOFTWARE}\r\n\r\n"
         )
         return head.encode() + ready.body
+
+    def _record(
+        self,
+        request: web.Request,
+        reached: Reached | None,
+        caller: Caller,
+        call: ApiCall | None,
+        began: float,
+        status: int,
+        error: BaseException | None,
+    ) -> None:
+        took_ms = (time.perf_counter() - began) * 1000
+        at = self._clock()
+        event = event_of(
+            request, reached, caller, call, at=at, took_ms=took_ms, status=status, error=error
+        )
+        self._audit.record(event)
 
     def _remember(self, target: str, reached: Reached) -> None:
         if len(self._known) >= _MOST_KNOWN:

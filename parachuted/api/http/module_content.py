@@ -48,7 +48,6 @@ class RequestBody:
 
     @property
     def content_type(self) -> str:
-        """The media type that the caller named, or an empty text."""
         named = self._request.headers.get("Content-Type", "")
         return visible(named.partition(";")[0].strip().lower())[:_LONGEST_NAME]
 
@@ -285,7 +284,6 @@ class ModulePages:
         self._modules = modules
 
     def find(self, method: str, path: str) -> Route | None:
-        """The route of that path, in which only `%2F` and `%25` are encoded."""
         if method not in {"GET", "HEAD"}:
             return None
         for declared in self._modules.declared():

@@ -156,7 +156,6 @@ class ModuleDispatcher:
         )
 
     async def findings(self, call: ApiCall) -> list[tuple[str, Finding]]:
-        """What the modules report to the doctor, each with its module's name."""
         return await self._modules.findings(self.authority(call, call.grant))
 
     def _unserved(self, method: str, path: str) -> Route | None:

@@ -130,7 +130,6 @@ def describe(routes: Sequence[Route]) -> JsonObject:
 
 
 def _schemas(routes: Sequence[Route]) -> tuple[dict[_Key, JsonObject], JsonObject]:
-    """The schema of each model and answer, and what they refer to by name."""
     wanted: dict[_Key, TypeAdapter[object]] = {}
     for route in routes:
         if route.body is not NoParameters:

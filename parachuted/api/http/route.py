@@ -107,7 +107,6 @@ class NoParameters(RequestModel): ...
 
 
 def sentence_of(error: ValidationError) -> str:
-    """All that is wrong, in one sentence."""
     found = []
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(str(part)[:80] for part in one["loc"])
@@ -255,7 +254,6 @@ class ApiCall:
         return True
 
     def named(self, name: str) -> str:
-        """What stands in the path under that name."""
         return self.request.match_info[name]
 
     def query(self, model: type[_Model]) -> _Model:

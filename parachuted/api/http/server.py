@@ -82,7 +82,6 @@ class HttpServer:
         return int(sockets[0].getsockname()[1])
 
     async def open_at(self, sockets: Sequence[socket]) -> None:
-        """Answer at these sockets, which listen already."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
         self._listening = [
@@ -90,7 +89,6 @@ class HttpServer:
         ]
 
     async def close(self) -> None:
-        """Accept no more connections, and end those that are open."""
         if self._looking is not None:
             self._looking.cancel()
         for one in self._listening:
@@ -312,10 +310,6 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
-        """What aiohttp refuses before there is a request that routes could see.
-
-        Hostile bytes are neither logged nor sent back.
-        """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("a request failed outside its route", exc_info=exc)
         if request.writer.output_size > 0:
@@ -409,7 +403,6 @@ def _peer(name: object) -> str:
 
 
 def _plain(status: int, message: str) -> bytes:
-    """A whole answer, for those that are given no request of their own."""
     body = json_answer(error_body(status, message, "none"), status=status).body
     if not isinstance(body, bytes):
         raise TypeError("an error is not bytes")

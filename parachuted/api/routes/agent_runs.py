@@ -263,11 +263,6 @@ class ForgetPermissionsResponse(TypedDict):
 
 
 class PermissionRoutes:
-    """The routes.
-
-    An answer gives an agent more than its grant, so it takes the right to administer.
-    """
-
     def __init__(self, permissions: PermissionRequests) -> None:
         self._permissions = permissions
 

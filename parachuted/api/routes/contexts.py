@@ -426,7 +426,6 @@ class ContextRoutes:
 
 
 def chosen_in(texts: Iterable[str], index: VaultIndex) -> ContextSelection:
-    """What texts of names mean. 400 for too many; raises PathRefusedError."""
     names = names_in(texts, index)
     if len(names) > MOST_CHOSEN:
         raise web.HTTPBadRequest(text=f"at most {MOST_CHOSEN} contexts may be named at once")

@@ -113,7 +113,6 @@ class LoopHealth:
     worker: Worker
 
     def details(self, sight: AccessFilter, *, sees_all: bool) -> dict[str, object]:
-        """What is shown of it to a caller who sees these watchers."""
         tasks = [task for task in self.queue.all() if sight.sees(task.watcher)]
         return {
             "tasks": {
@@ -180,9 +179,6 @@ class HealthRoutes:
         return LoginsResponse(agent=self._chosen.reason, looked=looked)
 
     async def _docker(self) -> dict[str, bool]:
-        """Whether agents with a shell have what they need, as the app's settings page asks
-        for it.
-        """
         seen = (
             await self._chosen.sandboxes.probe_engine()
             if self._chosen.sandboxes is not None

@@ -280,7 +280,6 @@ class SyncRoutes:
         return removal.told()
 
     async def _count(self, call: ApiCall) -> int:
-        """How many files the vault has, for the caller."""
         if call.grant.alternatives is None:
             return len(self._index)
         paths = list(self._index.paths())

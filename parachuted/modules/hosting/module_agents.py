@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority, Entry
 from parachuted.access.narrowed import narrowing_configs
 from parachuted.access.origin import Origin
-from parachuted.agents import ConversationInput
+from parachuted.agents import ConversationInput, RunLimits
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
@@ -46,9 +47,12 @@ class ModuleAgents:
         *,
         declared: Callable[[str], Mapping[str, AgentConfig]],
         prompts: ModulePrompts,
+        core: Mapping[str, AgentDefinition] = MappingProxyType({}),
     ) -> None:
         """`declared` answers the agents that a module's class declares beside its manifest;
-        `prompts` are what a person has a module's agents told besides their own instructions.
+        `prompts` are what a person has a module's agents told besides their own instructions;
+        `core` are the daemon's own agents, which a trusted module may ask that names them among
+        the tools that it uses.
         """
         self._runs, self._approved, self._declared, self._prompts = (
             runner,
@@ -57,6 +61,7 @@ class ModuleAgents:
             prompts,
         )
         permissions = approved.manifest.permissions
+        self._core = core if approved.trust == "trusted" else {}
         self._bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
@@ -197,16 +202,20 @@ class ModuleAgents:
         own: ConversationOptions | None = None,
     ) -> RunRequest:
         approved = self._approved
-        config = self._config(agent)
         talk, options = read_narrowing(options) if own is None else (own, options)
+        is_turn = own is not None and entry == "chat"
+        limits = self._runs.conversation_limits if is_turn else self._runs.limits
+        if agent in self._core and agent in approved.manifest.permissions.mcp:
+            return self._order_of_core(
+                self._core[agent], prompt, options, authority, entry, session, talk, limits
+            )
+        config = self._config(agent)
         plan = make_plan(
             approved,
             config if talk.model is None else replace(config, model=talk.model),
             agent,
             options,
-            self._runs.conversation_limits
-            if own is not None and entry == "chat"
-            else self._runs.limits,
+            limits,
             said=self._prompts.get(approved.name),
             system_prompt=talk.system_prompt,
             rules=RULES if own is None else CONVERSATION_RULES,
@@ -237,6 +246,36 @@ class ModuleAgents:
             context_folders=talk.context_folders,
             history=talk.history,
             context=talk.context,
+        )
+
+    @staticmethod
+    def _order_of_core(
+        definition: AgentDefinition,
+        prompt: str,
+        options: Mapping[str, object],
+        authority: Authority,
+        entry: Entry,
+        session: str | None,
+        talk: ConversationOptions,
+        limits: RunLimits,
+    ) -> RunRequest:
+        """A run of one of the daemon's own agents, which keeps its words, its tools and its bounds:
+        the module may only narrow them.
+        """
+        folder, origin, limits = read_options(options, limits)
+        return RunRequest(
+            definition=definition,
+            prompt=prompt,
+            entry=entry,
+            limits=limits,
+            origin=authority.words("agent", origin),
+            folder=folder,
+            session=session,
+            narrowing=narrowing_configs(talk.narrowing),
+            limit=talk.narrowing,
+            authority=authority,
+            attachments=talk.attachments,
+            history=talk.history,
         )
 
     def _config(self, agent: str) -> AgentConfig:

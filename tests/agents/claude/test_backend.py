@@ -214,7 +214,7 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
     ) == (1, True, 1_000_000)
 
 
-async def test_with_no_login_on_linux_it_is_told_at_once(claude, job, run, tmp_path):
+async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
         env={},
         vault=tmp_path,

@@ -337,7 +337,7 @@ async def test_a_page_is_asked_for_at_the_proxy_and_nowhere_else(boxed, run):
     assert ("before", "WebFetch") in [(when, name) for when, name, _ in boxed.seen]
 
 
-async def test_a_session_that_is_rubbish_is_begun_anew(boxed, run, tmp_path):
+async def test_a_session_that_is_rubbish_is_started_again(boxed, run, tmp_path):
     kept = tmp_path / "agents" / "boxed"
     kept.mkdir(parents=True)
     (kept / f"{STRANGE}.jsonl").write_text("rubbish\n" * 100)

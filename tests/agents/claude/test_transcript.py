@@ -138,7 +138,7 @@ def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
         ({"result": "x" * 10_000}, "xxx"),
     ],
 )
-def test_a_bad_end_is_told_after_the_account(parts, says):
+def test_a_bad_end_is_reported_after_the_account(parts, says):
     steps = []
     with pytest.raises(AgentFailedError, match=says) as caught:
         steps.extend(transcript().read(result(is_error=True, **parts)))
@@ -155,7 +155,7 @@ def test_the_account_of_a_bad_end_comes_first():
         next(steps)
 
 
-def test_of_a_model_that_is_down_only_what_the_daemon_said_is_told():
+def test_of_a_model_that_is_down_only_what_the_daemon_said_is_reported():
     said = (
         "API Error: 502 the model at h could not be reached: no. This is a server-side issue, "
         "usually temporary. Check 127.0.0.1:4."

@@ -100,7 +100,7 @@ async def test_it_ends_when_it_is_closed_however_it_behaves(start: Start, script
     assert not transport.is_ready()
 
 
-async def test_to_kill_it_ends_it_though_nobody_waits(start: Start) -> None:
+async def test_to_kill_it_ends_it_though_no_one_waits(start: Start) -> None:
     transport = await start("echo '{}'; sleep 60")
     messages = aiter(transport.read_messages())
     await anext(messages)
@@ -154,7 +154,7 @@ async def test_what_is_written_arrives_and_then_the_end(start: Start) -> None:
         await transport.write("more")
 
 
-async def test_a_bad_end_is_told(start: Start) -> None:
+async def test_a_bad_end_is_reported(start: Start) -> None:
     transport = await start("echo '{}'; exit 3")
 
     with pytest.raises(ProcessError) as caught:

@@ -61,7 +61,7 @@ async def test_one_that_never_stops_talking_is_cut_off(shell):
         await transport.close()
 
 
-async def test_what_it_ended_of_is_told_in_words(shell):
+async def test_what_it_ended_of_is_reported_in_words(shell):
     async with shell("python3 -c 'x = bytearray(1 << 28); print(len(x))'") as container:
         transport = AgentContainer(container)
         await transport.connect()

@@ -296,7 +296,7 @@ async def test_stopping_all_ends_streams_and_waits_at_once(
         assert (await gateway_rig.ask(one)).error["message"] == "this run was stopped"
 
 
-async def test_what_the_far_side_refuses_is_told_in_its_words_and_without_a_secret(
+async def test_what_the_far_side_refuses_is_reported_in_its_words_and_without_a_secret(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(
@@ -626,7 +626,7 @@ async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gatew
     assert KEY not in str(answer.headers)
 
 
-async def test_who_stands_in_the_door_and_asks_nothing_shuts_nobody_out(
+async def test_who_stands_in_the_door_and_asks_nothing_shuts_no_one_out(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[[say("still")]] * 2)

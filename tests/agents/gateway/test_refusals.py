@@ -41,7 +41,7 @@ def test_an_error_after_a_beginning_without_content_has_that_status_too(end):
     assert not has_no_content(beginning + started)
 
 
-def test_no_credit_is_told_from_a_bad_request():
+def test_no_credit_is_distinguished_from_a_bad_request():
     poor = error(
         "invalid_request_error", "Your credit balance is too low to access the Anthropic API."
     )

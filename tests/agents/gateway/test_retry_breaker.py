@@ -23,7 +23,7 @@ def test_it_opens_after_five_failures_in_a_row_and_not_before():
     assert opened().is_open
 
 
-def test_while_open_nobody_asks_and_then_one_does():
+def test_while_open_no_one_asks_and_then_one_does():
     breaker = opened()
     assert not breaker.admits(14.9)
     assert breaker.seconds_left(10) == 5

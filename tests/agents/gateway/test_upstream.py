@@ -38,7 +38,7 @@ async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(
     assert [request.body for request in api.asked] == [BODY] * 3
 
 
-async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_again(
+async def test_what_does_not_pass_is_reported_after_four_tries_and_not_to_be_tried_again(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
@@ -52,7 +52,7 @@ async def test_what_does_not_pass_is_told_after_four_tries_and_not_to_be_tried_a
     assert len(api.asked) == 4
 
 
-async def test_a_wait_that_is_too_long_is_told_at_once(
+async def test_a_wait_that_is_too_long_is_reported_at_once(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
@@ -100,7 +100,7 @@ async def test_a_wait_that_is_too_long_is_told_at_once(
         ),
     ],
 )
-async def test_what_keeps_the_model_from_answering_is_told_until_it_answers(
+async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     gateway_rig: GatewayRig, api: ScriptedMessages, refusal, subject, says
 ):
     api.add(refusal, [say("put right")])
@@ -305,7 +305,7 @@ def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy
         ("https://api.anthropic.com@evil.test", False),
     ],
 )
-def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
+def test_a_login_s_only_destination_is_distinguished_from_what_looks_like_it(url, is_it):
     assert upstream._is_anthropic(url) is is_it
 
 

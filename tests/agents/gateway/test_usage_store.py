@@ -207,7 +207,7 @@ def test_a_garbled_file_is_set_aside_and_said(usage_store, spoil):
     assert again(later).spent().usd == 3
 
 
-def test_nobody_else_may_read_it(usage_store):
+def test_no_one_else_may_read_it(usage_store):
     assert usage_store._database.path.stat().st_mode & 0o077 == 0
 
 
@@ -239,7 +239,7 @@ def test_after_its_close_it_says_so_and_counts_on(usage_store):
     assert last(usage_store, NOW)[1] == 2
 
 
-def test_what_is_in_memory_is_told_at_once_while_the_file_makes_others_wait(usage_store):
+def test_what_is_in_memory_is_reported_at_once_while_the_file_makes_others_wait(usage_store):
     usage_store = again(usage_store)
     usage_store.follow("r1", ["c1"])
     other = sqlite3.connect(

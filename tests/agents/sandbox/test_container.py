@@ -60,7 +60,7 @@ async def test_what_it_says_on_stderr_is_in_the_log_and_bounded(far, caplog):
     assert "x" * 501 not in caplog.text
 
 
-async def test_its_end_is_told_with_its_code(far):
+async def test_its_end_is_reported_with_its_code(far):
     far.stream.close()
 
     assert await far.container.stdout.read() == b""
@@ -87,7 +87,7 @@ async def test_it_is_removed_once_however_often_it_is_killed(far):
     assert await far.container.wait() == 137
 
 
-async def test_a_writer_waits_while_nobody_reads(far):
+async def test_a_writer_waits_while_no_one_reads(far):
     writing = asyncio.gather(far.container.write(bytes(8 << 20)))
     await asyncio.sleep(0.05)
     assert not writing.done()

@@ -50,5 +50,5 @@ def test_a_box_that_is_as_it_should_be_is_well():
         ({"cli": ""}, "Claude Code inside"),
     ],
 )
-def test_a_box_that_is_not_is_told_of(what, part):
+def test_a_box_that_is_not_is_reported(what, part):
     assert [check.part for check in judge(WELL | what, uid=1000) if not check.is_well] == [part]

@@ -45,7 +45,7 @@ def left(engine):
     return containers(engine, of=f"org.parachuted.daemon={LABEL}")
 
 
-def test_nobody_who_answers_is_told_in_words(tmp_path):
+def test_no_one_who_answers_is_told_in_words(tmp_path):
     with pytest.raises(
         AgentUnavailableError, match=f"no Docker engine answers at unix://{tmp_path}/none; install"
     ):
@@ -130,7 +130,7 @@ def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(
     assert left(engine) == []
 
 
-def test_an_image_that_does_not_begin_as_ours_is_told_of(docker, engine, tmp_path, monkeypatch):
+def test_an_image_that_does_not_begin_as_ours_is_reported(docker, engine, tmp_path, monkeypatch):
     slot = name_slot(tmp_path)
     make_slot(slot)
     (slot.sockets / ".slot").write_text("another")

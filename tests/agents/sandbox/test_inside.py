@@ -54,7 +54,7 @@ def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_fra
     assert process.returncode == 5
 
 
-def test_a_program_that_is_not_there_is_told_of(tmp_path):
+def test_a_program_that_is_not_there_is_reported(tmp_path):
     with started(tmp_path) as process:
         process.stdout.readline()
         _, said = process.communicate(frame("no-such-program"), timeout=30)

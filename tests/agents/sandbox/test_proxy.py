@@ -103,7 +103,7 @@ async def test_a_tunnel_to_a_host_on_the_list_carries_bytes_both_ways(world, tmp
     assert world.reached == ["example.org"]
 
 
-async def test_a_plain_request_is_written_anew_for_the_host_that_was_checked(world, tmp_path):
+async def test_a_plain_request_is_written_again_for_the_host_that_was_checked(world, tmp_path):
     request = (
         b"POST http://example.org/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: "
         b"Basic abc\r\nConnection: keep-alive\r\n"
@@ -281,7 +281,7 @@ async def test_a_cut_ends_all_connections_at_once(world, tmp_path):
     assert not (tmp_path / "proxy.sock").exists()
 
 
-async def test_a_cut_may_leave_the_answer_that_has_begun_to_come(world, tmp_path):
+async def test_a_cut_may_leave_the_answer_that_has_started_to_come(world, tmp_path):
     async with (
         proxy(world, tmp_path) as made,
         tunnel(tmp_path) as (asking, out),

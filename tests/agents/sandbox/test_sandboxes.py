@@ -224,7 +224,7 @@ async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
     assert await echo(pooled, line, config=SandboxConfig(pids_limit=33)) == "33\n"
 
 
-async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(sandboxes):
+async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_again(sandboxes):
     async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
         await asyncio.wait([asyncio.wrap_future(sandboxes._prepared[slot.work].start)])
         line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
@@ -234,7 +234,7 @@ async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_anew(
             assert await container.stdout.read() == b"33\n"
 
 
-async def test_a_warm_container_that_nobody_wants_is_ended(engine, sandboxes, tmp_path):
+async def test_a_warm_container_that_no_one_wants_is_ended(engine, sandboxes, tmp_path):
     made = Sandboxes(
         folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01
     )

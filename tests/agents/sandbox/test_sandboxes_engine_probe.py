@@ -4,7 +4,7 @@ import sys
 from parachuted.agents.sandbox.sandboxes import EngineProbe, probe_engine
 
 
-async def test_nobody_there_is_seen_quickly(tmp_path):
+async def test_no_one_there_is_seen_quickly(tmp_path):
     assert await probe_engine({"DOCKER_HOST": f"unix://{tmp_path}/none"}) == EngineProbe(
         is_there=False, has_image=False
     )

@@ -21,7 +21,7 @@ def slot(tmp_path):
     return made
 
 
-def test_the_folders_of_a_slot_are_nobody_elses(slot):
+def test_the_folders_of_a_slot_are_no_one_elses(slot):
     assert stat.S_IMODE(slot.work.parent.stat().st_mode) == 0o700
     assert {folder.stat().st_uid for folder in (slot.work, slot.home, slot.outside)} == {
         container_user()[0]

@@ -4,7 +4,7 @@ from parachuted.agents.sandbox.slots import DiskWatch, make_slot, name_slot
 from tests.agents.sandbox.conftest import boxed
 
 
-async def test_a_run_that_fills_the_disk_is_told_of_once(tmp_path):
+async def test_a_run_that_fills_the_disk_is_reported_once(tmp_path):
     slot = name_slot(tmp_path)
     make_slot(slot)
     said: asyncio.Queue[str] = asyncio.Queue()

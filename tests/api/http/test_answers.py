@@ -42,7 +42,7 @@ def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
     assert json.loads(answer.body) == {"at": "2026-02-24T12:00:00+00:00"}
 
 
-def test_a_text_that_is_no_utf8_is_told_with_escapes_and_keeps_nobody_from_the_rest():
+def test_a_text_that_is_no_utf8_is_reported_with_escapes_and_keeps_no_one_from_the_rest():
     """A model may name a note so, and what it called is shown to all who look at the run."""
     document = {"said": [("a\ud800b", {"\udcff": 1})], "at": datetime(2026, 2, 24, tzinfo=UTC)}
 

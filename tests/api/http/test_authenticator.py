@@ -1,4 +1,4 @@
-"""Who asks: this machine, the command, the holder of a key, or nobody."""
+"""Who asks: this machine, the command, the holder of a key, or no one."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_this_machine_needs_no_key_and_anyone_else_does(live: Live):
     assert (answer["error"], answer["message"]) == ("Unauthorized", "Valid API key required")
 
 
-async def test_without_a_file_of_keys_nobody_from_elsewhere_gets_in(live: Live):
+async def test_without_a_file_of_keys_no_one_from_elsewhere_gets_in(live: Live):
     async with live() as life:
         assert not KeyFile(life.daemon.home).path.exists()
         for headers in (
@@ -217,7 +217,7 @@ async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, ho
     assert token not in record.parent.joinpath("daemon.lock").read_text()
 
 
-async def test_where_nobody_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wrong(live: Live):
+async def test_where_no_one_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wrong(live: Live):
     async with live(auth_mode="disabled") as life:
         assert (await call(life, "GET", "/api/watches", headers=ELSEWHERE))[0] == 200
         assert (await refused(life, "GET", "/api/watches", headers=wrong()))[0] == 401

@@ -61,7 +61,7 @@ def test_a_number_in_a_query_is_digits_alone(number):
         Ours.model_validate({"path": "a.md", "max_tokens": number})
 
 
-def test_all_mistakes_are_told_in_one_sentence_without_what_was_sent():
+def test_all_mistakes_are_reported_in_one_sentence_without_what_was_sent():
     with pytest.raises(ValidationError) as raised:
         Ours.model_validate({"path": ["secret"], "max_tokens": "secret"})
 

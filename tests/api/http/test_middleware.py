@@ -198,7 +198,7 @@ async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vaul
         assert b" 404 " in await second(refused_to)
 
 
-async def test_a_note_at_hand_that_changes_is_told_as_it_is_from_the_next_request_on(
+async def test_a_note_at_hand_that_changes_is_reported_as_it_is_from_the_next_request_on(
     live: Live, vault, at_hand
 ):
     save(vault / "a.md", note("A"))

@@ -167,7 +167,7 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
         assert set(wrote) == {"module:daily"}
 
 
-async def test_wrong_arguments_are_told_all_at_once(live: Live, trust: str):
+async def test_wrong_arguments_are_reported_all_at_once(live: Live, trust: str):
     async with live() as life:
         await install(life, EXAMPLES / "daily", trust)
 

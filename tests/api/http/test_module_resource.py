@@ -65,7 +65,7 @@ async def test_a_module_s_route_is_reached_with_what_its_path_says():
     assert (found.handler.__self__, dict(found)) == (LITTLE, {"day": "monday"})
 
 
-async def test_another_method_or_path_is_told_from_each_other():
+async def test_another_method_or_path_is_distinguished_from_each_other():
     served = Served()
 
     assert (await reached(served, "PUT", "/api/little/monday")).http_exception.status == 405

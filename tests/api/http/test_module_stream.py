@@ -151,7 +151,7 @@ async def test_a_stream_ends_with_its_module_and_with_its_key(
         assert (await call(life, "GET", "/api/ticker/ticks"))[0] == 404
 
 
-async def test_readers_that_take_nothing_hold_up_nobody(live: Live, tmp_path: Path, trust: str):
+async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Path, trust: str):
     async with started(live, tmp_path, trust) as life:
         slow = []
         for _ in range(20):

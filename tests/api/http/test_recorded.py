@@ -25,7 +25,9 @@ DART = {"User-Agent": "Dart/3.5 (dart:io)"}
         (NOBODY, DART, ("api_key", "nobody")),
     ],
 )
-def test_who_asked_is_told_by_key_before_by_what_a_program_calls_itself(identity, headers, told):
+def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
+    identity, headers, told
+):
     caller = caller_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
 
     assert (caller.source_type, caller.source_id, caller.request_id) == (*told, "abc")
@@ -44,7 +46,7 @@ def test_who_asked_is_told_by_key_before_by_what_a_program_calls_itself(identity
         (asyncio.CancelledError(), GONE, "it was ended before it was answered"),
     ],
 )
-def test_what_became_of_it_is_told_in_a_sentence(error, status, told):
+def test_what_became_of_it_is_reported_in_a_sentence(error, status, told):
     request = make_mocked_request("GET", "/api/nothing?secret=1")
 
     event = event_of(

@@ -81,7 +81,7 @@ def document_of(answer: bytes) -> dict[str, str]:
     return json.loads(answer.partition(b"\r\n\r\n")[2])
 
 
-async def test_a_port_that_is_taken_is_told_by_its_number():
+async def test_a_port_that_is_taken_is_reported_by_its_number():
     async with serving() as (_, port):
         other = HttpServer(web.Application())
         with pytest.raises(DaemonError, match=f"port {port} cannot be used"):
@@ -185,7 +185,7 @@ async def test_there_is_room_for_so_many_answers_at_once_and_others_are_told_so(
 @pytest.mark.parametrize(
     "held_with", [b"", b"GET /x HTTP/1.1\r\nHost: x\r\n"], ids=["nothing sent", "half a head sent"]
 )
-async def test_five_hundred_and_twenty_idle_connections_keep_nobody_out(held_with):
+async def test_five_hundred_and_twenty_idle_connections_keep_no_one_out(held_with):
     """Also while they are made again as they are cut, and from this very machine, whose programs
     all have one address.
     """

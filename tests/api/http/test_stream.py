@@ -98,7 +98,7 @@ async def take(stream, count: int) -> list[Message]:
     return [await asyncio.wait_for(anext(stream), 20) for _ in range(count)]
 
 
-async def test_a_change_of_a_file_is_told_in_the_shape_that_all_share(live: Live, vault):
+async def test_a_change_of_a_file_is_reported_in_the_shape_that_all_share(live: Live, vault):
     async with (
         live() as life,
         aiohttp.ClientSession() as session,

@@ -138,7 +138,7 @@ async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Liv
             assert await ended(stream) < 0.2
 
 
-async def test_nothing_that_happens_after_a_key_was_changed_is_told_to_its_streams(live: Live):
+async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(live: Live):
     async with live() as life:
         file = KeyFile(life.daemon.home).path
         async with reading(life, key_of(life, "vault:read")) as stream:

@@ -53,7 +53,7 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
         assert "broken" in (vault / "Daily/today.md").read_text()
 
 
-async def test_an_agent_that_nobody_knows_or_a_wrong_order_is_answered_so(live: Live):
+async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: Live):
     async with live(ScriptedBackend([say("x")])) as life:
         assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
             404,
@@ -112,7 +112,7 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         await life.until(lambda: "- seen" in (vault / "W.md").read_text())
 
 
-async def test_a_key_that_is_revoked_ends_what_was_begun_with_it(live: Live):
+async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
     started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:

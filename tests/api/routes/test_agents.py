@@ -82,7 +82,9 @@ async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, modu
         }
 
 
-async def test_what_an_agent_could_see_and_do_is_told_to_the_last_option(live: Live, vault, module):
+async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
+    live: Live, vault, module
+):
     for number in range(25):
         save(vault / f"Work/{number:02}.md", "x\n")
     save(vault / "Inbox/mail.md", "# Mail\n")

@@ -100,7 +100,7 @@ async def test_calls_that_are_refused_are_lines_too(live: Live):
     )
 
 
-async def test_a_run_is_told_whole_with_its_calls_and_its_writes(live: Live, vault):
+async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
     backend = ScriptedBackend(
@@ -267,7 +267,7 @@ async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(liv
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_there_is_not_is_told_in_a_sentence(live: Live):
+async def test_a_call_that_there_is_not_is_reported_in_a_sentence(live: Live):
     async with live() as life:
         await refused(life, "GET", "/api/nothing")
         (event,) = await audited(life)

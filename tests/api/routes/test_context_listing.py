@@ -34,7 +34,7 @@ def test_at_any_moment_it_tells_what_one_made_now_would_tell(changes):
         )
 
 
-def test_only_the_folder_that_changed_is_made_anew():
+def test_only_the_folder_that_changed_is_made_again():
     index = VaultIndex()
     for path in ("a/AGENTS.md", "b/AGENTS.md"):
         index.set(path, entry(4))

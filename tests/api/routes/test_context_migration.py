@@ -10,7 +10,7 @@ from tests.stories.life import Live, save
 MIGRATION = "/api/contexts/migration"
 
 
-async def test_the_plan_is_told_and_then_done_and_undone(live: Live, vault: Path):
+async def test_the_plan_is_reported_and_then_done_and_undone(live: Live, vault: Path):
     save(vault / "Chat/contexts/garden-context.md", "# Garden\n")
     async with live() as life:
         plan = await get(life, MIGRATION)

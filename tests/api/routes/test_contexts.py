@@ -251,7 +251,7 @@ async def test_what_is_no_id_of_a_session_is_refused(live: Live, session):
             assert status in {400, 403}
 
 
-async def test_a_key_for_some_paths_is_told_of_and_chooses_those_alone(live: Live, tree):
+async def test_a_key_for_some_paths_is_reported_and_chooses_those_alone(live: Live, tree):
     session = "/api/contexts/session/s"
     async with live() as life:
         await call(life, "PUT", session, json={"folder_paths": ["Areas/home", "Projects/garden"]})

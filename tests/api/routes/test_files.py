@@ -269,7 +269,7 @@ async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree,
     assert (tree / "Projects/plan.md").read_text() == "their plan\n"
 
 
-async def test_a_base_that_nobody_knows_is_a_clash_not_an_overwrite(live: Live, tree):
+async def test_a_base_that_no_one_knows_is_a_clash_not_an_overwrite(live: Live, tree):
     async with live() as life:
         status, told = await call(
             life,

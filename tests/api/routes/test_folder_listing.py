@@ -81,7 +81,7 @@ def test_what_is_no_folder_is_not_listed(vault):
             names(vault, path)
 
 
-def test_a_moment_is_told_in_utc():
+def test_a_moment_is_reported_in_utc():
     assert (moment(0), moment(1_700_000_000.5)) == (
         "1970-01-01T00:00:00Z",
         "2023-11-14T22:13:20.500000Z",

@@ -82,7 +82,7 @@ async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Li
     assert health["freshness"] == {"behind": ["AGENTS.md"]}
 
 
-async def test_names_that_no_terminal_or_json_takes_are_told_as_escapes(live: Live, vault):
+async def test_names_that_no_terminal_or_json_takes_are_reported_as_escapes(live: Live, vault):
     save(vault / "b\udcff.md", note("Odd", watch=["Projects/*"]))
     async with live() as life:
         await post(life, "/api/pause")

@@ -15,7 +15,7 @@ __all__ = ["pair"]
 ROOT = "AGENTS.md"
 
 
-async def test_the_versions_of_a_file_are_told_newest_first(live: Live, pair):
+async def test_the_versions_of_a_file_are_reported_newest_first(live: Live, pair):
     async with live() as life:
         run = await run_once(life)
         answer = await get(life, f"/api/history?path={ROOT}")
@@ -57,7 +57,7 @@ async def test_a_persons_save_and_move_are_versions_with_their_time(live: Live, 
         ]
 
 
-async def test_a_run_and_what_followed_are_told_file_by_file(live: Live, pair):
+async def test_a_run_and_what_followed_are_reported_file_by_file(live: Live, pair):
     async with live() as life:
         run = await run_once(life)
         answer = await get(life, f"/api/runs/{run['id']}/diff")
@@ -70,7 +70,7 @@ async def test_a_run_and_what_followed_are_told_file_by_file(live: Live, pair):
         assert (await refused(life, "GET", "/api/runs/r-x/diff"))[0] == 404
 
 
-async def test_a_file_is_brought_back_and_wakes_nobody_and_that_is_undone(live: Live, pair):
+async def test_a_file_is_brought_back_and_wakes_no_one_and_that_is_undone(live: Live, pair):
     before = (pair / ROOT).read_bytes()
     async with live() as life:
         run = await run_once(life)
@@ -176,7 +176,7 @@ async def test_who_sees_a_part_is_told_of_that_part(live: Live, pair):
         assert (await call(life, "POST", "/api/history/restore", json=body, **reader))[0] == 403
 
 
-async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_told(live: Live, pair):
+async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_reported(live: Live, pair):
     async with live() as life:
         run = await run_once(life)
         by = Author(by="curator", run=run["id"])

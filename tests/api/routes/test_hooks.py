@@ -38,7 +38,7 @@ async def test_the_hooks_are_listed_with_what_apps_read(home, vault):
     assert (answer["health"], answer["problems"]) == ({"recent_errors_count": 0}, [])
 
 
-async def test_failures_are_told_under_all_four_names_the_newest_first(home, vault):
+async def test_failures_are_reported_under_all_four_names_the_newest_first(home, vault):
     drop(home, "on-session-start.sh", FAILS)
     drop(home, "on-session-end.sh", FAILS)
     async with serving(home, vault) as served:

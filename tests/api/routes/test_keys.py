@@ -218,7 +218,7 @@ async def test_keys_made_at_once_are_all_there(live: Live):
     assert {one["id"] for one in listed} == {one["id"] for one in all_made}
 
 
-async def test_a_file_of_keys_that_is_broken_is_told_and_not_written_over(live: Live):
+async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(live: Live):
     async with live() as life:
         file = KeyFile(life.daemon.home).path
         file.write_text("mine\n")

@@ -117,7 +117,7 @@ async def test_those_who_watch_a_file_are_asked_to_look_now(live: Live, pair):
     assert "[Garden]" in (pair / "AGENTS.md").read_text("utf-8")
 
 
-async def test_asking_about_what_nobody_watches_is_not_found(live: Live, pair):
+async def test_asking_about_what_no_one_watches_is_not_found(live: Live, pair):
     async with live() as life:
         assert (await refused(life, "POST", "/api/bubble/run", json={"path": "lone.md"}))[0] == 404
 

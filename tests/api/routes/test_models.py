@@ -41,7 +41,7 @@ def test_the_latest_of_each_family_is_marked_and_the_one_that_is_set_is_there():
     )
 
 
-async def test_the_latest_are_told_and_with_show_all_the_older_ones_too(live: Live):
+async def test_the_latest_are_reported_and_with_show_all_the_older_ones_too(live: Live):
     async with live(agent__model="claude-3-5-haiku-20241022") as life:
         few = await get(life, "/api/models?show_all=false")
         everything = await get(life, "/supervisor/models?show_all=true")

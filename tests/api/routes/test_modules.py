@@ -134,7 +134,7 @@ async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: 
             assert (await get(life, f"/api/modules/{name}"))["status"] == "unapproved"
 
 
-async def test_a_module_that_cannot_be_loaded_is_told_of_and_the_daemon_goes_on(
+async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on(
     live: Live, daily: Path
 ):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
@@ -232,7 +232,7 @@ class SlowModule(Module):
 """
 
 
-async def test_a_module_that_has_not_begun_yet_is_starting_and_has_not_failed(
+async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
     live: Live, tmp_path: Path
 ):
     save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")

@@ -256,7 +256,7 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
         )
 
 
-async def test_a_base_that_nobody_kept_is_a_conflict_with_the_present_text(live: Live, vault):
+async def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as life:
         body = {"section": "Facts", "content": "- peas", "mode": "append"}

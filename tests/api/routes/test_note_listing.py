@@ -111,7 +111,7 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
         ]  # what it leads to does not exist for that key
 
 
-async def test_links_to_a_note_and_to_nothing_are_told(live: Live, store):
+async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
     async with live() as life:
         await indexed(life)
         told = await get(life, "/api/notes/A/two.md/backlinks")

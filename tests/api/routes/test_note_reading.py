@@ -73,7 +73,7 @@ def test_an_answer_is_given_again_while_the_file_is_the_same(desk: Desk):
     assert desk.reading.fresh(PATH, "raw") is None
 
 
-def test_not_when_the_file_was_saved_even_if_nobody_noticed_yet(desk: Desk):
+def test_not_when_the_file_was_saved_even_if_no_one_noticed_yet(desk: Desk):
     desk.served()
     desk.file.write_bytes(b"# two\n")
 

@@ -37,7 +37,7 @@ from parachuted.vault import digest_of, parse_note
         )
     )
 )
-def test_any_note_is_told_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
+def test_any_note_is_reported_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
     data = b"\n".join(lines)
     note = parse_note(data)
     whole = told("a.md", digest_of(data), 1.5, note)

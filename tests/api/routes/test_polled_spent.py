@@ -1,4 +1,4 @@
-"""What the model cost, as the API tells it; and a run of the real CLI, whose credential nobody sees
+"""What the model cost, as the API tells it; and a run of the real CLI, whose credential no one sees
 and whose cost everybody agrees on.
 """
 
@@ -116,7 +116,7 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
         assert (await get(life, "/api/doctor"))["problems"] == {}
 
 
-async def test_the_cost_of_a_run_is_told_alike_everywhere_and_its_credential_nowhere(
+async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential_nowhere(
     paid: Paid, vault: Path, home: Path
 ):
     await load_heavy("claude")

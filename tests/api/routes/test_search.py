@@ -48,7 +48,7 @@ async def test_a_saved_note_is_found_soon(live: Live, vault):
         assert await find(life, "word9") == []
 
 
-async def test_a_hit_is_told_with_a_snippet_that_cannot_be_script(live: Live, vault):
+async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live, vault):
     save(
         vault / "a.md",
         "---\ntags: [x]\n---\n# Beans & <b>peas</b>\n\n<script>alert('beans')</script>\n",
@@ -169,7 +169,7 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Li
     assert "NUL" in note["message"]
 
 
-async def test_an_index_that_is_garbled_or_gone_is_made_anew_and_said(live: Live, vault, home):
+async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Live, vault, home):
     save(vault / "a.md", "beans")
     async with live() as life:
         await indexed(life)
@@ -187,7 +187,7 @@ async def test_an_index_that_is_garbled_or_gone_is_made_anew_and_said(live: Live
         assert await find(life, "beans") == ["a.md"]
 
 
-async def test_names_that_are_not_utf8_are_told_as_they_can_be(live: Live, vault):
+async def test_names_that_are_not_utf8_are_reported_as_they_can_be(live: Live, vault):
     (vault / os.fsdecode(b"caf\xe9.md")).write_text("beans")
     async with live() as life:
         await indexed(life)

@@ -398,7 +398,7 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
     assert (answer["files"], len(answer["errors"])) == ([], 3)
 
 
-async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_told(
+async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_reported(
     live: Live, tree
 ):
     async with live() as life:
@@ -417,7 +417,7 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
     assert known is None
 
 
-async def test_a_path_that_is_not_there_is_told_in_the_same_words_whatever_the_reason(
+async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_the_reason(
     live: Live, tree
 ):
     missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]

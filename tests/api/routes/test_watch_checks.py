@@ -17,7 +17,7 @@ async def asked(life: Life, path: str) -> dict[str, object]:
         return await answer.json()
 
 
-async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_its_saving(
+async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_at_its_saving(
     live: Live, vault: Path
 ):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
@@ -45,7 +45,7 @@ async def test_a_pattern_that_matches_nothing_is_told_by_watches_doctor_and_at_i
         ("watch: /etc/*", "The pattern is absolute"),
     ],
 )
-async def test_a_watch_that_cannot_be_read_is_told_at_its_saving_and_later(
+async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
     live: Live, vault: Path, watch: str, says: str
 ):
     async with live() as life:

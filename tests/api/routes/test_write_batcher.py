@@ -139,7 +139,7 @@ async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
     assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
 
 
-async def test_who_goes_away_meanwhile_takes_nobody_along(suggestion_rig: Office):
+async def test_who_goes_away_meanwhile_takes_no_one_along(suggestion_rig: Office):
     let_go = threading.Event()
 
     def slow() -> VaultPath:
@@ -203,7 +203,7 @@ async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(suggestion_
     assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n"
 
 
-async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_nobody_up_and_closing_waits(
+async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_no_one_up_and_closing_waits(
     suggestion_rig: Office, vault
 ):
     (vault / "b.md").write_text("## Facts\n")

@@ -27,7 +27,7 @@ def audit(log: Told) -> ModuleAudit:
     return ModuleAudit(log, lambda: NOON)
 
 
-def test_a_call_is_told_when_it_is_over_with_the_para_ids_of_its_answer(log, audit):
+def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log, audit):
     with audit.call("module", "daily", "brain", "BrainInterface.suggest", ASKED) as answer:
         answer.value = [{"para_id": "para:brain:a1b2c3d4e5f6", "name": "the canary"}]
 
@@ -53,7 +53,7 @@ def test_a_call_is_told_when_it_is_over_with_the_para_ids_of_its_answer(log, aud
     assert "canary" not in str(event)
 
 
-def test_a_call_that_fails_is_told_without_its_words(log, audit):
+def test_a_call_that_fails_is_reported_without_its_words(log, audit):
     with (
         pytest.raises(ActRefusedError),
         audit.call("daemon", "clock", "brain", "schedule index", Authority()),

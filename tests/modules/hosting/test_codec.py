@@ -43,7 +43,7 @@ def crossed(error: BaseException) -> Exception:
         ValueError,
     ],
 )
-def test_an_error_that_is_told_of_keeps_its_class_and_its_words(kind):
+def test_an_error_that_is_reported_keeps_its_class_and_its_words(kind):
     there = crossed(kind("the words"))
 
     assert type(there) is kind

@@ -127,7 +127,7 @@ async def test_interfaces_settings_and_the_answers_of_agents_are_handed_in(vault
             await module.request("GET", "/")
 
 
-async def test_an_event_is_told_if_the_module_may_hear_it(vault, tmp_path):
+async def test_an_event_is_reported_if_the_module_may_hear_it(vault, tmp_path):
     body = (
         '@event("file.modified")\nasync def changed(self, path: str):\n    await '
         "self.state.put(path, 1)"

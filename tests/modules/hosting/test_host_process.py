@@ -57,7 +57,7 @@ async def lived(code, feed=b""):
     return process, printed
 
 
-async def test_why_it_ended_is_told_with_what_it_said_last():
+async def test_why_it_ended_is_reported_with_what_it_said_last():
     process, printed = await lived("import sys; print('oh no', file=sys.stderr); sys.exit(3)")
 
     assert process.reason == "it ended with code 3\noh no"

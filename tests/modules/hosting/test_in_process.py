@@ -317,7 +317,7 @@ async def test_the_daemons_own_tasks_are_not_a_modules(make):
     assert mine.result() == "done"
 
 
-async def test_a_task_that_fails_in_the_background_is_told_of(make):
+async def test_a_task_that_fails_in_the_background_is_reported(make):
     running = make(
         """
         async def on_enable(self):
@@ -554,7 +554,7 @@ async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_mo
     assert running.interface("OtherInterface") is None
 
 
-async def test_a_module_may_be_begun_again_after_it_was_ended(make, tmp_path):
+async def test_a_module_may_be_restarted_after_it_was_ended(make, tmp_path):
     folder = write_module(
         tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1"
     )

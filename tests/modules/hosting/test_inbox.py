@@ -72,7 +72,7 @@ IN_ORDER = EventSpec(event="file.modified", handler="changed", is_async=False)
 BESIDE = EventSpec(event="file.modified", handler="changed", is_async=True)
 
 
-async def test_what_came_before_it_runs_is_told_in_order():
+async def test_what_came_before_it_runs_is_reported_in_order():
     hears = Hears()
     one = inbox(hears, IN_ORDER)
     for number in range(3):
@@ -141,7 +141,7 @@ async def test_the_events_causes_and_its_run_are_carried_on():
     assert hears.runs == [("r1",), ("r1",)]  # an undo of that run takes back what follows from it
 
 
-async def test_a_file_that_moves_in_is_told_to_who_hears_of_new_ones():
+async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
     hears = Hears()
     one = inbox(
         hears,

@@ -29,7 +29,7 @@ def offer(interfaces: Interfaces, name: str, rank: int) -> Provider:
     return provider
 
 
-def test_nobody_provides_what_nobody_offers():
+def test_no_one_provides_what_no_one_offers():
     assert Interfaces({}).get(BRAIN, ANYBODY) is None
 
 

@@ -85,7 +85,7 @@ attempt("tmp", lambda: Path("/tmp/m5-landlock").touch())
 @pytest.mark.skipif(
     landlock_version() < 6, reason="this kernel's Landlock knows no TCP, or no scopes"
 )
-def test_it_reaches_nobody_by_tcp_or_signals(folders):
+def test_it_reaches_no_one_by_tcp_or_signals(folders):
     tried = run(
         WALLED
         + """

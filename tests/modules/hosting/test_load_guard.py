@@ -36,7 +36,7 @@ async def test_a_hook_that_objects_is_named_with_its_reason(tmp_path: Path):
     assert guard.asked[0].data["hash"] == approved.digest
 
 
-async def test_nobody_is_asked_where_no_hook_is(tmp_path: Path):
+async def test_no_one_is_asked_where_no_hook_is(tmp_path: Path):
     guard = Guard(wants=False)
 
     await ask_to_load(

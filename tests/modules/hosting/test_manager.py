@@ -80,7 +80,7 @@ async def test_the_status_tells_what_a_module_offers(manager_rig):
     assert (status.where, status.is_serving, status.problem) == ("in process", True, None)
 
 
-async def test_one_that_fails_is_told_of_and_the_others_go_on(manager_rig):
+async def test_one_that_fails_is_reported_and_the_others_go_on(manager_rig):
     manager_rig.add("at-import", "raise ValueError('import')")
     manager_rig.add("at-enable", "async def on_enable(self):\n    raise ValueError('enable')")
     manager_rig.add("fine", HELLO)
@@ -165,7 +165,7 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         await until(lambda: modules.find("GET", "/api/daily/hello"))
 
 
-async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes_on(manager_rig):
+async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goes_on(manager_rig):
     manager_rig.add("daily", HELLO)
     async with manager_rig.open() as modules:
         manager_rig.write(
@@ -187,7 +187,7 @@ async def test_an_edited_folder_is_told_of_at_once_and_the_approved_version_goes
         assert len(manager_rig.told("module.changed")) == 1
 
 
-async def test_a_module_under_development_is_begun_anew_with_each_edit(manager_rig, tmp_path):
+async def test_a_module_under_development_is_restarted_with_each_edit(manager_rig, tmp_path):
     folder = tmp_path / "work" / "daily"
     manager_rig.write("daily", HELLO)
     folder.parent.mkdir()
@@ -204,7 +204,7 @@ async def test_a_module_under_development_is_begun_anew_with_each_edit(manager_r
         assert await manager_rig.get("/api/daily/hello") == "edited"
 
 
-async def test_one_module_is_begun_anew_without_the_others(manager_rig):
+async def test_one_module_is_restarted_without_the_others(manager_rig):
     body = (
         HELLO + "\nasync def on_enable(self):\n    await self.state.put('times', await "
         "self.state.get('times', 0) + 1)\n"
@@ -240,7 +240,7 @@ async def test_who_uses_an_interface_finds_it_when_it_is_enabled(manager_rig):
         assert manager_rig.memory["aa-daily"].kept["found"] == "zz-brain"
 
 
-async def test_an_interface_that_nobody_was_shown_stands_in_for_none_that_was(manager_rig):
+async def test_an_interface_that_no_one_was_shown_stands_in_for_none_that_was(manager_rig):
     manager_rig.add("aa-thief", f"provides = ('BrainInterface',)\n{WHO}")
     manager_rig.add("zz-brain", WHO, BRAIN)
 
@@ -499,7 +499,7 @@ async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_st
         await until(lambda: modules.find("GET", "/api/daily/hello"))
 
 
-async def test_a_module_that_is_too_slow_for_its_events_is_told_of(manager_rig):
+async def test_a_module_that_is_too_slow_for_its_events_is_reported(manager_rig):
     body = (
         '@event("file.deleted", is_async=False)\nasync def gone(self):\n    await '
         "asyncio.sleep(600)"
@@ -535,7 +535,7 @@ async def test_what_is_wrong_with_a_module_is_no_problem_any_more_once_it_is_rem
         await until(lambda: manager_rig.problems["module:daily"] is None)
 
 
-async def test_schedules_of_the_modules_that_run_are_told_with_when_they_fall_due(manager_rig):
+async def test_schedules_of_the_modules_that_run_are_reported_with_when_they_fall_due(manager_rig):
     body = """
     @schedule(every="15m")
     async def tick(self): ...

@@ -1,4 +1,4 @@
-"""Given: what a module is handed carries its own name, its own rights and nobody else's."""
+"""Given: what a module is handed carries its own name, its own rights and no one else's."""
 
 from __future__ import annotations
 

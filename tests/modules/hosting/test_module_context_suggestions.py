@@ -64,7 +64,7 @@ async def test_it_is_filed_under_the_modules_name_with_what_led_to_it(module_rig
     assert module_rig.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
 
 
-async def test_a_module_that_nobody_trusts_suggests_a_strangers_text(module_rig, suggestions):
+async def test_a_module_that_no_one_trusts_suggests_a_strangers_text(module_rig, suggestions):
     approved = replace(module_rig.approve(MANIFEST), trust="untrusted")
     name = await module_rig.given(approved, module_rig.agents(suggestions=suggestions)).suggest(
         "update", "Work/a.md", {"text": "x\n"}, "x"
@@ -112,7 +112,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
             await act
 
 
-async def test_where_nobody_takes_suggestions_it_is_told_so(module_rig):
+async def test_where_no_one_takes_suggestions_it_is_told_so(module_rig):
     with pytest.raises(ActRefusedError, match="suggestions are not accepted here"):
         await module_rig.given(module_rig.approve(MANIFEST)).suggest(
             "update", "Work/a.md", {"text": "x"}, "x"

@@ -130,7 +130,7 @@ def processes():
 
 @pytest.fixture
 def life(tmp_path, given, make_cages):
-    """`async with life(body, sandbox=...) as worker`, begun; nothing of it is left afterwards."""
+    """`async with life(body, sandbox=...) as worker`, started; nothing of it is left afterwards."""
 
     @contextlib.asynccontextmanager
     async def live(body=BODY, *, sandbox="landlock", services=given, pace=QUICK, **more):
@@ -177,7 +177,7 @@ async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
         await worker.call("hello", {})
 
 
-async def test_what_goes_wrong_in_a_handler_is_told_as_in_the_daemon(life):
+async def test_what_goes_wrong_in_a_handler_is_reported_as_in_the_daemon(life):
     async with life(services=Given(vault=Empty())) as worker:
         with pytest.raises(WrongArgumentsError, match="n: should be"):
             await worker.call("hello", {}, query={"n": "x"})
@@ -223,7 +223,7 @@ async def test_who_no_longer_waits_ends_the_work(life, given):
         ("block_later", {}, "stood still"),
     ],
 )
-async def test_a_process_that_dies_or_stands_still_is_begun_again(
+async def test_a_process_that_dies_or_stands_still_is_restarted(
     life, given, handler, query, why, caplog
 ):
     limit = 0.3 if handler == "block" else 20

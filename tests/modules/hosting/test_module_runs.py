@@ -1,4 +1,4 @@
-"""An agent's run, followed step by step: begun, read, stopped, and what it read is passed on."""
+"""An agent's run, followed step by step: started, read, stopped, and what it read is passed on."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_it_goes_on_without_a_reader_and_with_an_earlier_session(module_ri
     assert backend.jobs[1].session_id == first.session_id
 
 
-async def test_what_could_not_begin_is_told_at_the_start(module_rig):
+async def test_what_could_not_begin_is_reported_at_the_start(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=1)
     with pytest.raises(NotFoundError):
         await runs.start("nobody", "x", {})

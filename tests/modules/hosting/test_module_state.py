@@ -102,7 +102,7 @@ async def test_a_damaged_file_counts_as_none(folder, data, caplog):
     assert await again.get("a") == 2
 
 
-async def test_a_disk_that_refuses_is_told(folder):
+async def test_a_disk_that_refuses_is_reported(folder):
     folder.parent.mkdir(parents=True)
     folder.write_text("a file in its place")
     with pytest.raises(StorageFailedError, match="could not be kept"):

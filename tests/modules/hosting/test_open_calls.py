@@ -38,7 +38,7 @@ def test_a_process_that_lets_go_of_nothing_is_asked_no_more(calls):
     calls.check_room()
 
 
-def test_what_the_process_read_for_one_call_it_may_say_in_any_also_after_it_was_begun_again():
+def test_what_the_process_read_for_one_call_it_may_say_in_any_also_after_it_was_restarted():
     taint = Taint()
     first, event, person = OpenCalls("daily", taint), Authority(), Authority(asked_by="person")
     first.open(1, event)

@@ -97,7 +97,7 @@ def test_nothing_else_is_found(routes, asked):
     assert routes.find(*asked.split(" ", 1)) is None
 
 
-def test_the_methods_of_a_path_are_told(routes):
+def test_the_methods_of_a_path_are_reported(routes):
     assert routes.allowed("/api/daily/entries/today") == ("DELETE", "GET", "PUT")
     assert routes.allowed("/api/daily/nothing") == ()
     assert routes.allowed("/api/brain") == ()

@@ -240,7 +240,7 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
     assert services.state.kept["closed"] < 10
 
 
-async def test_an_event_is_told_with_what_the_handler_names(begin):
+async def test_an_event_is_reported_with_what_the_handler_names(begin):
     services = Given()
     body = (
         "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await "

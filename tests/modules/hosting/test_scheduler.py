@@ -119,7 +119,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
     state.close()
 
 
-async def test_one_that_is_still_at_work_is_not_begun_again():
+async def test_one_that_is_still_at_work_is_not_restarted():
     clock, tells = Clock(), Tells()
     tells.wait = asyncio.Event()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)

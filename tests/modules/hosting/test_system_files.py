@@ -138,7 +138,7 @@ def test_of_a_long_log_the_end_is_read(files: SystemFiles, home: Path):
     assert text.endswith("the newest\n")
 
 
-async def test_names_of_modules_files_are_told_to_who_asks_for_them_and_mark_the_run(
+async def test_names_of_modules_files_are_reported_to_who_asks_for_them_and_mark_the_run(
     files: SystemFiles,
 ):
     taint = Taint()

@@ -167,7 +167,7 @@ async def test_what_refuses_to_end_is_named(owner):
     assert await owner.end() == []
 
 
-async def test_a_failure_at_which_nobody_looks_is_told_once(owner, failures):
+async def test_a_failure_at_which_no_one_looks_is_reported_once(owner, failures):
     async def fail() -> None:
         raise ValueError("unseen")
 
@@ -193,7 +193,7 @@ async def test_the_daemons_own_unseen_failures_go_where_they_went_before():
     assert seen == ["the daemon's"]
 
 
-async def test_a_very_long_traceback_is_told_by_its_end():
+async def test_a_very_long_traceback_is_reported_by_its_end():
     text = traceback_of(ValueError("x" * 50_000 + "end"))
 
     assert len(text) < 21_000

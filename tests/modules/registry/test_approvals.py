@@ -100,7 +100,7 @@ def test_a_recorded_approval_of_something_else_lets_nothing_run(module_rig):
     assert module_rig.run() == []
 
 
-def test_what_a_change_asks_for_more_is_told_apart(module_rig):
+def test_what_a_change_asks_for_more_is_distinguished(module_rig):
     module_rig.write()
     module_rig.approve()
     (module_rig.folder / "manifest.yaml").write_text(
@@ -318,7 +318,7 @@ def test_a_look_sees_what_changed_since_the_last(module_rig):
     assert module_rig.trust.look() == {"other"}
 
 
-def test_nobody_is_told_of_modules_that_are_not(module_rig):
+def test_no_one_is_told_of_modules_that_are_not(module_rig):
     for act in (
         module_rig.trust.consent,
         module_rig.trust.entry,

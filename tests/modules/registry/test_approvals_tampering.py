@@ -1,4 +1,4 @@
-"""Thirty kinds of tampering with an approved module by who owns the vault: nothing that nobody
+"""Thirty kinds of tampering with an approved module by who owns the vault: nothing that no one
 approved runs, and the change is seen.
 """
 
@@ -193,7 +193,7 @@ def test_there_are_thirty_kinds():
 
 
 @pytest.mark.parametrize("kind", TAMPERING)
-def test_a_module_that_nobody_approved_never_runs_however_it_came(tmp_path, home, vault, kind):
+def test_a_module_that_no_one_approved_never_runs_however_it_came(tmp_path, home, vault, kind):
     module_rig = UntrustedRig(base=tmp_path, home=home, vault=vault)
     module_rig.write()
     if kind != "an approval of its own in the vault":

@@ -33,7 +33,7 @@ def take(copies, folder):
         return taken.keep(), taken.tree.digest
 
 
-def test_a_copy_is_the_same_tree_that_nobody_may_write(copies, folder, home):
+def test_a_copy_is_the_same_tree_that_no_one_may_write(copies, folder, home):
     place, digest = take(copies, folder)
 
     assert place == home / "modules" / "mod" / digest.removeprefix("sha256:")[:12]

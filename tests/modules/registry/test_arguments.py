@@ -181,7 +181,7 @@ def test_models_and_times_are_made():
         ),
     ],
 )
-def test_all_that_is_wrong_is_told_at_once(name, path, query, body, told):
+def test_all_that_is_wrong_is_reported_at_once(name, path, query, body, told):
     assert problems(name, path, query, body) == told
 
 
@@ -297,7 +297,7 @@ async def many(*args: int): ...
         (many, "args can only be given by position"),
     ],
 )
-def test_a_handler_that_nobody_could_call_is_refused(function, says):
+def test_a_handler_that_no_one_could_call_is_refused(function, says):
     with pytest.raises(HandlerSignatureError, match=says):
         plan(function)
 

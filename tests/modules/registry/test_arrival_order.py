@@ -43,7 +43,7 @@ def test_every_provider_of_an_interface_comes_first():
     ]
 
 
-def test_who_uses_what_it_provides_itself_waits_for_nobody():
+def test_who_uses_what_it_provides_itself_waits_for_no_one():
     assert names(module("a", provides="A", uses="A")) == [["a"]]
 
 

@@ -115,7 +115,7 @@ def test_what_is_not_asked_for_is_said_too():
     assert "in a process of its own" in consent.text()
 
 
-def test_a_list_of_programs_or_hosts_is_told_from_the_words_of_ours():
+def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
     said = (
         PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
         "['no.example'], paths: [Work/]}}\n"
@@ -176,7 +176,7 @@ def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
     assert max(map(len, text.splitlines()[:-1])) < columns
 
 
-def test_what_is_new_is_told_with_the_agent_that_it_is_about():
+def test_what_is_new_is_reported_with_the_agent_that_it_is_about():
     before = PLAIN + "permissions: {read: [A/**]}\nagents: {a: {paths: [A/]}, b: {paths: [A/]}}\n"
     after = (
         PLAIN

@@ -260,7 +260,7 @@ def test_what_a_subclass_takes_over_is_declared_once_and_as_the_subclass_has_it(
     assert [one.path for one in describe(Polite, manifest()).routes] == ["/polite/{name}"]
 
 
-def test_what_differs_is_told():
+def test_what_differs_is_reported():
     class Other(Module):
         name = "other"
         version = "2.0.0"
@@ -301,7 +301,7 @@ def test_no_class_may_do_more_than_the_manifest_that_a_person_approved(
         assert describe(Asking, manifest(more)).name == "greeter"
 
 
-def test_permissions_that_are_none_are_told():
+def test_permissions_that_are_none_are_reported():
     class Wrong(Module):
         permissions = {"read": "Daily/**", "fly": True}
 
@@ -328,7 +328,7 @@ def test_agents_of_both_forms_are_taken_together():
     }
 
 
-def test_agents_that_cannot_be_are_told():
+def test_agents_that_cannot_be_are_reported():
     class Agents(Module):
         agents = {
             "twice": {"paths": ["a/"]},
@@ -352,7 +352,7 @@ def test_agents_that_cannot_be_are_told():
     ]
 
 
-def test_too_many_of_a_thing_are_told():
+def test_too_many_of_a_thing_are_reported():
     many = type(
         "Many",
         (Module,),
@@ -364,7 +364,7 @@ def test_too_many_of_a_thing_are_told():
     ]
 
 
-def test_what_no_pipe_carries_is_told():
+def test_what_no_pipe_carries_is_reported():
     class Long(Module):
         @mcp_tool("t", description="x" * 10_001)
         async def tool(self): ...
@@ -406,14 +406,14 @@ class Wrong(Module):
     async def static(): ...
 
 
-def test_two_for_one_name_are_told():
+def test_two_for_one_name_are_reported():
     assert problems(Doubled) == [
         "the route GET /a/{} is declared 2 times",
         "the tool t is declared 2 times",
     ]
 
 
-def test_handlers_that_cannot_be_called_are_told():
+def test_handlers_that_cannot_be_called_are_reported():
     assert problems(Wrong) == [
         "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
         "streams: only routes that are `async def` can yield; return one value instead",
@@ -437,7 +437,7 @@ def test_handlers_that_cannot_be_called_are_told():
         ("json:dumps", "json:dumps: json.py could not be imported"),
     ],
 )
-def test_a_handler_that_is_not_there_is_told(handler, told):
+def test_a_handler_that_is_not_there_is_reported(handler, told):
     with loaded(EXAMPLES / "brain") as (cls, _):
         text = (
             (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
@@ -446,7 +446,7 @@ def test_a_handler_that_is_not_there_is_told(handler, told):
             describe(cls, read_manifest(text))
 
 
-def test_a_module_file_that_fails_at_import_is_told(tmp_path: Path):
+def test_a_module_file_that_fails_at_import_is_reported(tmp_path: Path):
     for name, text in {
         "manifest.yaml": SMALL + "mcp_tools: [{name: t, handler: 'tools:t'}]\n",
         "module.py": "from parachuted.modules import Module\nclass M(Module): ...\n",

@@ -162,7 +162,7 @@ def test_the_examples_have_good_manifests(name):
     )
 
 
-def test_all_mistakes_are_told_at_once_each_with_its_line():
+def test_all_mistakes_are_reported_at_once_each_with_its_line():
     text = """\
 name: Brain
 version: 1.0
@@ -298,7 +298,7 @@ provides: X
         ("? [a]\n: b\n", "line 4: a key should be a word"),
     ],
 )
-def test_each_mistake_is_told(more, told):
+def test_each_mistake_is_reported(more, told):
     assert told in problems(SMALL + more)
 
 

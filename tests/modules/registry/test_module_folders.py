@@ -67,7 +67,7 @@ def test_what_tools_leave_is_no_part_of_a_module_under_development(folders, tmp_
     assert folders.digest(developed(folder)) == before
 
 
-def test_a_module_under_development_lies_outside_vault_and_home_and_is_nobody_elses(
+def test_a_module_under_development_lies_outside_vault_and_home_and_is_no_one_elses(
     folders, tmp_path
 ):
     for inside in ("vault", "home"):

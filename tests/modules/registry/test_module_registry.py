@@ -83,7 +83,7 @@ def test_another_module_is_added_and_removed_without_touching_the_rest(registry)
     assert registry.path.read_text() == OF_A_PERSON
 
 
-def test_an_entry_on_one_line_is_spelled_anew_with_the_keys_that_nobody_knows(registry):
+def test_an_entry_on_one_line_is_spelled_again_with_the_keys_that_no_one_knows(registry):
     write(registry, OF_A_PERSON)
     registry.change("other", {"enabled": True})
 
@@ -139,7 +139,7 @@ def test_a_file_that_others_may_change_lets_nothing_run(registry, mode):
         registry.load()
 
 
-def test_what_is_no_file_lets_nothing_run_and_holds_nobody_up(registry):
+def test_what_is_no_file_lets_nothing_run_and_holds_no_one_up(registry):
     os.mkfifo(registry.path)
     with pytest.raises(ModuleRegistryError):
         registry.load()

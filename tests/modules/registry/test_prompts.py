@@ -24,7 +24,7 @@ def test_words_are_kept_replaced_and_forgotten(tmp_path: Path):
     assert prompts.get("garden") is None
 
 
-def test_a_disk_that_refuses_is_told(tmp_path: Path):
+def test_a_disk_that_refuses_is_reported(tmp_path: Path):
     (tmp_path / "modules").write_text("a file where a folder should be")
     with pytest.raises(StorageFailedError, match="prompt of garden"):
         ModulePrompts(tmp_path).put("garden", "Be brief.")

@@ -95,7 +95,7 @@ def _deleted(note: Path) -> None:
 
 
 class LateProgram:
-    """A program that opens the note, writes all of it in place when the writer has already begun,
+    """A program that opens the note, writes all of it in place when the writer has already started,
     and closes it then or in the end.
     """
 
