@@ -4,11 +4,11 @@
 #   make lint                                make coverage   the tests, and which branches those of the inner rooms take
 #   make wheel      dist/parachuted-*.whl     make mutations  breaks what matters; the tests must notice
 #   make docs       the site, in build/docs  make agentic    a model walks through the API; needs a login
-#   make clean
+#   make clean                               make screenshots  pictures of the web page, in build/screenshots
 # Written for GNU make 3.81, which macOS has.
 
 BIN := .venv/bin
-.PHONY: run test coverage lint docs bench agentic mutations torture wheel clean FORCE
+.PHONY: run test coverage lint docs bench agentic mutations torture wheel screenshots clean FORCE
 .DEFAULT_GOAL := run
 
 # The environment is made again where pyproject.toml changed, the folder was moved, or its Python is gone.
@@ -54,6 +54,9 @@ torture: .venv/installed-test
 
 wheel: .venv/installed-test
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist >/dev/null && ls dist/*.whl
+
+screenshots: .venv/installed-test
+	@$(BIN)/python -m tests.web.screenshots
 
 clean:
 	rm -rf .venv dist build .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

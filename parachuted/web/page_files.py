@@ -75,10 +75,11 @@ class PageFiles:
         )
         return page.replace("{version}", self._loaded.version).replace("<!-- preload -->", links)
 
-    @property
-    def first_scripts(self) -> dict[str, PageFile]:
-        """The scripts that the browser needs until the first view, by name."""
-        return {name: self._loaded.files[name] for name in self._loaded.first}
+    def scripts(self, start: str = _FIRST) -> dict[str, PageFile]:
+        """The script of that name and all that it imports at its top, by name; what is imported
+        later is not among them.
+        """
+        return {name: self._loaded.files[name] for name in _closure(self._loaded.files, start)}
 
     def _stamps(self) -> Iterator[tuple[str, int, int]]:
         for path in sorted(self._folder.rglob("*")):

@@ -164,6 +164,143 @@ def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: Typed):
     assert (daemon.vault / "AGENTS.md").read_text() == before
 
 
+def told(*events: dict[str, object]) -> str:
+    """A stream of events, as the daemon sends it."""
+    return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
+
+
+def test_a_chat_is_begun_answered_and_renamed(opens: Opens, daemon: Typed):
+    it = opens("#/chat/new")
+    it.page.get_by_label("Message", exact=True).fill("What grows in the garden?")
+    it.page.keyboard.press("Enter")
+    it.sees("No model can be asked now")
+    it.page.wait_for_url(re.compile("#/chat/[0-9a-f-]{36}$"))
+    it.click("Rename")
+    it.page.get_by_label("Title").fill("Beds and beans")
+    it.click("Save")
+    expect(it.page.get_by_role("heading", name="Beds and beans")).to_be_visible()
+    it.page.reload()
+    expect(it.page.get_by_role("link", name=re.compile("Beds and beans"))).to_be_visible()
+    (kept,) = (daemon.vault / "Chat/sessions").glob("*Beds and beans.md")
+    assert "What grows in the garden?" in kept.read_text()
+
+
+def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens):
+    it, answers = opens("#/journal"), []
+    session = "0b7c1e6e-1111-4222-8333-444455556666"
+    option = {"label": "Allow once", "description": "this one"}
+    it.page.route(
+        "**/api/chat",
+        lambda route: (
+            route.fulfill(
+                content_type="text/event-stream",
+                body=told(
+                    {"type": "session", "sessionId": session},
+                    {"type": "user_message", "content": "Write it down."},
+                    {"type": "text", "content": "I look."},
+                    {
+                        "type": "tool_use",
+                        "tool": {
+                            "id": "t1",
+                            "name": "mcp__vault__read_note",
+                            "input": {"path": "Garden.md"},
+                        },
+                    },
+                    {
+                        "type": "tool_result",
+                        "toolUseId": "t1",
+                        "content": "# Garden",
+                        "isError": False,
+                    },
+                    {"type": "text", "content": "Found **it**."},
+                    {
+                        "type": "user_question",
+                        "requestId": "q1",
+                        "kind": "permission",
+                        "questions": [
+                            {
+                                "question": "Write Garden.md?",
+                                "header": "",
+                                "options": [option],
+                                "multiSelect": False,
+                            }
+                        ],
+                    },
+                ),
+            )
+            if route.request.method == "POST"
+            else route.continue_()
+        ),
+    )
+    it.page.route(f"**/api/chat/{session}/stream*", lambda _route: None)
+    it.page.route(
+        f"**/api/chat/{session}/answer",
+        lambda route: (answers.append(route.request.post_data_json), route.fulfill(json={})),
+    )
+    it.go("#/chat/new")
+    it.page.get_by_label("Message", exact=True).fill("Write it down.")
+    it.click("Send")
+    it.sees("Found it.")
+    it.page.locator(".tool summary").click()
+    it.sees("# Garden")
+    expect(it.page.get_by_role("button", name="Stop")).to_be_visible()
+    assert it.faults() == []
+    it.click("Allow once")
+    it.misses("Write Garden.md?")
+    assert answers == [{"request_id": "q1", "answers": {"Write Garden.md?": "Allow once"}}]
+
+
+def suggest(daemon: Typed, path: str, text: str, why: str) -> None:
+    """Suggest a change of a note, as another agent's program over MCP."""
+    record = json.loads((daemon.home / "run/daemon.json").read_bytes())
+    session = ""
+
+    def ask(method: str, params: dict[str, object] | None, number: int | None) -> str:
+        body = {"jsonrpc": "2.0", "method": method, "params": params, "id": number}
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{record['port']}/mcp",
+            data=json.dumps({name: one for name, one in body.items() if one is not None}).encode(),
+            headers={
+                "Content-Type": "application/json",
+                "Accept": "application/json, text/event-stream",
+                **({"Mcp-Session-Id": session} if session else {}),
+            },
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  our own daemon
+            return answer.headers.get("Mcp-Session-Id") or ""
+
+    client = {"name": "helper", "version": "1"}
+    session = ask(
+        "initialize",
+        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client},
+        1,
+    )
+    ask("notifications/initialized", None, None)
+    given = {"action": "update", "path": path, "payload": {"text": text}, "reasoning": why}
+    ask("tools/call", {"name": "suggest", "arguments": given}, 2)
+
+
+def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Typed):
+    first = saved(daemon, "Plans/Beds.md", "# Beds\n\nThree.\n")
+    second = saved(daemon, "Plans/Paths.md", "# Paths\n\nGravel.\n")
+    daemon.until(lambda: len(daemon.json("search", "path:Plans")["results"]) == 2)
+    it = opens("#/suggestions")
+    it.sees("Nothing waits for you.")
+    suggest(daemon, "Plans/Beds.md", "# Beds\n\nFour.\n", "A fourth one fits.")
+    it.sees("A fourth one fits.")
+    it.page.locator(".diff .added").get_by_text("Four.").wait_for()
+    assert it.faults() == []
+    it.click("Approve")
+    it.sees("Nothing waits for you.")
+    assert first.read_text() == "# Beds\n\nFour.\n"
+
+    suggest(daemon, "Plans/Paths.md", "# Paths\n\nMud.\n", "It is cheaper.")
+    it.sees("It is cheaper.")
+    it.click("Reject")
+    it.misses("It is cheaper.")
+    assert second.read_text() == "# Paths\n\nGravel.\n"
+
+
 SCREENS = [
     "#/journal",
     "#/journal/2026-02-24",
@@ -172,6 +309,9 @@ SCREENS = [
     "#/vault/Welcome.md?view=edit",
     "#/vault/Welcome.md?view=past",
     "#/vault/Welcome.md?view=authors",
+    "#/chat",
+    "#/chat/new",
+    "#/suggestions",
     "#/runs",
 ]
 

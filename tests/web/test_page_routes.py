@@ -14,6 +14,8 @@ from parachuted.web import PageFiles
 from tests.stories.life import Live
 
 MOST_BYTES = 100_000
+STATIC = Path(__file__).resolve().parents[2] / "parachuted/web/static"
+SCREENS = sorted(place.name for place in (STATIC / "screens").iterdir() if place.is_dir())
 
 
 async def answered(
@@ -63,13 +65,15 @@ async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
             assert status in {403, 404}
 
 
-def test_until_the_first_view_a_browser_loads_little_script():
+@pytest.mark.parametrize("screen", SCREENS)
+def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: str):
     files = PageFiles()
     files.look()
 
-    sizes = {name: len(one.packed or one.body) for name, one in files.first_scripts.items()}
+    loaded = {**files.scripts(), **files.scripts(f"screens/{screen}/{screen}.js")}
+    sizes = {name: len(one.packed or one.body) for name, one in loaded.items()}
 
-    assert "vendor/view.js" in sizes
+    assert {"vendor/view.js", "vendor/markdown.js"} <= {*sizes}
     assert "vendor/editor.js" not in sizes, "the editor is loaded when it is needed"
     assert sum(sizes.values()) < MOST_BYTES, sizes
 
@@ -87,7 +91,7 @@ def test_a_file_that_changed_gives_the_page_another_version(tmp_path: Path):
     first = files.look()
 
     assert files.look() == first
-    assert set(files.first_scripts) == {"main.js", "lib/a.js"}
+    assert set(files.scripts()) == {"main.js", "lib/a.js"}
     (tmp_path / "lib/a.js").write_text("export const a = 22;\n")
     assert files.look() != first
     assert files.find(first, "lib/a.js") is None

@@ -1,0 +1,89 @@
+/** Suggestions: what waits for a person: leave that agents ask for, and changes that they suggest. */
+
+import { html } from '../../vendor/view.js';
+import { get, post } from '../../lib/api.js';
+import { useEvents } from '../../lib/events.js';
+import { useLoad } from '../../lib/load.js';
+import { noteAddress } from '../../lib/router.js';
+import { may } from '../../lib/session.js';
+import { t } from '../../lib/strings.js';
+import { ago } from '../../lib/times.js';
+import { toast, toastProblem } from '../../lib/toasts.js';
+import { UnifiedDiff } from '../../ui/diff.js';
+import { Button, Empty, Shown, Tag } from '../../ui/parts.js';
+
+const ANSWERS = /** @type {const} */ (['once', 'session', 'deny', 'never']);
+
+export default function Suggestions() {
+  const isAsked = may('curator', 'admin');
+  const asked = useLoad((signal) => (isAsked ? get('/api/permissions', {}, signal) : Promise.resolve({ permissions: [] })), [isAsked]);
+  const listed = useLoad((signal) => get('/api/suggestions', { status: 'pending' }, signal), []);
+  useEvents(['permission.'], asked.reload);
+  useEvents(['suggestion.'], listed.reload);
+  return html`
+    <div class="page suggestions">
+      <header><h1>${t.suggestions.title}</h1>${listed.data?.suggestions.length > 1 && may('curator', 'write') && html`<${Button} icon="check" onClick=${() => approveAll(listed.reload)}>${t.suggestions.approveAll}<//>`}</header>
+      <div class="beside">
+        <div>
+          <${Shown} of=${asked}>${(/** @type {any} */ found) => (found.permissions.length > 0 ? html`<h2>${t.suggestions.permissions}</h2>${found.permissions.map((/** @type {any} */ one) => html`<${Permission} key=${one.id} of=${one} onDone=${asked.reload} />`)}` : null)}<//>
+          <${Shown} of=${listed}>${(/** @type {any} */ found) => (found.suggestions.length > 0 ? html`<h2>${t.suggestions.suggested}</h2>${found.suggestions.map((/** @type {any} */ one) => html`<${Suggestion} key=${one.id} of=${one} onDone=${listed.reload} />`)}`
+            : asked.data?.permissions.length === 0 ? html`<${Empty}>${t.suggestions.empty}<//>` : null)}<//>
+        </div>
+        <aside>${listed.data?.acceptance.length > 0 && html`<h2>${t.suggestions.agreed}</h2><dl class="facts">${listed.data.acceptance.map((/** @type {any} */ one) => html`
+          <div key=${one.agent + one.action}><dt>${one.agent}, ${one.action}</dt><dd>${t.suggestions.rate(Math.round(one.rate * 100), one.approved + one.modified + one.rejected)}</dd></div>`)}</dl>`}</aside>
+      </div>
+    </div>`;
+}
+
+/** @param {{of: any, onDone: () => void}} props */
+function Permission({ of, onDone }) {
+  const answer = async (/** @type {string} */ chosen) => {
+    try {
+      await post(`/api/permissions/${encodeURIComponent(of.id)}`, { answer: chosen });
+    } catch (error) {
+      toastProblem(error);
+    }
+    onDone();
+  };
+  return html`
+    <section class="card">
+      <h3>${of.agent} ${t.suggestions.wants[of.kind] ?? of.kind} <code>${of.what}</code></h3>
+      <p>${of.why}</p>
+      <p class="soft">${t.suggestions.until(ago(of.until))}</p>
+      <p class="row">${ANSWERS.map((one) => html`<${Button} key=${one} kind=${one === 'once' ? 'main' : 'plain'} onClick=${() => answer(one)}>${t.suggestions.answers[one]}<//>`)}</p>
+    </section>`;
+}
+
+/** @param {{of: any, onDone: () => void}} props */
+function Suggestion({ of, onDone }) {
+  const place = `/api/suggestions/${encodeURIComponent(of.id)}`;
+  const whole = useLoad((signal) => get(place, {}, signal), [of.id]);
+  const decide = async (/** @type {'approve' | 'reject'} */ what) => {
+    try {
+      await post(`${place}/${what}`);
+      toast(what === 'approve' ? t.suggestions.approved : t.suggestions.rejected);
+    } catch (error) {
+      toastProblem(error);
+    }
+    onDone();
+  };
+  return html`
+    <section class="card">
+      <h3>${of.title} <${Tag}>${of.action}<//></h3>
+      <p class="soft"><a href=${noteAddress(of.path)}>${of.path}</a> · ${of.source_agent} · ${ago(of.timestamp)}</p>
+      <p>${of.reasoning}</p>
+      <${Shown} of=${whole}>${(/** @type {any} */ found) => (found.diff ? html`<${UnifiedDiff} text=${found.diff} />` : found.text ? html`<pre class="command" tabindex="0" aria-label=${t.suggestions.text}>${found.text}</pre>` : null)}<//>
+      ${may('curator', 'write') && html`<p class="row"><${Button} kind="main" icon="check" onClick=${() => decide('approve')}>${t.suggestions.approve}<//><${Button} onClick=${() => decide('reject')}>${t.suggestions.reject}<//></p>`}
+    </section>`;
+}
+
+/** @param {() => void} onDone */
+async function approveAll(onDone) {
+  try {
+    const told = await post('/api/suggestions/approve-all');
+    toast(t.suggestions.approvedAll(told.resolved.length, Object.keys(told.failed).length));
+  } catch (error) {
+    toastProblem(error);
+  }
+  onDone();
+}

@@ -1,0 +1,107 @@
+"""Screenshots: a picture of every screen, wide and light, narrow and dark, and one sheet of them
+all, in build/screenshots; `make screenshots`.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import socket
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.api.test_app_browser import CHROMIUM, FLAGS
+from tests.cli.typed import Typed
+from tests.web.opened import PATIENCE_MS
+
+FOLDER = Path(__file__).resolve().parents[2] / "build/screenshots"
+SCREENS = {
+    "journal": "#/journal",
+    "vault": "#/vault/Projects/garden/AGENTS.md",
+    "editor": "#/vault/Projects/garden/AGENTS.md?view=edit",
+    "history": "#/vault/AGENTS.md?view=past",
+    "authors": "#/vault/AGENTS.md?view=authors",
+    "chat": "#/chat",
+    "suggestions": "#/suggestions",
+    "runs": "#/runs",
+}
+KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
+ENTRIES = (
+    "Sowed the beans with [[Kim]]. The soil is still cold.",
+    "# Plan\n\n- [ ] ask Kim about the pond\n- [x] order seeds\n\nWhat about the frost?",
+)
+
+
+def main() -> None:
+    """Make the pictures; the path of the sheet is printed."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        typed = _daemon(Path(name))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            address = typed.does("open", "--print").strip()
+            for kind in KINDS:
+                _take(browser, address.partition("/#")[0], kind)
+            print(_sheet(browser))
+        finally:
+            browser.close()
+            for pid in typed.started():
+                os.kill(pid, signal.SIGKILL)
+
+
+def _daemon(folder: Path) -> Typed:
+    environ = {"PARACHUTE_BUBBLE_QUIET_S": "0.05", "PARACHUTE_AGENT_BACKEND": "offline"}
+    typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder, environ=environ)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    typed.does("init", str(typed.vault))
+    typed.does("start", "--port", str(port))
+    for name in ("daily", "brain", "chat"):
+        typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
+    for entry in ENTRIES:
+        typed.does("daily", "add", entry)
+    typed.does("chat", "What grows in the garden?")
+    typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
+    typed.until(lambda: "Plant the tomatoes" in (typed.vault / "AGENTS.md").read_text(), 60)
+    return typed
+
+
+def _take(browser: Browser, url: str, kind: str) -> None:
+    width, height, theme = KINDS[kind]
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    for name, where in SCREENS.items():
+        page.goto(f"{url}/{where}")
+        expect(page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
+        page.screenshot(path=FOLDER / f"{name}-{kind}.png")
+    context.close()
+
+
+def _sheet(browser: Browser) -> Path:
+    """One picture of all: each screen wide, and narrow beside it."""
+    rows = "".join(
+        f"<section><h2>{name}</h2>{''.join(_picture(name, kind) for kind in KINDS)}</section>"
+        for name in SCREENS
+    )
+    page = browser.new_page(viewport={"width": 1900, "height": 1000})
+    page.set_content(
+        "<style>body{display:grid;grid-template-columns:1fr 1fr;gap:2rem;font:20px sans-serif}"
+        f"img{{height:480px;margin-right:12px;border:1px solid #999}}</style>{rows}"
+    )
+    page.screenshot(path=FOLDER / "sheet.png", full_page=True)
+    return FOLDER / "sheet.png"
+
+
+def _picture(name: str, kind: str) -> str:
+    data = base64.b64encode((FOLDER / f"{name}-{kind}.png").read_bytes()).decode()
+    return f'<img src="data:image/png;base64,{data}">'
+
+
+if __name__ == "__main__":
+    main()
