@@ -110,7 +110,6 @@ class Composition:
             self.gateway.report_to(self.problems.set)
         self._build_time_and_audit()
         self._build_hooks_and_store()
-        self._build_search()
         self._build_loop()
         self._build_past()
         self._build_runs()
@@ -138,7 +137,6 @@ class Composition:
 
     @property
     def most_cost_usd(self) -> float:
-        """The most that one run can cost."""
         return 0.0 if self.chosen.backend.name == "offline" else self.settings.agent.max_cost_usd
 
     def latest(self) -> datetime:
@@ -213,7 +211,8 @@ class Composition:
     def _publish_hook_error(self, error: HookError) -> None:
         self.bus.publish("hook.failed", hook=error.hook, event=error.event, error=error.message)
 
-    def _build_search(self) -> None:
+    def _build_loop(self) -> None:
+        """From a change to a task: who watches, what they have not seen, when it is their turn."""
         loop = asyncio.get_running_loop()
         self.search = Search(
             self.vault.folder / "search.db",
@@ -223,9 +222,6 @@ class Composition:
             caught_up=trim_memory,
             is_noticing=lambda: self.noticer.is_noticing,
         )
-
-    def _build_loop(self) -> None:
-        """From a change to a task: who watches, what they have not seen, when it is their turn."""
         bubble = self.settings.bubble
         self.origins = Origins(self.state, listed(self.settings.agent.untrusted), self.index)
         self.watches = WatchRegistry(self.state, self.index, self.clock)
