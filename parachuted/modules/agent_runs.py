@@ -242,7 +242,7 @@ class ModuleAgent:
         self.name, self._access = name, access
 
     async def start(self, prompt: str, /, **options: object) -> AgentRun:
-        """Let it answer the prompt, and return once it has begun.
+        """Let it answer the prompt, and return once it has started.
 
         Options: those of `Module.run_agent`, and `session_id`, an earlier run's to go on with.
         With `conversation=True` its words are steps as they come, a person can be asked, and there

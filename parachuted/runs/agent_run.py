@@ -7,7 +7,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
@@ -99,7 +98,7 @@ class PreparedAgentRun:
         self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
-        self.task = _task_of(order, self.id, now)
+        self.task = order.task(self.id, now)
         self._lost = lost
         self.taint = Taint()
         pass_on(order.authority.taint, self.taint)  # the prompt may hold what the caller has read
@@ -479,20 +478,6 @@ class _Heard:
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion
-
-
-def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
-    return Task(
-        id=new_id("t", now),
-        watcher=order.definition.watcher,
-        state="running",
-        causes=order.authority.causes_at(now),
-        parents=order.authority.led_by,
-        first_at=now,
-        last_at=now,
-        due_at=now,
-        run=run,
-    )
 
 
 def _cause_of(task: Task, agent: str) -> dict[str, object]:

@@ -278,7 +278,7 @@ class ModuleContext:
         if suggestions is None:
             raise ActRefusedError("suggestions are not accepted here")
         if action not in ACTIONS:
-            raise EditRefusedError(f"{action[:80]!r} is none of {', '.join(ACTIONS)}")
+            raise EditRefusedError(f"{action[:80]!r} is not one of {', '.join(ACTIONS)}")
         if not self._bounds.limited(authority.reads, authority.writes).may_read(target):
             raise NotFoundError(
                 f"{printable(target)} is not among the files that the module {self.name} may read"

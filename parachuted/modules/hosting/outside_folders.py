@@ -139,7 +139,7 @@ def _absolute(text: str, home: Path) -> PurePosixPath:
     names = plain.removesuffix("/").split("/")[1:]
     if not plain.startswith("/") or "\0" in plain or not {"", ".", ".."}.isdisjoint(names):
         raise PathRefusedError(
-            f"{printable(text[:200])} is no path outside the vault, such as ~/Projects/garden"
+            f"{printable(text[:200])} is not a path outside the vault, such as ~/Projects/garden"
         )
     return PurePosixPath("/", *names)
 

@@ -184,7 +184,7 @@ async def test_what_json_has_not_is_refused_before_it_is_sent(remote):
         await remote.state.put("k", object())
     with pytest.raises(TypeError):
         await remote.state.put("k")
-    with pytest.raises(TypeError, match="dict is none of SetKey"):
+    with pytest.raises(TypeError, match="dict is not one of SetKey"):
         await remote.vault.edit("Daily/a.md", [{"kind": "SetKey"}])
 
 
