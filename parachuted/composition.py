@@ -69,7 +69,7 @@ from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
-from parachuted.search import NoteQuery, Search
+from parachuted.search import Search
 from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.suggestions.approval_listener import ApprovalListener
@@ -79,8 +79,6 @@ from parachuted.tools import Migration
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, KeptTexts
 from parachuted.vault import Store
 from parachuted.watched_vault import WatchedVault
-
-_SEARCH_WAIT_S = 1.0
 
 
 class Composition:
@@ -112,12 +110,14 @@ class Composition:
             self.gateway.report_to(self.problems.set)
         self._build_time_and_audit()
         self._build_hooks_and_store()
-        self._build_search()
         self._build_loop()
         self._build_past()
         self._build_runs()
         self._build_curator()
-        self._build_keys()
+        self.authenticator = KeyAuthenticator(
+            KeyRing(KeyFile(home), self.clock), settings.auth_mode, vault.token, self.latest
+        )
+        self.authenticator.listen(self.at_work.recheck)
         self._build_modules()
         self._build_upkeep()
         self.followers = ChangeFollowers(
@@ -137,7 +137,6 @@ class Composition:
 
     @property
     def most_cost_usd(self) -> float:
-        """The most that one run can cost."""
         return 0.0 if self.chosen.backend.name == "offline" else self.settings.agent.max_cost_usd
 
     def latest(self) -> datetime:
@@ -212,7 +211,8 @@ class Composition:
     def _publish_hook_error(self, error: HookError) -> None:
         self.bus.publish("hook.failed", hook=error.hook, event=error.event, error=error.message)
 
-    def _build_search(self) -> None:
+    def _build_loop(self) -> None:
+        """From a change to a task: who watches, what they have not seen, when it is their turn."""
         loop = asyncio.get_running_loop()
         self.search = Search(
             self.vault.folder / "search.db",
@@ -222,16 +222,6 @@ class Composition:
             caught_up=trim_memory,
             is_noticing=lambda: self.noticer.is_noticing,
         )
-
-    async def _list_notes(self, query: NoteQuery) -> list[str]:
-        """The paths that the search index lists, once it is up to date."""
-        is_behind = True
-        while is_behind:
-            is_behind = not await asyncio.to_thread(self.search.settle, _SEARCH_WAIT_S)
-        return await asyncio.to_thread(self.search.catalogue.paths, query)
-
-    def _build_loop(self) -> None:
-        """From a change to a task: who watches, what they have not seen, when it is their turn."""
         bubble = self.settings.bubble
         self.origins = Origins(self.state, listed(self.settings.agent.untrusted), self.index)
         self.watches = WatchRegistry(self.state, self.index, self.clock)
@@ -255,7 +245,7 @@ class Composition:
             bus=self.bus,
             clock=self.clock,
             looks_at_once=self.chosen.backend.name == "offline",
-            listing=self._list_notes,
+            listing=self.search.list_when_current,
         )
 
     def _build_past(self) -> None:
@@ -368,13 +358,6 @@ class Composition:
             concurrency=self.settings.agent.concurrency,
             backend=self.chosen.backend.name,
         )
-
-    def _build_keys(self) -> None:
-        ring = KeyRing(KeyFile(self.home), self.clock)
-        self.authenticator = KeyAuthenticator(
-            ring, self.settings.auth_mode, self.vault.token, self.latest
-        )
-        self.authenticator.listen(self.at_work.recheck)
 
     def _build_modules(self) -> None:
         """The modules, and their agents and the daemon's own that a person can ask for."""

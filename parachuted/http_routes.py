@@ -166,10 +166,7 @@ class HttpRoutes:
                 is_watching_by=lambda: "polling" if parts.noticer.polling else "events",
             ),
             loop=LoopHealth(
-                queue=parts.queue,
-                reviews=parts.reviews,
-                budget=parts.budget,
-                worker=parts.worker,
+                queue=parts.queue, reviews=parts.reviews, budget=parts.budget, worker=parts.worker
             ),
             chosen=parts.chosen,
             problems=parts.problems,

@@ -17,15 +17,7 @@ from typing import Self, TypeAlias
 
 from aiohttp import web
 
-from parachuted.agents import (
-    Job,
-    RunResult,
-    Step,
-    TextStep,
-    ThinkingDelta,
-    ToolCallStep,
-    call_tool,
-)
+from parachuted.agents import Job, RunResult, Step, TextStep, ThinkingDelta, ToolCallStep, call_tool
 from parachuted.errors import AgentFailedError
 from parachuted.modules.hosting.harness import ModuleHarness, running_module
 
@@ -307,7 +299,7 @@ def _events(message: Mapping[str, object]) -> list[dict[str, object]]:
         {
             "type": "message_start",
             "message": {**message, "content": [], "stop_reason": None, "usage": usage},
-        },
+        }
     ]
     blocks = message["content"]
     for index, block in enumerate(blocks if isinstance(blocks, list) else []):

@@ -93,10 +93,7 @@ class HomeUpkeep:
         flushed_at = loop.time()
         ring = self.authenticator.ring
         signal = FolderSignal(
-            self.home,
-            ("", SCRIPTS),
-            shortest_s=_HOME_AFTER_S,
-            longest_s=_HOME_AT_LEAST_EVERY_S,
+            self.home, ("", SCRIPTS), shortest_s=_HOME_AFTER_S, longest_s=_HOME_AT_LEAST_EVERY_S
         )
         try:
             while True:

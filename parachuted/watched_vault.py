@@ -87,13 +87,7 @@ class WatchedVault:
             disk_scan=DiskScan(
                 self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher
             ),
-            committer=ChangeCommitter(
-                self.index,
-                self._snapshot,
-                self.history,
-                self.load,
-                clock,
-            ),
+            committer=ChangeCommitter(self.index, self._snapshot, self.history, self.load, clock),
             watcher=watcher,
             problems=self.problems,
             full_every_s=settings.scan.full_every_s,

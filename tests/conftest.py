@@ -18,8 +18,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agents import Backend
 from parachuted.agents.sandbox import Sandboxes
+from parachuted.modules.hosting import loading
 from parachuted.times import utc_now
 from tests.cli import forked
+from tests.compiled import compile_once
 from tests.engine import WITHOUT, an_engine
 from tests.stories.life import Life, Live, running_daemon
 
@@ -154,6 +156,18 @@ def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "COVERAGE_")):
                 patch.delenv(name)
         patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _modules_compiled_once() -> Iterator[None]:
+    """Modules that are loaded again and again are compiled once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            loading._SourceLoader,
+            "get_code",
+            lambda loader, _name: compile_once(loader._source, loader.path),
+        )
         yield
 
 

@@ -189,7 +189,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="modules: what runs need not be what was approved",
-        file="parachuted/modules/registry/approvals.py",
+        file="parachuted/modules/registry/approval.py",
         old="if approval_digest(tree.digest, manifest, lock) != record.hash:",
         new="if False:",
         tests="tests/modules/registry/test_approvals.py",

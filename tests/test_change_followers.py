@@ -43,8 +43,8 @@ def follow(calls):
                 record=record, baseline=lambda first: calls.append(("baseline", len(first)))
             ),
             writes=SimpleNamespace(noticed=lambda _changes: calls.append("audit")),
-            search=SimpleNamespace(
-                follow_all=lambda files: calls.extend(
+            indexer=SimpleNamespace(
+                follow=lambda files: calls.extend(
                     (path, update.entry is not None) for path, update in files
                 )
             ),
@@ -62,7 +62,7 @@ async def test_where_a_text_came_from_is_known_before_a_task_is_queued_for_it(fo
     assert calls == [("origins", 1), ("tasks", 1)]
 
 
-def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(follow, calls):
+def test_a_listener_finds_the_change_in_the_audit_and_the_search_already(follow, calls):
     follow(is_first_contact=False).listeners().tell([MOVED])
 
     facts = {
@@ -75,16 +75,16 @@ def test_who_hears_of_a_change_finds_it_in_the_audit_and_the_search_already(foll
         "from": "old.md",
     }
     assert calls == [
+        "hooks know the change",
         "audit",
         ("old.md", False),
         ("new.md", True),
-        "hooks know the change",
         ("file.moved", facts),
         "hooks forget it",
     ]
 
 
-async def test_first_contact_is_one_baseline_that_no_one_hears_of(follow, calls):
+async def test_first_contact_is_one_baseline_that_is_not_published(follow, calls):
     followers = follow(is_first_contact=True)
     for _ in range(2):
         (await followers.listeners().record([MOVED]))()

@@ -22,12 +22,13 @@ from . import type_file
 from .answers import MentionAnswers, Suggest
 from .checks import find_problems
 from .context import ContextText
+from .contradictions import Contradictions
 from .earlier import EarlierMentions
 from .entity import Entity, Json
 from .entity_index import CERTAIN, Match
 from .graph import Direction
 from .instructions import read_instructions
-from .loader import Change, Loader
+from .loader import Change, Loader, is_entity
 from .mentioning import MentionFinder
 from .periods import last_day
 from .recall_index import RecallIndex
@@ -85,6 +86,7 @@ class Brain:
         self.writer = Writer(self.store)
         self._answers = MentionAnswers(self.store, whole, state, suggest)
         self._mentions = MentionFinder(self.store, self.writer, self._answers, state, publish)
+        self._contradictions = Contradictions(self.store, state, suggest)
         self._earlier = EarlierMentions(vault, self._mentions, self._answers, self.writer)
 
     async def load(self) -> None:
@@ -191,6 +193,15 @@ class Brain:
         """Learn from what a person decided on a suggested mention."""
         await self._answers.resolved(suggestion, path, source, status)
 
+    async def note_saved(self, path: str) -> None:
+        """Take in what a note says now; link earlier entries to an entity, and suggest an end for a
+        value that has a successor.
+        """
+        await self.loader.look(path)
+        await self.link_earlier(path)
+        if is_entity(path):
+            await self._contradictions.offer(path)
+
     async def link_earlier(self, path: str) -> list[str]:
         """Link entries of the last 90 days to the entity at that path, as far as it has names that
         it had not when they were saved; those that are less sure are suggested. The paths of those
@@ -270,7 +281,7 @@ class Brain:
             return known
         match = (await self.resolve(text))["match"]
         if match is None:
-            raise NotFoundError("There is no such entity.")
+            raise NotFoundError("That entity was not found.")
         return await self.store.find(match["path"])
 
     @interface("BrainInterface")
@@ -422,7 +433,7 @@ def _day(text: str | None) -> str | None:
         return None
     day = last_day(text) if _DATE.fullmatch(text) else ""
     if not day:
-        raise EditRefusedError(f"{text[:80]!r} is no day such as 2026-02-24")
+        raise EditRefusedError(f"{text[:80]!r} is not a day such as 2026-02-24")
     return day
 
 

@@ -41,7 +41,7 @@ def new_file(para_id: str, kind: str, name: str, data: Mapping[str, Json]) -> st
 def key_lines(key: str, value: Json) -> list[str]:
     """A key of the frontmatter with its value, each item of a list on its own line."""
     if not key or "\n" in key or len(key) > _LONGEST:
-        raise EditRefusedError(f"{key[:80]!r} is no name of a field")
+        raise EditRefusedError(f"{key[:80]!r} is not a name of a field")
     if isinstance(value, Mapping):
         raise EditRefusedError(
             f"the field {key[:80]} takes a text, a number, true or false, or a list of texts"

@@ -127,7 +127,10 @@ def read_entity(
     own = OWN_KEYS if is_kind else OWN_KEYS - {"type"}
     fields = {key: value for key, value in frontmatter.items() if key not in own}
     facts = tuple(lines.facts())
-    problems += _contradictions(facts)
+    problems += (
+        f"{one.text!r} and {other.text!r} both hold: end one, as in `(until 2024)`"
+        for one, other in contradictions(facts)
+    )
     return Entity(
         para_id=_text(frontmatter, "para_id", problems),
         type=kind,
@@ -147,16 +150,16 @@ def read_entity(
     )
 
 
-def _contradictions(facts: Iterable[Fact]) -> Iterator[str]:
+def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
     """Facts such as `Role: Baker` with two values of which none has ended."""
-    current: dict[str, str] = {}
+    current: dict[str, Fact] = {}
     for one in facts:
         found = _FIELD.fullmatch(one.text) if one.section == _FACTS else None
         if found is None or one.period.until is not None:
             continue
-        other = current.setdefault(found[1].casefold(), one.text)
-        if other != one.text:
-            yield f"{other!r} and {one.text!r} both hold: end one, as in `(until 2024)`"
+        other = current.setdefault(found[1].casefold(), one)
+        if other.text != one.text:
+            yield other, one
 
 
 def retyped(entity: Entity, types: Mapping[str, str]) -> Entity:

@@ -1,4 +1,4 @@
-"""Hiding: covers what is no prose in a note, without moving what follows.
+"""Hiding: covers what is not prose in a note, without moving what follows.
 
 Each character is looked at a bounded number of times, whatever is left open.
 """
@@ -142,7 +142,7 @@ class _Scan:
         return len(self._text)
 
     def _aside(self, here: int, mark: str) -> tuple[int, int] | None:
-        """A comment, or HTML with what stands in it if that is no prose."""
+        """A comment, or HTML with what stands in it if that is not prose."""
         text = self._text
         if mark == "%%":
             return self._until("%%", here, here + 2)

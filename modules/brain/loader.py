@@ -28,7 +28,7 @@ ROOT: Final = "Brain/"
 UNREADABLE: Final = (NotFoundError, ActRefusedError, PathRefusedError, EditRefusedError)
 _NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
 _SUFFIXES = (".md", ".markdown")
-_PROPOSED = "Suggestions/"  # what nobody has approved answers no question
+_PROPOSED = "Suggestions/"  # what no person has approved answers no question
 _IS_SAID = re.compile(r"^(?!---|\.\.\.|#|\s*$)", re.MULTILINE)
 _AT_ONCE = 500
 _PAGE = 1_000
@@ -188,7 +188,7 @@ class Loader:
         view = self._view
         try:
             types = await self._types()
-        except ActRefusedError:  # whoever may read it will say that it changed
+        except ActRefusedError:  # a caller who may read it will say that it changed
             return
         async with self._reading:
             view.types = types

@@ -111,6 +111,7 @@ class BrainModule(Module):
         """Close what is derived."""
         await asyncio.to_thread(self._recall.close)
 
+    @route("GET", "/problems")
     async def doctor(self) -> list[Finding]:
         """What is wrong with entities and types, and what to do."""
         return await self.brain.problems()
@@ -118,14 +119,12 @@ class BrainModule(Module):
     @event("file.created")
     async def on_created(self, path: str) -> None:
         """A note is new."""
-        await self.brain.loader.look(path)
-        await self.brain.link_earlier(path)
+        await self.brain.note_saved(path)
 
     @event("file.modified")
     async def on_modified(self, path: str) -> None:
         """A note changed."""
-        await self.brain.loader.look(path)
-        await self.brain.link_earlier(path)
+        await self.brain.note_saved(path)
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
@@ -167,16 +166,6 @@ class BrainModule(Module):
     ) -> Resolved:
         """Which entity a text means."""
         return await self.brain.resolve(q or text, type)
-
-    @route("POST", "/resolve", capability="read")
-    async def resolve_body(self, text: str, type: str | None = None) -> Resolved:
-        """Which entity a text means."""
-        return await self.brain.resolve(text, type)
-
-    @route("POST", "/link")
-    async def link_route(self, path: str, para_id: str, label: str | None = None) -> Linked:
-        """Link an entity or a note to an entity."""
-        return await self.brain.link(path, para_id, label)
 
     @route("POST", "/merge")
     async def merge_route(self, keep: str, other: str) -> Merged:
@@ -245,11 +234,6 @@ class BrainModule(Module):
     ) -> dict[str, object]:
         """Nodes and edges to draw: those around an entity, or those with the most links."""
         return await self.brain.graph(around, type, depth, limit, on)
-
-    @route("GET", "/problems")
-    async def problems_route(self) -> list[Finding]:
-        """All that is wrong with entities and types, and what to do."""
-        return await self.brain.problems()
 
     @route("GET", "/schemas")
     async def schemas(self) -> dict[str, list[TypeShown]]:
@@ -383,11 +367,13 @@ class BrainModule(Module):
         """Find people, projects, topics and other entities by name or words."""
         return await self.brain.search(query, type, limit)
 
+    @route("POST", "/resolve", capability="read")
     @mcp_tool("brain-resolve")
     async def resolve(self, text: str, type: str | None = None) -> Resolved:
         """Which entity a name, alias or id means."""
         return await self.brain.resolve(text, type)
 
+    @route("POST", "/link")
     @mcp_tool("brain-link")
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
         """Link an entity or a note to an entity."""

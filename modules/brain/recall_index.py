@@ -54,7 +54,7 @@ class RecallIndex:
     """The index in a file (":memory:": in none) that no other process has open.
 
     Calls wait for the disk; any thread may make them. They raise RecallDamagedError where the file
-    is damaged; one that cannot be opened is begun again, empty.
+    is damaged; one that cannot be opened starts again, empty.
     """
 
     def __init__(self, path: Path | Literal[":memory:"], embedder: Embedder | None = None) -> None:
@@ -132,7 +132,7 @@ class RecallIndex:
         is_entity: bool = False,
     ) -> None:
         """Take up a note, or what it has become. `text` is its body, without frontmatter, and
-        without what is private: what is no longer in it is found no more.
+        without what is private: what it no longer holds is no longer found.
         """
         texts = tuple(set_apart(_storable(one)) for one in (title, "\n".join(aliases), text))
         row = (key, _storable(path), _storable(title), digest, _digest_of(texts, path))
@@ -276,7 +276,7 @@ def _open(path: Path | Literal[":memory:"]) -> sqlite3.Connection:
 
 
 def _check(database: sqlite3.Connection, version: int) -> None:
-    """That it is an index as it is made today; all others are begun again."""
+    """That it is an index as it is made today; all others start again."""
     made_with = database.execute("SELECT name FROM model").fetchall()
     if version != _VERSION or made_with != [(_MADE_WITH,)]:
         raise sqlite3.DatabaseError("made by another version")

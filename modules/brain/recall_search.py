@@ -23,6 +23,7 @@ IsWanted: TypeAlias = Callable[[str], bool]
 _MOST_RANKED = 1_200  # notes; a word that is in more of them only helps to decide between others
 _MOST_ORDERED = 300  # of notes with the same words
 _CANDIDATES = 12
+_ALL_NOTES = ""  # no word
 _NAME = 4.0  # what a word in a name counts, against one in the text
 _ALL, _TOGETHER, _RANK = 0.5, 0.25, 0.25
 _ENOUGH = 0.4  # the share of a question from which on words alone decide
@@ -111,7 +112,10 @@ class RecallSearch:
         )
 
     def _terms(self, words: Iterable[QuestionWord]) -> list[Term]:
-        count = self._database.execute("SELECT count(*) FROM notes").fetchone()[0]
+        if _ALL_NOTES not in self._frequencies:
+            count = self._database.execute("SELECT count(*) FROM notes").fetchone()[0]
+            self._frequencies[_ALL_NOTES] = count
+        count = self._frequencies[_ALL_NOTES]
         made = []
         for word in words:
             notes = self._notes_with(word.asked)

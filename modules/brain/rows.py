@@ -89,7 +89,7 @@ class RelatedRow(EntityRow):
 
 class RecalledRow(TypedDict):
     """A passage that answers a question. `score` is 0 to 1, comparable within one answer. Of a note
-    that is no entity `para_id` is the path, and `type` is "".
+    that is not an entity `para_id` is the path, and `type` is "".
     """
 
     para_id: str
@@ -200,7 +200,7 @@ def related_row(entity: Entity, depth: int, edge: Edge, *, is_out: bool) -> Rela
 
 
 def note_row(path: str, title: str | None) -> RelatedRow:
-    """A note that is no entity and links to one."""
+    """A note that is not an entity, and links to one."""
     return RelatedRow(
         para_id=path,
         type="",

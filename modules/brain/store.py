@@ -49,7 +49,7 @@ class EntityStore:
         """The entity of that id, path or file name. Raises NotFoundError."""
         found = (await self.view()).index.find(spelling)
         if found is None:
-            raise NotFoundError("There is no such entity.")
+            raise NotFoundError("That entity was not found.")
         return found
 
     async def read(self, entity: Entity) -> Entity:
@@ -60,7 +60,7 @@ class EntityStore:
         try:
             return await self.entity_of(await self._vault.note(entity.path))
         except UNREADABLE as error:
-            raise NotFoundError("There is no such entity.") from error
+            raise NotFoundError("That entity was not found.") from error
 
     async def entity_of(self, note: Note) -> Entity:
         """What the note says, with the types that the caller knows."""

@@ -173,7 +173,7 @@ def read_types(text: str) -> Types:
     folders: set[str] = set()
     for name, spec in types.items():
         if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
-            problems.append(f"{PATH}: {str(name)[:80]!r} is no name of a type, such as recipe")
+            problems.append(f"{PATH}: {str(name)[:80]!r} is not a name of a type, such as recipe")
             continue
         one = _type(name, spec if isinstance(spec, Mapping) else {}, problems)
         if one.folder in folders:
@@ -197,7 +197,7 @@ def make_type(
     """
     if not NAME.fullmatch(name) or name in RESERVED:
         raise EditRefusedError(
-            f"{name[:80]!r} is no name of a type: use small letters, digits, - and _"
+            f"{name[:80]!r} is not a name of a type: use small letters, digits, - and _"
         )
     problems: list[str] = []
     made = _fields(fields, name, problems)
@@ -286,7 +286,7 @@ def _fields(
     )
     for name, spec in pairs:
         if not isinstance(name, str) or not name.strip() or "\n" in name:
-            problems.append(f"{of}: {str(name)[:80]!r} is no name of a field")
+            problems.append(f"{of}: {str(name)[:80]!r} is not a name of a field")
             continue
         said = {"type": spec} if isinstance(spec, str) and spec else spec
         found.append(_field(name.strip(), said if isinstance(said, Mapping) else {}, of, problems))
@@ -395,21 +395,21 @@ def _found(text: str, name: str) -> tuple[list[str], tuple[int, int] | None, str
     lines = text.splitlines(keepends=True)
     start = _types_line(lines)
     indent = ""
-    begun: int | None = None
+    first: int | None = None
     for number in range(start + 1, len(lines)):
         bare = lines[number].rstrip("\r\n")
         if not bare.strip() or bare.lstrip().startswith("#"):
             continue
         depth = bare[: len(bare) - len(bare.lstrip(" "))]
         if not depth:
-            return lines, None if begun is None else (begun, _end(lines, number)), indent or "  "
+            return lines, None if first is None else (first, _end(lines, number)), indent or "  "
         indent = indent or depth
         if depth == indent:
-            if begun is not None:
-                return lines, (begun, _end(lines, number)), indent
+            if first is not None:
+                return lines, (first, _end(lines, number)), indent
             key = bare.strip().partition(":")[0].strip().strip("\"'")
-            begun = number if key == name else None
-    return lines, None if begun is None else (begun, _end(lines, len(lines))), indent or "  "
+            first = number if key == name else None
+    return lines, None if first is None else (first, _end(lines, len(lines))), indent or "  "
 
 
 def _end(lines: list[str], number: int) -> int:

@@ -67,10 +67,10 @@ def passages(text: str) -> list[tuple[int, int]]:
     """
     found: list[tuple[int, int]] = []
     start = words = 0
-    for begun, end, count in _pieces(text):
+    for begin, end, count in _pieces(text):
         if words and words + count > _MOST_WORDS:
-            found.append((start, begun))
-            start, words = begun, 0
+            found.append((start, begin))
+            start, words = begin, 0
         words += count
         if words >= _LEAST_WORDS:
             found.append((start, end))
@@ -82,19 +82,19 @@ def passages(text: str) -> list[tuple[int, int]]:
 
 def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
     """Paragraphs, and long ones in parts: from, to, number of words."""
-    begun = 0
+    begin = 0
     for end in [*(found.end() for found in _END.finditer(text)), len(text)]:
-        count = len(text[begun:end].split())
+        count = len(text[begin:end].split())
         if count <= _MOST_WORDS:
-            yield begun, end, count
-            begun = end
+            yield begin, end, count
+            begin = end
             continue
-        stops = [found.end() for found in _WORD.finditer(text, begun, end)]
+        stops = [found.end() for found in _WORD.finditer(text, begin, end)]
         for first in range(0, len(stops), _MOST_WORDS):
             part = stops[first : first + _MOST_WORDS]
             stop = end if first + _MOST_WORDS >= len(stops) else part[-1]
-            yield begun, stop, len(part)
-            begun = stop
+            yield begin, stop, len(part)
+            begin = stop
 
 
 def _cut(text: str) -> str:

@@ -39,6 +39,10 @@ class ChatModule(
         finally:
             await self.sessions.close()
 
+    async def end_turns(self, session_id: str) -> None:
+        """Stop the turn that goes on there, and end the process that waits for the next one."""
+        await self.turns.forget(session_id)
+
     async def runs_of(self, session_id: str) -> list[str]:
         """The runs of a conversation's agent and of its curator, and those that kept facts of it in
         Brain, the newest first.

@@ -111,6 +111,7 @@ class SessionRoutes(SessionService):
         """Remove a session's file; `parachute history` has it still."""
         session = await self.sessions.get(session_id)
         await self.sessions.delete(session_id)
+        await self.end_turns(session.id)
         return {"id": session.id, "path": session.path}
 
     @route("POST", "/{session_id}/archive", tolerant=True)

@@ -94,6 +94,9 @@ class SessionService(Module):
         named = [str(one.meta["run"]) for one in messages if "run" in one.meta]
         return list(dict.fromkeys(reversed(named)))
 
+    async def end_turns(self, session_id: str) -> None:
+        """A session is gone: nothing works for it any more."""
+
     async def doctor(self) -> list[Finding]:
         """Files that cannot be read as they should, and ids that two files have."""
         return await self.sessions.findings()

@@ -43,6 +43,7 @@ from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
 from .turn_workspaces import find_workspace
+from .voice import is_recording, words_of
 from .write_back import WriteBack
 
 _WINDOW: Final = 200_000
@@ -80,7 +81,8 @@ class TurnWork:
         session = turn.session = await self._changed(session, turn)
         turn.steps.session_id = session.id
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
-        question, earlier = await self._asked(turn, session, messages, attached)
+        attached, links = await self._heard(turn, attached)
+        question, earlier = await self._asked(turn, session, messages, links)
         turn.number = 1 + sum(one.role == "assistant" for one in earlier)
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
@@ -207,6 +209,17 @@ class TurnWork:
             if value and value != getattr(session, name)
         }
         return await self._sessions.change(session.id, **changes) if changes else session
+
+    async def _heard(self, turn: Turn, attached: list[str]) -> tuple[list[str], list[str]]:
+        """What an agent can look at of the files, and all of them; what is said in recordings is
+        part of the message.
+        """
+        recordings = [one for one in attached if is_recording(one)]
+        if recordings and not turn.request.is_again:
+            words = await words_of(self._module, recordings, turn.stream.send)
+            message = "\n\n".join(filter(None, [turn.request.message.strip(), *words]))
+            turn.request = replace(turn.request, message=message)
+        return [one for one in attached if one not in recordings], attached
 
     async def _asked(
         self, turn: Turn, session: Session, messages: list[Message], attached: list[str]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from parachuted.errors import (
@@ -16,7 +17,7 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
-from parachuted.modules import Module
+from parachuted.modules import AgentRun, Module
 
 from .prompt_parts import PromptParts
 from .run_sessions import RunSessions
@@ -32,6 +33,7 @@ from .turn_work import TurnWork
 from .write_back import WriteBack
 
 _MOST_STREAMS: Final = 500
+_MOST_RUNS: Final = 100
 _CUT_OFF: Final = {
     "type": "typed_error",
     "code": "service_unavailable",
@@ -71,6 +73,7 @@ class Turns:
         )
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
+        self._last_runs: OrderedDict[str, AgentRun] = OrderedDict()
 
     async def active(self) -> list[str]:
         """The ids of sessions in which a turn goes on, of those that the caller may read."""
@@ -104,6 +107,16 @@ class Turns:
         if turn.ended is None:
             raise AgentStoppedError("the turn was stopped")
         return turn.ended
+
+    async def forget(self, session_id: str) -> None:
+        """The session is gone: stop its turn, and end the process that was kept for the next."""
+        turn, last = self._active.get(session_id), self._last_runs.pop(session_id, None)
+        if turn is not None:
+            turn.is_aborted = True
+            await _stop(turn)
+        if last is not None:
+            with suppress(NotFoundError):  # so old that its process has ended
+                await last.stop()
 
     async def close(self) -> None:
         """Stop all turns; what came so far stays in the sessions, marked."""
@@ -272,6 +285,10 @@ class Turns:
     def _end(self, turn: Turn, last: Mapping[str, object]) -> None:
         if turn.session_id is not None:
             self._active.pop(turn.session_id, None)
+            if turn.run is not None:
+                self._last_runs[turn.session_id] = turn.run
+            while len(self._last_runs) > _MOST_RUNS:
+                self._last_runs.popitem(last=False)
         for event in turn.steps.end_thought():
             if isinstance(event, Mapping):
                 turn.stream.send(event)

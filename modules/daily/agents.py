@@ -30,6 +30,7 @@ from .agent_files import FOLDER, JournalAgent, is_name, parse_agent
 from .days import UNREADABLE
 from .layouts import Dated
 from .open_loops import loops_in
+from .type_proposals import propose, split_proposals
 
 RunStatus = Literal["completed", "completed_no_output", "skipped", "failed"]
 
@@ -239,6 +240,8 @@ class Agents:
                 return reflection.listed(agent.display_name, entries, own)
             ids = [para_id for one in entries for para_id in one.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
+        words, proposals = split_proposals(words)
+        await propose(self._module, agent.display_name, proposals)
         kept = await self._kept(agent.name)
         kept |= {
             "prompt": prompt[:_KEPT_WORDS],

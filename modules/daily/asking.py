@@ -47,7 +47,7 @@ class Asking:
         sessions = self._sessions[caller]
         if session_id is not None and session_id not in sessions:
             raise NotFoundError(
-                f"There is no session {session_id[:40]!r}; leave session_id out to begin one."
+                f"There is no session {session_id[:40]!r}; leave session_id out to start one."
             )
         session = session_id or secrets.token_hex(8)
         said = sessions.setdefault(session, [])

@@ -55,7 +55,7 @@ class Asset:
 
 
 def extension(asset: AssetType, name: str) -> str:
-    """The suffix of a file's name, lower case. EditRefusedError: that type has no such files."""
+    """The suffix of a file's name, lower case. EditRefusedError: that type has other suffixes."""
     suffix = name.rpartition(".")[2].lower()
     if suffix not in _SIGNS[asset]:
         raise EditRefusedError(

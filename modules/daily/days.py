@@ -302,7 +302,7 @@ class Days:
         async with self._writing:
             try:
                 await self._vault.create(path, new)
-            except ConflictError:  # the day has begun
+            except ConflictError:  # the day has a file now
                 await self._change(path, lambda text: journal.append(text, entry))
         return path
 

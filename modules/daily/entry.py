@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def para_id(self) -> str | None:
-        """`para:daily:abc123def456`; None for an entry that has no such id."""
+        """`para:daily:abc123def456`; None for an entry without one."""
         return f"para:{self.module or 'daily'}:{self.key}" if _SHORT.fullmatch(self.key) else None
 
     @property

@@ -43,7 +43,7 @@ def read_source(path: str, data: bytes) -> list[Imported]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise JournalError(f"{path} is no text.") from error
+        raise JournalError(f"{path} is not a text.") from error
     if path.endswith(".json"):
         return list(_day_one(path, text))
     if found := _DATE.fullmatch(path.rpartition("/")[2]):

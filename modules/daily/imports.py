@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -37,8 +38,9 @@ class ImportReport:
     """What an import would do, or did, as `summary` says: `import_id` undoes it, where it added
     something.
 
-    `problems` are files that were left out, with the reason; `media` how many pictures and
-    recordings stay where they are.
+    `problems` are files that were left out, with the reason; `unknown` how many files of each kind
+    (`.png`) hold no entries that are known; `media` how many pictures and recordings stay where
+    they are.
     """
 
     entries: list[PlannedEntry]
@@ -46,6 +48,7 @@ class ImportReport:
     already_there: int
     media: int
     problems: list[str] = field(default_factory=list)
+    unknown: dict[str, int] = field(default_factory=dict)
     import_id: str | None = None
     summary: str
 
@@ -74,7 +77,9 @@ class Imports:
         was written, where it fails midway.
         """
         async with self._turn:
-            found, problems = await self._found(source)
+            paths = await self._paths(source)
+            unknown = Counter(_kind(path) for path in paths if not is_known(path))
+            found, problems = await self._found(source, filter(is_known, paths))
             there = await self._days.present({one.key for one in found})
             planned = [_planned(one, is_there=one.key in there) for one in found]
             new = [one for one, plan in zip(found, planned, strict=True) if not plan.is_there]
@@ -93,8 +98,9 @@ class Imports:
                 already_there=len(found) - len(new),
                 media=sum(one.left_out for one in found),
                 problems=problems,
+                unknown=dict(sorted(unknown.items())),
                 import_id=import_id,
-                summary=_summary(len(new), is_dry=is_dry),
+                summary=_summary(len(new), is_dry=is_dry) + _left_out(unknown),
             )
 
     async def _write(self, import_id: str, new: Sequence[Imported], written: list[Dated]) -> None:
@@ -147,7 +153,7 @@ class Imports:
                 await self._look(path)
             return UndoneImport(removed=removed, kept=kept)
 
-    async def _found(self, source: str) -> tuple[list[Imported], list[str]]:
+    async def _paths(self, source: str) -> list[str]:
         if not source.startswith(_PLACE):
             raise EditRefusedError(
                 f"Copy what is to be imported below {_PLACE} of the vault first, such as with "
@@ -155,12 +161,15 @@ class Imports:
             )
         vault = self._module.vault
         is_file = await vault.exists(source)
-        paths = [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
+        return [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
+
+    async def _found(self, source: str, paths: Iterable[str]) -> tuple[list[Imported], list[str]]:
         found: dict[str, Imported] = {}
         problems = []
-        for path in filter(is_known, paths):
+        for path in paths:
+            data = await self._module.vault.read_bytes(path)
             try:
-                found |= {one.key: one for one in read_source(path, await vault.read_bytes(path))}
+                found |= {one.key: one for one in read_source(path, data)}
             except JournalError as error:
                 problems.append(str(error))
         if not found and not problems:
@@ -194,6 +203,17 @@ def _summary(count: int, *, is_dry: bool) -> str:
         f"{entries} added; `parachute undo RUN` takes {'it' if count == 1 else 'them'} back, with "
         "the RUN that `parachute runs` lists for this import."
     )
+
+
+def _left_out(unknown: Mapping[str, int]) -> str:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(unknown.items()))
+    said = "Neither Day One's JSON nor notes called by their date, and left out"
+    return f" {said}: {kinds}." if kinds else ""
+
+
+def _kind(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return f".{name.rpartition('.')[2].lower()}" if "." in name[1:] else "without a suffix"
 
 
 def _id_of(one: Imported) -> str:

@@ -92,7 +92,7 @@ def append(text: str, entry: Entry) -> str:
 
 
 def replace_body(text: str, key: str, body: str) -> str:
-    """The day with another body in that entry. Raises JournalError where it has no such entry."""
+    """The day with another body in that entry. Raises JournalError where it has not that entry."""
     journal = parse(text)
     start, end = journal.find(key).lines
     ending = line_end(text)

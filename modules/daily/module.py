@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -331,6 +333,16 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         for one in self._shown([await self._days.find(entry_id)]):
             return one
         raise NotFoundError(f"There is no entry {entry_id}.")
+
+    @interface("JournalInterface")
+    async def transcribe(self, audio: str, name: str) -> str:
+        """What is said in a recording; `audio` is its bytes as base64, `name` that of the file."""
+        if not re.fullmatch(r"[^/\x00]{1,200}", name):
+            raise EditRefusedError("name should be that of a file")
+        try:
+            return await self._recordings.words_in(base64.b64decode(audio, validate=True), name)
+        except (TranscriptionError, ValueError) as error:
+            raise EditRefusedError(str(error)) from error
 
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:

@@ -26,6 +26,7 @@ _UNDONE: Final = ("pending", "transcribing")
 _WAITING = "waiting"
 _KEPT = "transcript/"
 _FOLDER = "Daily/"
+_NO_ENGINE = "No speech engine is set: see `transcription` in the settings of Daily."
 
 
 class Recordings:
@@ -87,6 +88,16 @@ class Recordings:
         async with self._turn:
             return await self._transcribe(await self._days.find(entry_id))
 
+    async def words_in(self, data: bytes, name: str) -> str:
+        """What is said in a recording that is no entry's; `name` says by its end which kind it is.
+
+        Raises TranscriptionError.
+        """
+        if self.engine is None:
+            raise TranscriptionError(_NO_ENGINE)
+        async with self._turn:
+            return await _heard(self.engine, data, PurePosixPath(name).suffix)
+
     async def _transcribe_if_waiting(self, entry_id: str) -> None:
         async with self._turn:
             audio = (await self._waiting()).get(entry_id)
@@ -98,13 +109,12 @@ class Recordings:
 
     async def _transcribe(self, dated: Dated) -> Dated:
         if self.engine is None:
-            raise TranscriptionError(
-                "No speech engine is set: see `transcription` in the settings of Daily."
-            )
+            raise TranscriptionError(_NO_ENGINE)
         await self._set(dated, status="transcribing")
         try:
             data = await self._audio(dated)
-            words = await self._heard(self.engine, dated, data)
+            suffix = PurePosixPath(dated.entry.audio or "").suffix
+            words = await _heard(self.engine, data, suffix)
         except (TranscriptionError, ParachuteError) as error:
             await self._set(dated, status="failed")
             await self._forget(dated.id)
@@ -145,12 +155,6 @@ class Recordings:
             raise TranscriptionError("The entry has no recording.")
         return await self._vault.read_bytes(f"{_FOLDER}{dated.entry.audio}")
 
-    async def _heard(self, engine: Engine, dated: Dated, data: bytes) -> str:
-        with tempfile.TemporaryDirectory() as folder:
-            audio = Path(folder) / f"recording{PurePosixPath(dated.entry.audio or '').suffix}"
-            await asyncio.to_thread(audio.write_bytes, data)
-            return await transcribe(engine, audio)
-
     async def _set(
         self, dated: Dated, body: Callable[[str], str] | None = None, *, status: str
     ) -> None:
@@ -161,6 +165,13 @@ class Recordings:
             return layouts.edited(dated, text, content=body(now), status=status)
 
         await self._days.rewrite(dated, edit)
+
+
+async def _heard(engine: Engine, data: bytes, suffix: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        audio = Path(folder) / f"recording{suffix}"
+        await asyncio.to_thread(audio.write_bytes, data)
+        return await transcribe(engine, audio)
 
 
 def _joined(body: str, earlier: str | None, words: str) -> str:

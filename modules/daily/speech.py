@@ -35,7 +35,7 @@ def can_detect() -> bool:
 
 
 def decode(audio: Path) -> bytes:
-    """The recording as 16 kHz, mono, 16-bit samples. Blocks; raises ValueError for what is no
+    """The recording as 16 kHz, mono, 16-bit samples. Blocks; raises ValueError for what is not a
     recording.
     """
     import av  # noqa: PLC0415  35 MB, in the extra alone

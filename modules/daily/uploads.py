@@ -51,7 +51,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """What is kept of an upload. `at` is when it was begun or completed, in seconds since 1970."""
+    """What is kept of an upload. `at` is when it started or ended, in seconds since 1970."""
 
     upload: Upload
     caller: str
@@ -111,7 +111,7 @@ class Uploads:
                 return record.upload
             if path.is_file():
                 return replace(record.upload, offset=path.stat().st_size)
-        raise NotFoundError(f"There is no upload {upload_id[:40]!r}; begin it again.")
+        raise NotFoundError(f"There is no upload {upload_id[:40]!r}; start it again.")
 
     async def append(
         self, upload_id: str, offset: int, pieces: AsyncIterable[bytes], caller: str

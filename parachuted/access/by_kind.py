@@ -24,7 +24,7 @@ class ByKind:
         def dump(value: object) -> dict[str, object]:
             name = type(value).__name__
             if not isinstance(value, source):
-                raise TypeError(f"{name} is none of {', '.join(kinds)}")
+                raise TypeError(f"{name} is not one of {', '.join(kinds)}")
             return {"kind": name, "value": asdict(value)}
 
         choices: dict[Any, CoreSchema] = {

@@ -1,5 +1,6 @@
-"""Notes: what a module gets of a note, and how it says what to change. Values only, the same in the
-daemon and in a module's own process.
+"""Notes as the module API shows them, with hits, context previews and activity.
+
+They import nothing of the vault, so a module's own process does not load it for them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,69 @@ from functools import cached_property
 from typing import Annotated, Literal, TypeAlias
 
 from parachuted.access.by_kind import ByKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """One exchange, as the log has it.
+
+    `ts` is in UTC; `origin` says that a stranger's text led to it, and of which kind.
+    """
+
+    ts: str
+    summary: str
+    session_id: str | None = None
+    session_title: str | None = None
+    agent_type: str | None = None
+    exchange_number: int = 0
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A note that a search found.
+
+    `title` is plain; `snippet` is HTML with what was found between `<mark>` and `</mark>`.
+    """
+
+    path: str
+    title: str
+    snippet: str
+
+
+Paths: TypeAlias = list[str]  # where `list` is a method
+Hits: TypeAlias = list[Hit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPart:
+    """One context file.
+
+    `level` is `root`, `parent`, `watched` or `direct`; `tokens` an estimate; `reason` says why it
+    is in the text or is not. `modified` is when it last changed, None where there is no file.
+    `is_strange`: its text counts as a stranger's.
+    """
+
+    path: str
+    level: str
+    tokens: int
+    included: bool
+    reason: str
+    modified: datetime | None = None
+    is_strange: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextPreview:
+    """`text` as a prompt has it, the nearest last. `tokens` is its estimate, `is_truncated` says
+    that the budget left something out; `parts` lists what was left out, too.
+    """
+
+    text: str
+    tokens: int
+    is_truncated: bool
+    parts: tuple[ContextPart, ...]
+
 
 Writer: TypeAlias = Literal["person", "key", "agent", "module"]
 """Who wrote a text: a person, an API key that is limited to a part of the vault, an agent's run, or

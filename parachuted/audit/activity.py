@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from datetime import date, datetime
 
-from parachuted.access.activity import Activity
+from parachuted.access.notes import Activity
 from parachuted.access.origin import UNTRUSTED
 from parachuted.errors import EditRefusedError, StorageFailedError
 from parachuted.times import time_of

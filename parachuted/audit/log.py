@@ -258,12 +258,7 @@ class AuditLog:
         if not in_flight:
             self.broken = _BROKEN + says
         return self._event(
-            CUT,
-            says,
-            in_flight=in_flight,
-            bytes=torn.size,
-            sha256=torn.digest,
-            kept=torn.name,
+            CUT, says, in_flight=in_flight, bytes=torn.size, sha256=torn.digest, kept=torn.name
         )
 
     def _tend(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from parachuted.access.context_preview import ContextPart, ContextPreview
+from parachuted.access.notes import ContextPart, ContextPreview
 from parachuted.access.origin import UNTRUSTED
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import without_private

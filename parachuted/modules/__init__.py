@@ -3,13 +3,14 @@
 The daemon's parts are imported from their own files.
 """
 
-from parachuted.access.activity import Activity
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.context_preview import ContextPart, ContextPreview
-from parachuted.access.hit import Hit
 from parachuted.access.narrowing import AgentNarrowing
 from parachuted.access.notes import (
+    Activity,
     AppendSection,
+    ContextPart,
+    ContextPreview,
+    Hit,
     LinkRow,
     Note,
     NoteChange,

@@ -219,7 +219,9 @@ class AgentRun:
         return await self._access.result(self.id)
 
     async def stop(self) -> bool:
-        """End it now; whether it was at work."""
+        """End it now; whether it was at work. After a run of a conversation this ends the process
+        that waits for the next turn.
+        """
         return await self._access.stop(self.id)
 
     async def inject(self, text: str) -> bool:
@@ -242,7 +244,7 @@ class ModuleAgent:
         self.name, self._access = name, access
 
     async def start(self, prompt: str, /, **options: object) -> AgentRun:
-        """Let it answer the prompt, and return once it has begun.
+        """Let it answer the prompt, and return once it has started.
 
         Options: those of `Module.run_agent`, and `session_id`, an earlier run's to go on with.
         With `conversation=True` its words are steps as they come, a person can be asked, and there

@@ -114,7 +114,7 @@ def route(
     """
     known = next((one for one in METHODS if one == method), None)
     if known is None:
-        raise ValueError(f"@route: {method!r} is none of {', '.join(METHODS)}")
+        raise ValueError(f"@route: {method!r} is not one of {', '.join(METHODS)}")
     if not PATH.fullmatch(path):
         raise ValueError(
             f"@route: {path!r} is not a path such as '/entries' or '/entries/{{entry_id}}'"
@@ -122,7 +122,7 @@ def route(
     if len(set(path_fields(path))) < len(path_fields(path)):
         raise ValueError(f"@route: {path!r} names a parameter twice")
     if capability not in {None, *CAPABILITIES}:
-        raise ValueError(f"@route: {capability!r} is none of {', '.join(CAPABILITIES)}")
+        raise ValueError(f"@route: {capability!r} is not one of {', '.join(CAPABILITIES)}")
     if not 1 <= timeout_s <= LONGEST_S:
         raise ValueError(
             f"@route: timeout_s={timeout_s!r} is not between 1 and {LONGEST_S} seconds"

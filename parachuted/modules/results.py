@@ -56,8 +56,8 @@ class Response:
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or _OURS.fullmatch(name):
                 raise ValueError(
-                    f"the header {name!r} is no name of one, or is the daemon's own: it says how "
-                    "an answer is sent and read"
+                    f"the header {name!r} is not a header's name, or is the daemon's own: it says "
+                    "how an answer is sent and read"
                 )
             if any(ord(character) < 32 or ord(character) == 127 for character in f"{name}{value}"):  # noqa: PLR2004  ASCII's controls
                 raise ValueError(f"the header {name!r} holds a control character")

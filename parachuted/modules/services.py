@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.access.activity import Activity
-from parachuted.access.context_preview import ContextPreview
-from parachuted.access.hit import Hits, Paths
 from parachuted.access.notes import (
+    Activity,
+    ContextPreview,
+    Hits,
     Links,
     Note,
     NoteChange,
     NoteEdit,
     NotePage,
     NoteStream,
+    Paths,
     Upload,
     Writer,
 )

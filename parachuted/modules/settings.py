@@ -85,7 +85,7 @@ def read_settings(
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     known = adapter.json_schema().get("properties", {})
     problems = [
-        _placed((key,), f"there is no such setting{_near(key, known)}", lines)
+        _placed((key,), f"unknown setting{_near(key, known)}", lines)
         for key in config
         if key not in known
     ]

@@ -147,7 +147,7 @@ class ServerEvent:
         for name in (self.event, self.id):
             if name is not None and not _NAME.fullmatch(name):
                 raise ValueError(
-                    f"{name[:80]!r} is no name or id of an event: letters, digits and _.:-, at "
+                    f"{name[:80]!r} is not a name or id of an event: letters, digits and _.:-, at "
                     "most 200"
                 )
 

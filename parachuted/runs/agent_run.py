@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from functools import partial
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
@@ -99,7 +99,7 @@ class PreparedAgentRun:
         self._run_hooks = hooks
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
-        self.task = _task_of(order, self.id, now)
+        self.task = order.task(self.id, now)
         self._lost = lost
         self.taint = Taint()
         pass_on(order.authority.taint, self.taint)  # the prompt may hold what the caller has read
@@ -209,14 +209,13 @@ class PreparedAgentRun:
             quoted=QuotedPaths(None),
         )
         attached = await self._attached()
+        tools = self._tools(skills, await self._offered_by_servers())
         self.job = Job(
             id=self.id,
             watcher=self.task.watcher,
             system_prompt=system,
             prompt=f"{attached.words}{prompt}",
-            tools=self._hooks.tools(
-                self.audit.tools(self._tools(skills, await self._offered_by_servers()))
-            ),
+            tools=self._hooks.tools(self.audit.tools(tools)),
             limits=order.limits,
             changes=(),
             at=now,
@@ -229,12 +228,9 @@ class PreparedAgentRun:
             files=attached.files,
             history=order.history,
             pool=order.pool,
-            hold=None if order.conversation is None else self._hold,
+            hold=partial(self._lifecycle.hold, self.active) if order.conversation else None,
             grant=self.grant,
         )
-
-    def _hold(self, end: Callable[[], None]) -> Callable[[], None]:
-        return self._lifecycle.hold(self.active, end)
 
     async def work(self) -> RunOutcome:
         """Do the job. What the agent did in its container is taken over before this ends."""
@@ -252,8 +248,7 @@ class PreparedAgentRun:
     async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
         """Record the end; nothing is done on its behalf any more."""
         del error
-        self._has_ended = True
-        asked = self.order
+        asked, self._has_ended = self.order, True
         if self._calls is not None:
             await self._calls.close()
         if asked.conversation is not None:
@@ -262,8 +257,7 @@ class PreparedAgentRun:
                 self._run_hooks.went_on(self._talks_in)
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
-        names = (self.session, asked.session)
-        sessions = list(dict.fromkeys(name for name in names if name is not None))
+        sessions = list(dict.fromkeys(filter(None, (self.session, asked.session))))
         try:
             self._guards.end(self.id, sessions, self.taint, self._definition.name)
             await run_uninterrupted(
@@ -435,8 +429,7 @@ class PreparedAgentRun:
         source = self._run_hooks.start_of(order.session)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
-        before = [order.context.rstrip()] if order.context else []
-        return "\n\n".join([*before, prompt, *context])
+        return "\n\n".join(filter(None, [order.context.rstrip(), prompt, *context]))
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
@@ -479,20 +472,6 @@ class _Heard:
         suggestion = await self.suggestions.propose(proposal)
         self.told(suggestion.id)
         return suggestion
-
-
-def _task_of(order: RunRequest, run: str, now: datetime) -> Task:
-    return Task(
-        id=new_id("t", now),
-        watcher=order.definition.watcher,
-        state="running",
-        causes=order.authority.causes_at(now),
-        parents=order.authority.led_by,
-        first_at=now,
-        last_at=now,
-        due_at=now,
-        run=run,
-    )
 
 
 def _cause_of(task: Task, agent: str) -> dict[str, object]:

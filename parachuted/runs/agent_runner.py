@@ -166,6 +166,10 @@ class AgentRunner:
         async with self._admission.place(order):
             return await self._run(order, grant, lost, asked)
 
+    def end_process(self, run: str) -> None:
+        """End the process that was kept after that run, if one was."""
+        self._lifecycle.end_process(run)
+
     def grant(self, order: RunRequest) -> Grant:
         """What that run may do: what its config says, within what its module may, its caller may,
         and the agent that asks for it may.

@@ -156,7 +156,7 @@ class NoteTools:
             if len(found) > _MOST_LISTED
             else ""
         )
-        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "You can see no such notes."
+        listed = ("\n".join(found[:_MOST_LISTED]) + more) or "No note that you see matches."
         left_out = self.vault.strangers_left_out
         return f"{listed}\n({left_out} {_LEFT_OUT_OF_LIST})" if left_out else listed
 

@@ -177,7 +177,7 @@ def _edit(edit: NoteEdit) -> Edit:
             return AppendToSection(section=edit.section, content=edit.content, create=True)
         case _:
             raise EditRefusedError(
-                f"{type(edit).__name__} is no change of a note, such as SetKey or SetSection"
+                f"{type(edit).__name__} is not a change of a note, such as SetKey or SetSection"
             )
 
 

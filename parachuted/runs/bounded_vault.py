@@ -15,7 +15,7 @@ from parachuted.access.authority import Authority, current
 from parachuted.access.notes import NoteChange, Upload
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.access.run_records import ProposedChange, RunWatch
 from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import (
     ActRefusedError,

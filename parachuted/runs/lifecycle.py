@@ -235,6 +235,10 @@ class RunLifecycle:
         """
         return self._active_runs.hold(working, end)
 
+    def end_process(self, run: str) -> None:
+        """End the process that was kept after that run, if one was."""
+        self._active_runs.end("its conversation ended", lambda working: working.run == run)
+
     async def open(self, account: RunAccount) -> None:
         """From here on the run counts in budgets, and the next start ends it if need be."""
         await run_uninterrupted(self.accounts.open, account)

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from parachuted.access.grant import Grant
 from parachuted.access.origin import UNTRUSTED, Origin, SessionTaints, Taint
 from parachuted.access.origins import Origins
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_records import ProposedChange
 from parachuted.agents.permission import (
     PendingPermission,
     PermissionRequest,

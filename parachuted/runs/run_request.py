@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, cast, get_args
 
@@ -21,8 +22,8 @@ from parachuted.access.origin import Origin, Taint
 from parachuted.agents import ConversationInput, RunLimits, RunResult, Step, Tool
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.tasks import RunOutcome
-from parachuted.vault import VaultPath, printable
+from parachuted.tasks import RunOutcome, Task
+from parachuted.vault import VaultPath, new_id, printable
 
 
 class RunFollower(Protocol):
@@ -100,6 +101,20 @@ class RunRequest:
         """The budget and the room that it takes: a conversation's where a person waits for it."""
         is_asked = self.conversation is not None and self.entry == "chat"
         return "conversation" if is_asked or self.is_beside_conversation else "work"
+
+    def task(self, run: str, now: datetime) -> Task:
+        """What stands for the run where a curator's has a task."""
+        return Task(
+            id=new_id("t", now),
+            watcher=self.definition.watcher,
+            state="running",
+            causes=self.authority.causes_at(now),
+            parents=self.authority.led_by,
+            first_at=now,
+            last_at=now,
+            due_at=now,
+            run=run,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

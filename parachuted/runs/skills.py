@@ -124,7 +124,7 @@ def skill_tool(skills: Sequence[Skill], taint: Taint) -> Tool:
         name = arguments.get("name")
         if not isinstance(name, str) or name not in by_name:
             names = ", ".join(skill.name for skill in _shown(skills, taint)) or "none"
-            return ToolResult(text=f"there is no such skill; there are {names}", is_error=True)
+            return ToolResult(text=f"unknown skill; the skills are {names}", is_error=True)
         skill = by_name[name]
         taint.read(f"the skill {skill.path}", skill.origin)
         return ToolResult(text=skill.text)

@@ -16,13 +16,12 @@ from dataclasses import replace
 from typing import Literal
 
 from parachuted.access.authority import Authority
-from parachuted.access.hit import Hit, Hits, Paths
-from parachuted.access.notes import Writer
+from parachuted.access.notes import Hit, Hits, Paths, Writer
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.access.private_text import without_private
-from parachuted.access.run_watch import RunWatch
+from parachuted.access.run_records import RunWatch
 from parachuted.errors import (
     ActRefusedError,
     EditRefusedError,

@@ -15,7 +15,7 @@ from parachuted.access.notes import NoteEdit
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
-from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.access.run_records import ProposedChange, RunWatch
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import time
 from collections.abc import Callable, Mapping
@@ -10,13 +11,14 @@ from pathlib import Path
 
 from parachuted.search.engine import SearchEngine, SearchResults
 from parachuted.search.index_tables import make_database, text_of
+from parachuted.search.indexed_note import NoteQuery
 from parachuted.search.indexer import Indexer, IndexReport
 from parachuted.search.note_catalogue import NoteCatalogue
 from parachuted.search.query import ParsedQuery
 from parachuted.state import DatabaseStatus
 from parachuted.vault import IndexEntry, VaultIndex, VaultRoot
 
-_SECONDS = 5.0
+_SECONDS, _WAIT_S = 5.0, 1.0
 _TRIES = 50
 _BETWEEN_TRIES_S = 0.02
 
@@ -70,6 +72,12 @@ class Search:
     def settle(self, seconds: float) -> bool:
         """Wait until all that is known is indexed, at most so long; whether it is. Blocks."""
         return self.indexer.settle(seconds)
+
+    async def list_when_current(self, query: NoteQuery) -> list[str]:
+        """The paths that the query lists, once all that is known is indexed."""
+        while not await asyncio.to_thread(self.settle, _WAIT_S):
+            pass
+        return await asyncio.to_thread(self.catalogue.paths, query)
 
     def find(
         self,

@@ -89,11 +89,7 @@ class Suggestions:
         self._vault = vault
         self._origins, self._auto_approve_rate = origins, auto_approve_rate
         self.store = SuggestionStore(
-            store=vault,
-            state=state,
-            sealer=Sealer(home),
-            clock=vault.clock,
-            size=vault.root.size,
+            store=vault, state=state, sealer=Sealer(home), clock=vault.clock, size=vault.root.size
         )
         self._resolver = SuggestionResolver(vault, self.store, origins)
         self._reports = SuggestionReports(
@@ -188,11 +184,7 @@ class Suggestions:
         await self._vault.notice([record.file])
         suggestion = record.suggestion
         if needs_no_asking(
-            suggestion,
-            planned.before,
-            planned.after,
-            self.acceptance(),
-            self._auto_approve_rate,
+            suggestion, planned.before, planned.after, self.acceptance(), self._auto_approve_rate
         ):
             return await self.approve(suggestion.id, by=AUTO)
         return suggestion
@@ -421,10 +413,7 @@ class Suggestions:
         return record, planned
 
     async def _resolved(
-        self,
-        name: str,
-        act: Callable[[SuggestionRecord], SuggestionRecord],
-        caller: Caller | None,
+        self, name: str, act: Callable[[SuggestionRecord], SuggestionRecord], caller: Caller | None
     ) -> Suggestion:
         record = self.record(name)
         if name in self._busy or name in self._unsettled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from parachuted.access.activity import Activity
+from parachuted.access.notes import Activity
 
 
 def test_a_line_says_what_it_must_and_may_leave_out_the_rest():
@@ -15,7 +15,7 @@ def test_a_line_says_what_it_must_and_may_leave_out_the_rest():
 
 
 def test_it_loads_no_vault():
-    code = "import sys, parachuted.access.activity; print('parachuted.vault' in sys.modules)"
+    code = "import sys, parachuted.access.notes; print('parachuted.vault' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.activity import Activity
+from parachuted.access.notes import Activity
 from parachuted.audit.activity import FOLDER, ActivityLog
 from parachuted.errors import EditRefusedError, StorageFailedError
 from parachuted.vault import VaultRoot

@@ -264,7 +264,7 @@ async def test_a_deleted_entity_is_gone(tmp_path: Path):
         await module.request("DELETE", "/entities/para:brain:kimkimkimkim")
 
         assert not (tmp_path / KIM).exists()
-        with pytest.raises(NotFoundError, match="no such entity"):
+        with pytest.raises(NotFoundError, match="was not found"):
             await module.request("GET", "/entities/by_id", query={"id": "kim"})
         with pytest.raises(EditRefusedError, match="no type 'plant'"):
             await make(module, "plant", name="Fern")
@@ -460,6 +460,25 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
 
     assert (tmp_path / KIM).read_text() == secret
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
+
+
+async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(tmp_path: Path):
+    path = "Brain/entities/people/bo.md"
+    text = "# Bo\n\n## Facts\n\n- Role: Baker (since 2020)\n- Role: Smith (since 2024-03)\n- Tea\n"
+    async with brain(tmp_path) as module:
+        write(tmp_path, path, text)
+        for name in ("file.created", "file.modified", "file.modified"):
+            await module.event(name, path=path)
+        ((action, target, payload),) = module.suggested
+        write(tmp_path, path, text.replace("## Facts", "## Facts #private"))
+        await module.event("file.modified", path=path)
+        assert len(module.suggested) == 1
+
+    assert (action, target, payload["section"]) == ("update", path, "Facts")
+    assert "- Role: Baker (2020-01-01 to 2024-02-29)\n- Role: Smith (since 2024-03)" in str(
+        payload["content"]
+    )
+    assert (tmp_path / path).read_text() != text
 
 
 async def test_two_values_that_both_hold_are_listed_with_both_lines(tmp_path: Path):

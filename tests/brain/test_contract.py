@@ -15,7 +15,7 @@ TEXT_OR_NONE = {str, type(None)}
 
 
 def fits(value: object, shape: object) -> bool:
-    """Whether JSON has exactly these types: an integer is no float, and a flag is no integer."""
+    """Whether JSON has exactly these types: an integer is neither a float nor a flag."""
     if isinstance(shape, set):
         return type(value) in shape
     if isinstance(shape, list):

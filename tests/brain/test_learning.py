@@ -124,7 +124,7 @@ async def test_a_type_can_be_suggested_and_waits_for_a_person(tmp_path: Path):
         assert shown["recipe"]["fields"] == [
             {"name": "serves", "type": "integer", "required": False}
         ]
-        with pytest.raises(EditRefusedError, match="no name of a type"):
+        with pytest.raises(EditRefusedError, match="not a name of a type"):
             await api.suggest_type("No Type")
 
 

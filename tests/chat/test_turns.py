@@ -246,6 +246,14 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
         assert "Garden/a.md" in runs.started[1].prompt
 
 
+async def test_what_is_left_of_a_sessions_turns_ends_with_the_session(vault):
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        events = await ask(module, "Beans?")
+        assert not runs.started[0].stopped.is_set()
+        await module.request("DELETE", f"/{events[-1]['sessionId']}")
+        assert runs.started[0].stopped.is_set()
+
+
 async def test_a_failure_says_what_it_is_after_one_try_and_keeps_what_was_said(vault):
     script = [AgentTextDelta(text="Half"), AgentFailedError("the agent failed: bad request")]
     async with scripted_chat(vault, script) as (module, runs):

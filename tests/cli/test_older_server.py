@@ -60,7 +60,8 @@ def test_what_an_older_server_kept_is_planned_first_and_then_taken_over(typed: T
         ),
     ]
     assert [
-        word in said for word in ("require_auth", "'odd'", "Research", "bots.yaml", "no approval")
+        word in said
+        for word in ("require_auth", "'odd'", "Research", "bots.yaml", "approve nothing")
     ] == [True] * 5
     assert contents(typed.vault) == {**before, "Profile.md": b"# Me\n"}
     assert typed.json("vault")["vault"] == str(typed.vault)

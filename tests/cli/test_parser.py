@@ -152,6 +152,7 @@ def test_every_command_is_found():
             more = ["x"] if words[0] == "vault" and len(words) > 1 else rest.get(words[-1], [])
             more = ["x"] if words[0] == "config" and words[-1] in {"get", "unset"} else more
             more = ["bash"] if words == ("completion",) else more
+            more = ["n"] if words == ("mcp", "approve") else more
             more = ["ANTHROPIC_API_KEY"] if words == ("auth", "set") else more
             more = ["n"] if words[0] == "modules" and words[-1] not in {"list", "status"} else more
             more = (

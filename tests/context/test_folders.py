@@ -45,7 +45,7 @@ def test_a_vault_without_context_files_has_none():
 
 
 @pytest.mark.parametrize(("size", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2)])
-def test_a_token_is_four_bytes_begun(size: int, tokens: int):
+def test_a_token_is_each_started_four_bytes(size: int, tokens: int):
     assert tokens_of(index_of(**{"a.md": size}), VaultPath("a.md")) == tokens
 
 

@@ -113,6 +113,41 @@ async def test_what_an_agent_says_is_written_with_links_and_without_what_cites_n
         assert [one["content"] for one in transcript["messages"]] == [prompt, words]
 
 
+class _TypesOfBrain:
+    """Knows one type, and remembers what is suggested."""
+
+    def __init__(self) -> None:
+        self.suggested: list[tuple[str, str]] = []
+
+    async def types(self) -> list[dict[str, str]]:
+        return [{"name": "person"}]
+
+    async def suggest_type(self, name: str, _fields: object, _about: object, why: str) -> str:
+        self.suggested.append((name, why))
+        return "s-1"
+
+    async def detect_mentions(self, *_args: object) -> list[object]:
+        return []
+
+    async def suggest(self, _text: str) -> list[object]:
+        return []
+
+
+async def test_a_type_that_an_agent_proposes_is_suggested_once_and_not_written(tmp_path: Path):
+    brain = _TypesOfBrain()
+    words = "- Soup [e1]\nNew type: recipe - three soups\nNew type: person - no news\n"
+    async with daily(
+        tmp_path, answers=lambda _agent, _prompt: words, interfaces={"BrainInterface": brain}
+    ) as module:
+        await write(module, "Soup.")
+        for _ in range(2):
+            body = {**RUN, "force": True}
+            await module.request("POST", f"{AGENTS}/weekly-review/run", body=body)
+
+    assert brain.suggested == [("recipe", "Weekly review: three soups")]
+    assert "New type" not in (tmp_path / "Daily/reviews/2026-02-24.md").read_text()
+
+
 async def test_without_a_model_a_reflection_is_made_from_the_entries(tmp_path: Path):
     async with daily(tmp_path, answers=offline) as module:
         await write(module, "- [ ] Call Lee", at="2026-02-20T12:00:00-05:00")

@@ -109,6 +109,17 @@ async def export(module: ModuleHarness, kind: str) -> bytes:
     return answer.data
 
 
+async def test_files_of_other_kinds_are_counted_and_named(tmp_path: Path):
+    (tmp_path / "Daily/import").mkdir(parents=True)
+    for name in ("2026-01-01.md", "plan.md", "b.docx", "c.DOCX", "README"):
+        (tmp_path / "Daily/import" / name).write_text("# Text\n\nWords.\n")
+    async with daily(tmp_path) as module:
+        plan = await module.request("POST", "/import", body={"source": "Daily/import"})
+
+        assert plan["unknown"] == {".docx": 2, ".md": 1, "without a suffix": 1}
+        assert plan["summary"].endswith("left out: 2 .docx, 1 .md, 1 without a suffix.")
+
+
 async def test_days_are_exported_as_markdown_html_or_a_zip(tmp_path: Path):
     async with daily(tmp_path) as module:
         await write(module, "Kim & <b>Lee</b>.\n\nRain.")

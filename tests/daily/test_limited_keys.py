@@ -77,7 +77,7 @@ def offline(_agent: str, _prompt: str) -> str:
 
 
 async def answers(vault: Path, *, paths: list[str] | None) -> dict[str, object]:
-    """What a key of these paths is told by everything that answers."""
+    """What every route and tool answers a key of these paths."""
     async with daily(vault, answers=offline) as module:
         run = {"date": "2026-02-25"}
         await module.request("POST", f"{AGENTS}/reflection/run", body=run)

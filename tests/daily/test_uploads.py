@@ -46,7 +46,7 @@ async def test_pieces_become_one_file_of_the_day_that_an_entry_can_name(tmp_path
 
         assert asset["path"] == "assets/2026-02-24/120000_photo.png"
         assert (tmp_path / "Daily" / asset["path"]).read_bytes() == PNG
-        assert await complete(module, upload) == asset  # whoever lost the answer asks again
+        assert await complete(module, upload) == asset  # a client that lost the answer asks again
         assert (await module.request("GET", f"/uploads/{upload}"))["asset"] == asset
         assert len(list((tmp_path / "Daily/assets").rglob("*.*"))) == 1
         for again in (append(module, upload, len(PNG), b"x"), complete(module, upload, sha256="0")):
@@ -157,13 +157,13 @@ async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(tmp_path: 
 async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(tmp_path: Path):
     async with daily(tmp_path) as module:
         phone = module.with_key("k_phone")
-        begun = [await begin(phone) for _ in range(50)]
-        with pytest.raises(EditRefusedError, match=f"The oldest is {begun[0]}, of 2026-02-24T12"):
+        started = [await begin(phone) for _ in range(50)]
+        with pytest.raises(EditRefusedError, match=f"The oldest is {started[0]}, of 2026-02-24T12"):
             await begin(phone)
 
         await begin(module)  # others go on
-        await append(phone, begun[0], 0, PNG)
-        await complete(phone, begun[0])
+        await append(phone, started[0], 0, PNG)
+        await complete(phone, started[0])
         await begin(phone)
 
 

@@ -1,4 +1,4 @@
-"""Serving: the routes of hooks on a port, for whoever is let in, with nothing else of the
+"""Serving: the routes of hooks on a port, for those who are let in, with nothing else of the
 daemon.
 """
 

@@ -1,4 +1,4 @@
-"""Agent listing: what is told of an agent is the very grant that a run of it gets."""
+"""Agent listing: what is said of an agent is the very grant that a run of it gets."""
 
 from __future__ import annotations
 

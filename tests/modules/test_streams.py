@@ -81,9 +81,9 @@ async def test_a_reader_that_stands_still_loses_events_and_is_reported():
 async def test_what_cannot_be_sent_is_refused_where_it_is_sent():
     stream = Stream()
     for name in ("a b", "a\nid: 1", "", "x" * 201):
-        with pytest.raises(ValueError, match="is no name or id of an event"):
+        with pytest.raises(ValueError, match="is not a name or id of an event"):
             ServerEvent({}, name)
-        with pytest.raises(ValueError, match="is no name or id of an event"):
+        with pytest.raises(ValueError, match="is not a name or id of an event"):
             ServerEvent({}, id=name)
     with pytest.raises(WrongResultError):
         stream.send(object())

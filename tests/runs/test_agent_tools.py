@@ -49,7 +49,7 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(module_rig, agen
 
     assert "beans" in await agent.says("read_note", path="Work/a.md")
     assert await agent.says("list_notes") == "Work/a.md"
-    assert await agent.says("list_notes", pattern="Private/**") == "You can see no such notes."
+    assert await agent.says("list_notes", pattern="Private/**") == "No note that you see matches."
     assert "Work/a.md" in await agent.says("search_notes", query="beans")
     assert await agent.says("search_notes", query="heliotrope") == "Nothing was found."
 

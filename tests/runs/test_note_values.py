@@ -161,7 +161,7 @@ def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
         ([SetKey("a", "b")] * 1001, None, "1 to 1000"),
         ([ReplaceSpan(0, 1, "x")], None, "base=note.digest"),
         ([SetKey("a", {"b": 1})], None, "a key takes"),
-        (["a: b"], None, "str is no change of a note"),
+        (["a: b"], None, "str is not a change of a note"),
     ],
 )
 def test_what_is_no_edit_is_refused(edits, base, why):

@@ -8,7 +8,7 @@ from parachuted.access.agent_config import AgentConfig
 from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_records import ProposedChange
 from parachuted.errors import EditRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.run_guard import RunGuard, SuggestionForwarder

@@ -13,7 +13,7 @@ import pytest
 from parachuted.access.authority import Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_records import ProposedChange
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.runs.agent_tools import NoteTools

@@ -36,7 +36,7 @@ async def test_an_entry_over_the_api_is_a_run_that_undo_takes_back(live: Live, v
 
         assert run["agent"] == "module:daily"
         assert run["outcome"] == "changed"
-        assert "create_entry of the module daily, asked for by" in run["reason"]
+        assert run["reason"].startswith("Daily: create entry, asked for by")
         why = await get(life, f"/api/why?path={made['path']}")
         assert {line["run"] for line in why["lines"] if "beans" in line["text"]} == {run["id"]}
 

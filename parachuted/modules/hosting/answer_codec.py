@@ -57,7 +57,7 @@ class OpenBodies:
         try:
             source = self._open.get(_Asked.model_validate(ask.body).body)
         except ValidationError as error:
-            raise ModuleFailedError("what the module asks is not as it should be") from error
+            raise ModuleFailedError("the module's request is invalid") from error
         if source is None:
             raise ModuleFailedError("the body of a request can be read until it is answered")
         if ask.verb == READ:
@@ -81,7 +81,7 @@ class RemoteBody:
     async def read(self) -> bytes:
         piece = await self._ask(READ, {"body": self._number})
         if not isinstance(piece, bytes):
-            raise ModuleFailedError("the daemon answers a body with something else")
+            raise ModuleFailedError("the daemon answered with something other than a body")
         return piece
 
     async def next_part(self) -> PartHead | None:
@@ -147,8 +147,8 @@ def result_of(answer: object, data: bytes = b"") -> object:
         if kind == "bytes":
             return BytesResponse(data=data, **dict(_Bytes.model_validate(said)))
     except (ValidationError, ValueError) as error:
-        raise ModuleFailedError(f"the answer is none: {error}") from error
-    raise ModuleFailedError("the answer of the module's process is none")
+        raise ModuleFailedError(f"the answer is invalid: {error}") from error
+    raise ModuleFailedError("the module's process gave an invalid answer")
 
 
 def item_answer(item: object) -> dict[str, object]:
@@ -168,8 +168,8 @@ def item_of(answer: object) -> object:
         if kind == "event":
             return ServerEvent(**dict(_Event.model_validate(said)))
     except (ValidationError, ValueError) as error:
-        raise ModuleFailedError(f"the event of a stream is none: {error}") from error
-    raise ModuleFailedError("the item of the module's stream is none")
+        raise ModuleFailedError(f"the event of a stream is invalid: {error}") from error
+    raise ModuleFailedError("the item of the module's stream is invalid")
 
 
 def has_bytes(answer: object) -> bool:

@@ -180,8 +180,7 @@ def parse_frame(text: bytes) -> Frame:
         raise WireError(f"a frame holds what JSON has not: {error}") from error
     except ValidationError as error:
         raise WireError(
-            "a frame is not as it should be: "
-            f"{error.errors(include_url=False, include_input=False)[0]['msg']}"
+            f"a frame is invalid: {error.errors(include_url=False, include_input=False)[0]['msg']}"
         ) from error
     except ValueError as error:
         raise WireError(f"a frame holds too much: {error}") from error

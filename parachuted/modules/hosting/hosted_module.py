@@ -104,7 +104,8 @@ class RecordedModule:
 
     @asynccontextmanager
     async def _recorded(self, handler: str, authority: Authority) -> AsyncIterator[Authority]:
-        call = self._make_run(f"{handler} of the module {self.declared.name}", authority)
+        what = handler.rpartition(":")[2].strip("_").replace("_", " ")
+        call = self._make_run(f"{self.declared.name.capitalize()}: {what}", authority)
         try:
             yield replace(authority, call=call)
         finally:

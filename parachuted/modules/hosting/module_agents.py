@@ -134,6 +134,10 @@ class ModuleAgents:
         )
         return await self._runs.run(replace(order, follower=follower, conversation=said))
 
+    def end_process(self, run: str) -> None:
+        """End the process that was kept after a run of these, if one was."""
+        self._runs.end_process(run)
+
     async def ask(
         self,
         prompt: str,

@@ -11,9 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from parachuted.access.activity import Activity
 from parachuted.access.authority import Authority, current
-from parachuted.access.context_preview import ContextPreview
+from parachuted.access.notes import Activity, ContextPreview
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.audit.activity import ActivityLog
@@ -279,7 +278,7 @@ class ModuleContext:
         if suggestions is None:
             raise ActRefusedError("suggestions are not accepted here")
         if action not in ACTIONS:
-            raise EditRefusedError(f"{action[:80]!r} is none of {', '.join(ACTIONS)}")
+            raise EditRefusedError(f"{action[:80]!r} is not one of {', '.join(ACTIONS)}")
         if not self._bounds.limited(authority.reads, authority.writes).may_read(target):
             raise NotFoundError(
                 f"{printable(target)} is not among the files that the module {self.name} may read"

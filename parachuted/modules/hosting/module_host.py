@@ -297,7 +297,7 @@ class ModuleHost:
                 process.kill(said)
             raise ModuleFailedError(f"{said}, and was ended") from error
         if isinstance(answer, bytes):
-            raise ModuleFailedError("the answer of the module's process is none")
+            raise ModuleFailedError("the module's process gave an invalid answer")
         return answer
 
     def _opening(self, authority: Authority) -> Callable[[int], None]:
@@ -443,7 +443,7 @@ class ModuleHost:
             found = _DECLARED.validate_python(declared)
         except ValidationError as error:
             raise ModuleFailedError(
-                f"what the module {self._name} declares is not as it should be: {error}"
+                f"what the module {self._name} declares is invalid: {error}"
             ) from error
         manifest = self._approved.manifest
         if (found.name, found.version, found.prefix) != (

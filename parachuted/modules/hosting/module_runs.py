@@ -126,6 +126,7 @@ class ModuleRuns:
     async def stop(self, run: str) -> bool:
         started = self._find(run)
         if started.task is None or started.task.done():
+            self._agents.end_process(run)
             return False
         started.is_stopped = True
         started.task.cancel()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from parachuted.access.authority import Authority
-from parachuted.access.hit import Paths
+from parachuted.access.notes import Paths
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import PathGlob
@@ -139,7 +139,7 @@ def _absolute(text: str, home: Path) -> PurePosixPath:
     names = plain.removesuffix("/").split("/")[1:]
     if not plain.startswith("/") or "\0" in plain or not {"", ".", ".."}.isdisjoint(names):
         raise PathRefusedError(
-            f"{printable(text[:200])} is no path outside the vault, such as ~/Projects/garden"
+            f"{printable(text[:200])} is not a path outside the vault, such as ~/Projects/garden"
         )
     return PurePosixPath("/", *names)
 

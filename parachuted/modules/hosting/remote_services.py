@@ -14,8 +14,7 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 
-from parachuted.access.hit import Paths
-from parachuted.access.notes import Note, NoteBatch, NoteStream, Upload
+from parachuted.access.notes import Note, NoteBatch, NoteStream, Paths, Upload
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.codec import note_of, told

@@ -22,9 +22,7 @@ from typing import Annotated
 from pydantic import Field
 
 from parachuted.access.authority import Authority, pass_on
-from parachuted.access.context_preview import ContextPreview
-from parachuted.access.hit import Hits, Paths
-from parachuted.access.notes import NoteChange, NoteEdit, Upload
+from parachuted.access.notes import ContextPreview, Hits, NoteChange, NoteEdit, Paths, Upload
 from parachuted.access.origin import Taint
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess

@@ -7,13 +7,12 @@ against the recorded digest, permissions and locked packages.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.modules.registry.approval import approval_digest, is_no_wider
+from parachuted.modules.registry.approval import ApprovedVersions, is_manifest, is_no_wider
 from parachuted.modules.registry.approved import (
     ApprovalRefusedError,
     ApprovedModule,
@@ -23,11 +22,6 @@ from parachuted.modules.registry.approved import (
 )
 from parachuted.modules.registry.approved_copies import (
     ApprovedCopies,
-    EnvironmentFailedError,
-    UnplacedCopy,
-    build,
-    lock_of,
-    site_packages,
 )
 from parachuted.modules.registry.code_inspection import (
     LARGEST,
@@ -45,12 +39,9 @@ from parachuted.modules.registry.install import (
     unplace,
     without_ref,
 )
-from parachuted.modules.registry.manifest import FILE, Manifest
 from parachuted.modules.registry.module_folders import (
     ModuleChanges,
     ModuleFolders,
-    ignored_in,
-    is_released,
     manifest_in,
     release_keys,
     trust_level,
@@ -66,7 +57,6 @@ from parachuted.modules.registry.module_registry import (
     without_module,
 )
 from parachuted.modules.registry.module_tree import KeepingSink, read_tree
-from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 from parachuted.private import locked
 from parachuted.vault_state import known_state_folder
@@ -98,6 +88,15 @@ class ModuleApprovals:
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._folders = ModuleFolders(home, self._vault)
         self._changes = ModuleChanges(self._registry, self._folders)
+        self._versions = ApprovedVersions(
+            self._vault,
+            env,
+            self._keys,
+            reserved,
+            registry=self._registry,
+            copies=self._copies,
+            folders=self._folders,
+        )
         self._unready: dict[str, str] = {}
 
     @property
@@ -176,7 +175,7 @@ class ModuleApprovals:
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            with self._taking(record) as copy:
+            with self._versions.taking(record) as copy:
                 if copy.tree.digest != expected_digest:
                     raise ApprovalRefusedError(
                         f"{name} changed since it was shown, so it was not approved; look at it "
@@ -184,7 +183,7 @@ class ModuleApprovals:
                     )
                 signature = self._folders.signature(record)
                 level = trust_level(self._keys, record, copy.tree.digest, signature, trust)
-                self._keep(record, copy, level, signature if level == "verified" else None)
+                self._versions.keep(record, copy, level, signature if level == "verified" else None)
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
@@ -259,7 +258,7 @@ class ModuleApprovals:
                 record = parse_record(name, entries[name])
                 if record.enabled and record.is_approved:
                     found.append(
-                        self._approved(self._refreshed(record) if record.is_dev else record)
+                        self._versions.load(self._refreshed(record) if record.is_dev else record)
                     )
             except (ParachuteError, ValueError) as error:
                 self._unready[name] = str(error)
@@ -338,127 +337,6 @@ class ModuleApprovals:
                 f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
             ) from error
 
-    # What was approved.
-
-    def _approved(self, record: ModuleRecord) -> ApprovedModule:
-        """Raises ParachuteError: what was approved is not there, or is not what is there."""
-        if record.tree is None or record.hash is None:
-            raise ApprovalRefusedError(f"{record.name} was never approved")
-        keeping = KeepingSink(_is_manifest)
-        tree = self._copies.read(record.name, record.tree, keeping)
-        manifest = manifest_in(self._reserved, record, tree, keeping)
-        environment = (
-            self._copies.folder(record.name) / record.environment if record.environment else None
-        )
-        if manifest.dependencies and environment is None:
-            raise ApprovalRefusedError(
-                f"the packages of {record.name} are not installed; approve it again"
-            )
-        lock = lock_of(environment) if environment else ()
-        if approval_digest(tree.digest, manifest, lock) != record.hash:
-            raise ApprovalRefusedError(
-                f"{record.name} is not what was approved (its files, permissions or packages); "
-                "approve it again"
-            )
-        if record.trust == "verified" and not is_released(
-            tree.digest, record.signature, self._keys
-        ):
-            raise ApprovalRefusedError(
-                f"{record.name} is called verified, but no key of this version signed it; approve "
-                "it again"
-            )
-        return ApprovedModule(
-            name=record.name,
-            copy=self._copies.place(record.name, tree.digest),
-            digest=record.hash,
-            tree=tree.digest,
-            manifest=manifest,
-            trust=record.trust,
-            import_paths=(site_packages(environment),) if environment else (),
-            overrides=record.agents,
-            config=record.config,
-            config_lines=self._registry.config_lines(record.name) if record.config else {},
-            is_dev=record.is_dev,
-        )
-
-    @contextlib.contextmanager
-    def _taking(self, record: ModuleRecord) -> Iterator[UnplacedCopy]:
-        folder, root = record.folder(self._vault), self._folders.root(record)
-        with self._copies.taking(
-            record.name, folder, root=root, ignored=ignored_in(record)
-        ) as copy:
-            yield copy
-
-    def _keep(
-        self, record: ModuleRecord, copy: UnplacedCopy, level: TrustLevel, signature: str | None
-    ) -> None:
-        """Give the copy its place, install its packages, and write down both: in this order, so
-        that a crash approves nothing.
-        """
-        keeping = KeepingSink(_is_manifest)
-        tree = read_tree(copy.folder, sink=keeping)
-        if tree.digest != copy.tree.digest:
-            raise ApprovalRefusedError(f"the copy of {record.name} was changed while it was made")
-        manifest = manifest_in(self._reserved, record, tree, keeping)
-        environment, lock = self._packages(record, manifest)
-        copy.keep()
-        self._registry.change(
-            record.name,
-            {
-                "enabled": record.enabled if record.is_approved else True,
-                "source": record.source,
-                "path": record.path,
-                "version": manifest.version,
-                "trust": level,
-                "hash": approval_digest(tree.digest, manifest, lock),
-                "tree": tree.digest,
-                "environment": environment,
-                "lock": [*lock] or None,
-                "signature": signature,
-                "problem": None,
-            },
-        )
-        kept = [
-            self._copies.place(record.name, digest).name
-            for digest in (tree.digest, record.tree)
-            if digest
-        ]
-        self._copies.prune(
-            record.name,
-            [*kept, *filter(None, (environment, record.environment)), copy.folder.name, PROMPT],
-        )
-
-    def _packages(
-        self, record: ModuleRecord, manifest: Manifest
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """Its environment and lock: what it has, if it asks for the same and has it still, else a
-        new one.
-        """
-        if not manifest.dependencies:
-            return None, ()
-        with contextlib.suppress(ParachuteError):
-            if (
-                record.environment
-                and self._approved(record).manifest.dependencies == manifest.dependencies
-            ):
-                return record.environment, lock_of(
-                    self._copies.folder(record.name) / record.environment
-                )
-        try:
-            return build(self._copies.folder(record.name), manifest.dependencies, self._env)
-        except EnvironmentFailedError as error:
-            values: dict[str, Plain] = {
-                "problem": error.message,
-                "source": record.source,
-                "path": record.path,
-            }
-            self._registry.change(
-                record.name, values if record.is_approved else {**values, "enabled": False}
-            )
-            raise ApprovalRefusedError(
-                f"{record.name} was not approved: {error.message}"
-            ) from error
-
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
         """The record of the present folder if it asks for no more; otherwise the approved one, and
         why.
@@ -466,24 +344,22 @@ class ModuleApprovals:
         try:
             if self._folders.digest(record)[0] in (record.tree, None):
                 return record
-            with locked(self._home, _LOCK), self._taking(record) as copy:
-                keeping = KeepingSink(_is_manifest)
+            with locked(self._home, _LOCK), self._versions.taking(record) as copy:
+                keeping = KeepingSink(is_manifest)
                 manifest = manifest_in(
                     self._reserved, record, read_tree(copy.folder, sink=keeping), keeping
                 )
-                if not is_no_wider(manifest, self._approved(record).manifest):
+                if not is_no_wider(manifest, self._versions.load(record).manifest):
                     raise ApprovalRefusedError(
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
                     )
                 level = trust_level(self._keys, record, copy.tree.digest, None, None)
-                self._keep(record, copy, level, None)
+                self._versions.keep(record, copy, level, None)
             return self._record(record.name)
         except ParachuteError as error:
             self._unready[record.name] = f"the last approved version runs: {error.message}"
             return record
-
-    # What is shown.
 
     def _entry(self, name: str, entries: Mapping[str, object] | None) -> ModuleEntry:
         try:
@@ -517,7 +393,3 @@ class ModuleApprovals:
 
 def _code(files: KeepingSink) -> CodeInspection:
     return found_in({path: data for path, data in files.kept.items() if is_source(path)})
-
-
-def _is_manifest(path: str) -> bool:
-    return path == FILE

@@ -69,7 +69,7 @@ def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
 
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
-            raise ValueError(f"{text[:80]!r} is no {wanted}")
+            raise ValueError(f"{text[:80]!r} is not a {wanted}")
         return text
 
     return AfterValidator(check)
@@ -107,15 +107,15 @@ def _outside_folder(text: str) -> str:
         or _NO_FOLDER.search(text)
     ):
         raise ValueError(
-            f"{text[:80]!r} is no folder such as ~/Projects: from / or ~/ on, with no pattern and "
-            "nothing hidden"
+            f"{text[:80]!r} is not a folder such as ~/Projects: from / or ~/ on, with no pattern "
+            "and nothing hidden"
         )
     return "/".join(names)
 
 
 def _prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
-        raise ValueError(f"{text[:80]!r} is no prefix such as /api/brain")
+        raise ValueError(f"{text[:80]!r} is not a prefix such as /api/brain")
     return text.rstrip("/")
 
 
@@ -261,7 +261,7 @@ class _Document:
             raise ManifestError(
                 [
                     (
-                        f"line 1: {'it is empty' if value is None else 'it is no mapping'}; it "
+                        f"line 1: {'it is empty' if value is None else 'it is not a mapping'}; it "
                         "begins "
                         "with a line such as `name: my-module`"
                     )
@@ -433,7 +433,7 @@ def _said(place: Place, kind: str, says: str) -> str:
     if kind != "unexpected_keyword_argument":
         return says
     close = difflib.get_close_matches(str(place[-1]), _known(place), n=1)
-    return f"is no field of a manifest{f'; did you mean {close[0]}?' if close else ''}"
+    return f"is not a field of a manifest{f'; did you mean {close[0]}?' if close else ''}"
 
 
 def _known(place: Place) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.hosting.isolation import Docker, DockerError
+from parachuted.modules.hosting.docker import Docker, DockerError
 
 MEMORY = 256 * 1024 * 1024
 PYTHON = (sys.executable, "-I", "-c")
@@ -135,7 +135,7 @@ async def test_an_engine_that_hangs_is_none(tmp_path, monkeypatch):
     program = tmp_path / "docker"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
-    monkeypatch.setattr("parachuted.modules.hosting.isolation._LOOK_S", 0.2)
+    monkeypatch.setattr("parachuted.modules.hosting.docker._LOOK_S", 0.2)
 
     assert await Docker({"PATH": f"{tmp_path}:/usr/bin:/bin"}).is_there() is False
 

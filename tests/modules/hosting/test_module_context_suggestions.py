@@ -89,7 +89,7 @@ async def test_for_what_it_may_not_read_there_is_nothing_to_suggest(module_rig, 
     for path in ("Modules/telegram-bot/module.py", ".parachute/x", "Suggestions/x.md"):
         with pytest.raises((NotFoundError, PathRefusedError)):
             await given.suggest("create", path, {"text": "x"}, "x")
-    with pytest.raises(EditRefusedError, match="is none of create"):
+    with pytest.raises(EditRefusedError, match="is not one of create"):
         await given.suggest("destroy", "Work/a.md", {}, "x")
     assert suggestions.all() == []
 

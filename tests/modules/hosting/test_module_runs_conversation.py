@@ -429,3 +429,31 @@ async def test_a_context_that_is_nearly_full_is_published_once_a_turn(module_rig
     await runs.result(await runs.start("chat", "x", {"conversation": True}))
     full = [one.data for one in module_rig.events if one.event == "context.limit.approaching"]
     assert [(one["session_id"], one["token_count"]) for one in full] == [("s1", 170_000)]
+
+
+async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(module_rig):
+    ended = []
+
+    async def script(job):
+        job.hold(lambda: ended.append(job.id))
+        return [say("Yes.")]
+
+    runs = runs_of(module_rig, ScriptedBackend(script))
+    first = await runs.start("chat", "Dig.", {"conversation": True})
+    await runs.result(first)
+    second = await runs.start("chat", "Deeper.", {"conversation": True, "context": "Beans grow."})
+    await runs.result(second)
+    assert ended == []
+
+    assert await runs.stop(first) is False
+
+    assert ended == [first]
+
+
+async def test_context_goes_ahead_of_the_prompt(module_rig):
+    backend = ScriptedBackend([say("Yes.")])
+    runs = runs_of(module_rig, backend)
+    run = await runs.start("chat", "Deeper.", {"conversation": True, "context": "Beans grow."})
+    await runs.result(run)
+
+    assert backend.jobs[0].prompt == "Beans grow.\n\nDeeper."

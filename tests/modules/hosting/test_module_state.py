@@ -109,7 +109,7 @@ async def test_a_disk_that_refuses_is_reported(folder):
         await ModuleState(folder, Authority).put("a", 1)
 
 
-async def test_what_was_put_after_a_strangers_text_was_read_marks_whoever_gets_it_also_after_a_restart(  # noqa: E501
+async def test_what_was_put_after_a_strangers_text_was_read_marks_each_reader_also_after_a_restart(
     tmp_path,
 ):
     tainted = Authority()

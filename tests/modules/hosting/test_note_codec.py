@@ -84,5 +84,5 @@ def test_what_is_no_edit_is_not_read(body):
 
 
 def test_what_is_no_edit_is_not_sent():
-    with pytest.raises(PydanticSerializationError, match="dict is none of SetKey, RemoveKey"):
+    with pytest.raises(PydanticSerializationError, match="dict is not one of SetKey, RemoveKey"):
         EDIT.dump_json({"kind": "SetKey"})

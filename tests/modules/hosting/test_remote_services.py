@@ -9,7 +9,7 @@ import logging
 
 import pytest
 
-from parachuted.access.hit import Hit
+from parachuted.access.notes import Hit
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.codec import error_of, refusal_of
@@ -184,7 +184,7 @@ async def test_what_json_has_not_is_refused_before_it_is_sent(remote):
         await remote.state.put("k", object())
     with pytest.raises(TypeError):
         await remote.state.put("k")
-    with pytest.raises(TypeError, match="dict is none of SetKey"):
+    with pytest.raises(TypeError, match="dict is not one of SetKey"):
         await remote.vault.edit("Daily/a.md", [{"kind": "SetKey"}])
 
 

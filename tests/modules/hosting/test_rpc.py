@@ -94,7 +94,7 @@ async def test_who_is_cancelled_cancels_the_work():
         await ended.wait()
 
 
-async def test_whoever_waits_is_told_when_the_other_end_is_gone():
+async def test_a_waiting_caller_hears_when_the_other_end_is_gone():
     async def forever(_ask):
         await asyncio.Event().wait()
 

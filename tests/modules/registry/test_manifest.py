@@ -190,16 +190,16 @@ provides: X
 
     assert problems(text, reserved=["notes"]) == [
         (
-            "line 1: name: 'Brain' is no name such as my-module: small letters, digits and "
+            "line 1: name: 'Brain' is not a name such as my-module: small letters, digits and "
             "dashes, at "
             "most 64"
         ),
         "line 1: module: is missing",
-        "line 2: version: '1.0' is no version of three numbers such as 1.0.0",
-        "line 3: modul: is no field of a manifest; did you mean module?",
+        "line 2: version: '1.0' is not a version of three numbers such as 1.0.0",
+        "line 3: modul: is not a field of a manifest; did you mean module?",
         "line 5: routes.prefix: /api/notes is the daemon's own; leave it out, or choose another",
         (
-            "line 9: agents.indexer.sandbox.workspace_acess: is no field of a manifest; did you "
+            "line 9: agents.indexer.sandbox.workspace_acess: is not a field of a manifest; did you "
             "mean "
             "workspace_access?"
         ),
@@ -209,13 +209,13 @@ provides: X
             "line 13: agents.indexer.capabilities: 'Shell' is not one of read, write (or Read, "
             "Glob, Grep, Write, Edit), Bash, WebFetch"
         ),
-        "line 15: hooks.0.event: 'created' is no name of an event such as daily.entry.created",
+        "line 15: hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
         (
-            "line 16: hooks.0.handler: 'h f' is no handler such as hooks:on_entry_created, a file "
-            "and "
+            "line 16: hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a "
+            "file and "
             "its function"
         ),
-        "line 17: hooks.0.asynch: is no field of a manifest; did you mean async?",
+        "line 17: hooks.0.asynch: is not a field of a manifest; did you mean async?",
         (
             "line 19: permissions.read.0: '.claude/**' is a program's, or a module's code; no "
             "module "
@@ -239,7 +239,7 @@ provides: X
         ("version: 1.0.0\n", "line 4: version: is repeated"),
         (
             "provides: [A B]\n",
-            "line 4: provides.0: 'A B' is no name of an interface such as BrainInterface",
+            "line 4: provides.0: 'A B' is not a name of an interface such as BrainInterface",
         ),
         ("provides: [A, A]\n", "line 4: provides.1: 'A' is there already"),
         ("provides: [A,\n  A]\n", "line 5: provides.1: 'A' is there already"),
@@ -249,14 +249,14 @@ provides: X
         (
             "agents: {A b: {}}\n",
             (
-                "line 4: agents.A b: 'A b' is no name such as my-module: small letters, digits and "
-                "dashes, at most 64"
+                "line 4: agents.A b: 'A b' is not a name such as my-module: small letters, digits "
+                "and dashes, at most 64"
             ),
         ),
         ("permissions: {bash: git}\n", "line 4: permissions.bash: should be true, false or a list"),
         (
             "permissions: {mcp: [a b]}\n",
-            "line 4: permissions.mcp.0: 'a b' is no name of a tool such as brain_search",
+            "line 4: permissions.mcp.0: 'a b' is not a name of a tool such as brain_search",
         ),
         (
             "permissions: {read: [/etc/x]}\n",
@@ -274,7 +274,10 @@ provides: X
                 "vault"
             ),
         ),
-        ("permissions: {delete: [x]}\n", "line 4: permissions.delete: is no field of a manifest"),
+        (
+            "permissions: {delete: [x]}\n",
+            "line 4: permissions.delete: is not a field of a manifest",
+        ),
         (
             "mcp_tools: [{name: a, handler: t:a}, {name: a, handler: t:b}]\n",
             "line 4: mcp_tools.1.name: 'a' is there already",
@@ -282,17 +285,17 @@ provides: X
         ("mcp_tools: [{name: a}]\n", "line 4: mcp_tools.0.handler: is missing"),
         (
             "routes: {prefix: api/x}\n",
-            "line 4: routes.prefix: 'api/x' is no prefix such as /api/brain",
+            "line 4: routes.prefix: 'api/x' is not a prefix such as /api/brain",
         ),
         (
             "routes: {prefix: /api/x/y}\n",
-            "line 4: routes.prefix: '/api/x/y' is no prefix such as /api/brain",
+            "line 4: routes.prefix: '/api/x/y' is not a prefix such as /api/brain",
         ),
         (
             "hooks: [{event: a.b, handler: '../x:y'}]\n",
             (
-                "line 4: hooks.0.handler: '../x:y' is no handler such as hooks:on_entry_created, a "
-                "file and its function"
+                "line 4: hooks.0.handler: '../x:y' is not a handler such as "
+                "hooks:on_entry_created, a file and its function"
             ),
         ),
         ("? [a]\n: b\n", "line 4: a key should be a word"),
@@ -305,7 +308,7 @@ def test_each_mistake_is_reported(more, told):
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
 def test_names_that_are_none(name):
     assert any(
-        "no name" in one or "is missing" in one
+        "not a name" in one or "is missing" in one
         for one in problems(SMALL.replace("name: a", f"name: '{name}'"))
     )
 
@@ -318,7 +321,7 @@ def test_a_name_of_the_daemons_own_routes_is_refused():
 
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0.0", "01.0.0", "latest"])
 def test_versions_that_are_none(version):
-    assert "no version of three numbers" in problems(SMALL.replace("1.0.0", version))[0]
+    assert "not a version of three numbers" in problems(SMALL.replace("1.0.0", version))[0]
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "10.20.30", "1.0.0-beta.1", "1.0.0+local"])
@@ -330,7 +333,7 @@ def test_versions(version):
     "file", ["../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py"]
 )
 def test_code_stands_in_a_python_file_of_the_folder(file):
-    assert "no Python file" in problems(SMALL.replace("module.py", file))[0]
+    assert "not a Python file" in problems(SMALL.replace("module.py", file))[0]
 
 
 @pytest.mark.parametrize(
@@ -350,7 +353,7 @@ def test_code_stands_in_a_python_file_of_the_folder(file):
 )
 def test_a_dependency_is_a_name_and_a_version_and_never_an_address_or_an_option(requirement):
     assert any(
-        "no requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n")
+        "not a requirement" in one for one in problems(f"{SMALL}dependencies: ['{requirement}']\n")
     )
 
 
@@ -390,7 +393,7 @@ def test_a_module_cannot_say_how_far_it_is_trusted():
     [
         ("", "line 1: it is empty"),
         ("# only a comment\n", "line 1: it is empty"),
-        ("- a\n- b\n", "line 1: it is no mapping"),
+        ("- a\n- b\n", "line 1: it is not a mapping"),
         ("name: a\nversion: [1\n", "line 3: it is not YAML: did not find expected ',' or ']'"),
         ("name: a\n\tversion: 1\n", "line 2: it is not YAML: found"),
         ("a: &x [1]\nb: *x\n", "line 2: it uses an alias"),
@@ -519,7 +522,7 @@ def test_a_folder_outside_the_vault_is_named_from_its_root_on(folder):
     ["~", "~/", "/", "Projects", "~/../x", "/data//x", "~/.ssh", "/a/.b/c", "~/*", "~you/x", ""],
 )
 def test_a_folder_that_is_all_of_the_disk_hidden_or_a_pattern_is_a_mistake(folder):
-    with pytest.raises(ManifestError, match="is no folder such as"):
+    with pytest.raises(ManifestError, match="is not a folder such as"):
         read_manifest(
             f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
         )
