@@ -149,6 +149,55 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
     it.sees("Dig it.")
 
 
+def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: Typed):
+    saved(daemon, "Garden/Newt.md", "# Newt\n\nIt hides below the stones.\n")
+    saved(daemon, "Garden/Animals.md", "# Animals\n\n- [[Newt]]\n- [a newt](Newt.md)\n")
+    it = opens()
+    for name in ("Newt", "a newt"):
+        daemon.until(lambda: daemon.json("search", "Animals")["results"])
+        it.page.keyboard.press("Control+k")
+        it.page.keyboard.type("Animals")
+        it.page.get_by_role("option").filter(has_text="Garden/Animals.md").wait_for()
+        it.page.keyboard.press("Enter")
+        it.page.locator(".markdown").get_by_role("link", name=name, exact=True).click()
+        it.sees("It hides below the stones.")
+
+
+def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, daemon: Typed):
+    place = saved(daemon, "Garden/Shed.md", "# Shed\n\nIt is red.\n")
+    daemon.until(lambda: daemon.json("search", "Shed")["results"])
+    it = opens()
+    it.page.keyboard.press("Control+k")
+    it.page.keyboard.type("Shed")
+    it.page.get_by_role("option").filter(has_text="Garden/Shed.md").wait_for()
+    it.page.keyboard.press("Enter")
+    it.sees("It is red.")
+    it.click("Edit", "link")
+    text = it.page.get_by_role("textbox", name="Text of Garden/Shed.md")
+    expect(text).to_contain_text("It is red.", timeout=PATIENCE_MS)
+    saves = "**/api/notes/Garden/Shed.md"
+    it.page.route(
+        saves,
+        lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
+    )
+    it.page.keyboard.press("Control+End")
+    it.page.keyboard.press("ArrowUp")
+    it.page.keyboard.press("End")
+    it.page.keyboard.type(" And large.")
+    place.write_text("# Shed\n\nIt is blue.\n")
+    daemon.until(lambda: "blue" in daemon.does("read", "Garden/Shed.md"))
+    it.page.unroute(saves)
+    keep = it.page.get_by_role("button", name="Keep mine")
+    keep.wait_for(timeout=PATIENCE_MS)
+    text.press_sequentially("!")
+    expect(keep).to_be_visible()
+    it.click("Runs", "link")
+    it.page.go_back()
+    it.page.get_by_role("button", name="Keep mine").click(timeout=PATIENCE_MS)
+    daemon.until(lambda: "And large.!" in place.read_text())
+    assert "It is red." in place.read_text()
+
+
 def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: Typed):
     garden = daemon.vault / "Projects/garden/AGENTS.md"
     before = (daemon.vault / "AGENTS.md").read_text()

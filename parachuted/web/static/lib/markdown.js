@@ -80,6 +80,8 @@ export const sanitised = (markup) => DOMPurify.sanitize(markup, {
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: ELSEWHERE,
+  // DOMPurify holds the value of every attribute against that expression, but for these.
+  ADD_URI_SAFE_ATTR: ATTRIBUTES.filter((name) => name !== 'href'),
   RETURN_TRUSTED_TYPE: true,
 });
 

@@ -19,6 +19,7 @@ import { readNote } from './note.js';
 
 const PAUSE_MS = 700;
 const AGAIN_MS = 4_000;
+const DRAFT = 'parachute.note.';
 const fromElsewhere = Annotation.define();
 
 const markdown = new LanguageSupport(new Language(defineLanguageFacet(), parser.configure(GFM), [], 'markdown'));
@@ -72,6 +73,7 @@ class OpenNote {
   async load() {
     const { text, hash } = await readNote(this.path);
     this.take(text, hash);
+    this.restoreDraft();
     this.view.focus();
   }
 
@@ -91,8 +93,30 @@ class OpenNote {
   }
 
   typed() {
-    this.tell('typing');
-    this.later(PAUSE_MS);
+    this.keepDraft();
+    if (this.conflict) this.tell('refused', { conflict: this.conflict });
+    else {
+      this.tell('typing');
+      this.later(PAUSE_MS);
+    }
+  }
+
+  /** Keeps what the daemon does not hold yet, with the version it was typed into, beyond this page. */
+  keepDraft() {
+    if (this.isChanged) localStorage.setItem(DRAFT + this.path, JSON.stringify({ text: this.text, hash: this.hash }));
+    else localStorage.removeItem(DRAFT + this.path);
+  }
+
+  /** Text that was typed before and not saved; saving it merges, or asks which to keep. */
+  restoreDraft() {
+    const kept = localStorage.getItem(DRAFT + this.path);
+    if (kept === null) return;
+    const { text, hash } = JSON.parse(kept);
+    if (text !== this.text) {
+      this.hash = hash;
+      this.view.dispatch({ changes: smallestChange(this.text, text) });
+    }
+    this.keepDraft();
   }
 
   /** @param {number} ms */
@@ -112,6 +136,7 @@ class OpenNote {
       const told = await ask('PUT', `/api/notes/${inAddress(this.path)}`, { body, headers: { 'Content-Type': 'text/markdown', 'If-Match': `"${this.hash}"` } });
       this.saved = sent;
       this.hash = told.hash;
+      this.keepDraft();
       this.tell(this.isChanged ? 'typing' : 'saved');
       if (told.merged) await this.fetch();
     } catch (error) {
@@ -162,6 +187,7 @@ class OpenNote {
     this.hash = hash;
     this.saved = theirs;
     this.view.dispatch({ changes: smallestChange(this.text, text) });
+    this.keepDraft();
     this.tell('typing');
     await this.save();
   }
