@@ -23,16 +23,21 @@ run: .venv/installed
 	 exec $(BIN)/parachute "$$@"
 
 IN_PARALLEL := --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+ifndef COVERAGE
 test: .venv/installed-test
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(or $(ARGS),$(IN_PARALLEL))
-
-# All tests, once: those of the rooms that work in one process are measured meanwhile, and are to reach every branch of their room.
-coverage: .venv/installed-test
+else
+# The same tests: those of the rooms that work in one process are measured meanwhile, and are to reach every branch of their room.
+test: .venv/installed-test
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m tests.room_coverage
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -p tests.room_coverage $(or $(ARGS),$(IN_PARALLEL))
 	@$(BIN)/python -m coverage combine -q
 	@$(BIN)/python -m coverage report
+endif
+
+coverage:
+	@$(MAKE) test COVERAGE=1
 
 lint: .venv/installed-test
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
