@@ -95,6 +95,8 @@ class ClaudeBackend:
                 log.info("the agent's process is gone; another one is started")
             else:
                 return
+            finally:  # the run may have ended before its conversation began
+                await self._idle.close_unless_kept(idle.process)
         try:
             async with aclosing(self._attempt(job, session, deadline)) as steps:
                 async for step in steps:

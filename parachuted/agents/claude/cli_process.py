@@ -220,6 +220,7 @@ class IdleProcesses:
         self._most, self._keep_s = most, keep_s
         self._idle: OrderedDict[str, IdleProcess] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def pop(self, session: str | None, started_with: object) -> IdleProcess | None:
         """The process that waits for such a run of that session. One that waits for another kind of
@@ -237,7 +238,7 @@ class IdleProcesses:
 
     def takes(self, job: Job) -> bool:
         """Whether the process of such a run is kept."""
-        return self._most > 0 and job.hold is not None
+        return self._most > 0 and job.hold is not None and not self._is_closed
 
     def put(
         self, process: CliProcess, toolbox: Toolbox, session: str, started_with: object, job: Job
@@ -260,7 +261,13 @@ class IdleProcesses:
         while len(self._idle) > self._most:
             self._end(next(iter(self._idle)))
 
+    async def close_unless_kept(self, process: CliProcess) -> None:
+        """End one that was popped, unless it waits for another run."""
+        if all(idle.process is not process for idle in self._idle.values()):
+            await process.close()
+
     async def close(self) -> None:
+        self._is_closed = True
         for session in [*self._idle]:
             self._end(session)
         await asyncio.gather(*self._closing)

@@ -32,6 +32,7 @@ from claude_agent_sdk import (
 from parachuted.agents.sandbox.container import Container
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.reaper import kill_family, kill_group
+from parachuted.processes.uninterrupted import run_uninterrupted
 
 log = logging.getLogger(__name__)
 
@@ -133,10 +134,16 @@ class AgentProcess(AgentTransport):
         try:
             await self._wait(self._grace_s)
         finally:
-            kill_group(child.get_pid())
-            await asyncio.to_thread(kill_family, child.get_pid(), self._mark)
+            await self._end(child)
+
+    async def _end(self, child: asyncio.SubprocessTransport) -> None:
+        """End it with its family, and close its pipes, also for a caller that is cancelled."""
+        kill_group(child.get_pid())
+        try:
+            await run_uninterrupted(kill_family, child.get_pid(), self._mark)
+        finally:
             child.close()
-        await self._wait(_REAP_S)
+            await self._wait(_REAP_S)
 
     def kill(self) -> None:
         if self._child is not None:

@@ -9,6 +9,7 @@ import logging
 import socket
 from collections.abc import Callable
 
+from parachuted.errors import AgentUnavailableError
 from parachuted.processes.own_thread import in_own_thread
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Container:
         self._transport: asyncio.Transport | None = None
         self._code: int | None = None
         self._ending = asyncio.Lock()
-        self._is_gone = False
+        self._is_ending = self._is_gone = False
 
     @property
     def stdout(self) -> asyncio.StreamReader:
@@ -73,15 +74,18 @@ class Container:
 
     async def wait(self) -> int:
         await self._streams.ended.wait()
-        if self._code is None and not self._is_gone:
-            if self.problem is not None:
-                return _KILLED
-            self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
-            if is_out_of_memory:
-                self.problem = (
-                    "it needed more memory than its sandbox has; `memory` in its "
-                    "sandbox raises that"
-                )
+        if self._code is None and not self._is_ending:
+            try:
+                self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
+            except AgentUnavailableError:
+                if not self._is_ending:  # else it was removed while the engine was asked
+                    raise
+            else:
+                if is_out_of_memory:
+                    self.problem = (
+                        "it needed more memory than its sandbox has; `memory` in its "
+                        "sandbox raises that"
+                    )
         return self._code if self._code is not None else _KILLED
 
     async def kill(self, problem: str | None = None) -> None:
@@ -89,7 +93,7 @@ class Container:
 
         Raises AgentUnavailableError when the engine does not answer.
         """
-        self.problem = self.problem or problem
+        self.problem, self._is_ending = self.problem or problem, True
         async with self._ending:
             if self._is_gone:
                 return
@@ -101,7 +105,7 @@ class Container:
 
     def end_soon(self, problem: str) -> None:
         """End it from code that cannot wait; its streams end once it is gone."""
-        self.problem = self.problem or problem
+        self.problem, self._is_ending = self.problem or problem, True
         ending = asyncio.get_running_loop().run_in_executor(None, self._remove)
         ending.add_done_callback(self._ended_soon)
 

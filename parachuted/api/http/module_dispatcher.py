@@ -100,6 +100,13 @@ class ModuleDispatcher:
         )
         return None if other is None else (other, {})
 
+    def is_starting(self, request: web.Request) -> bool:
+        """Whether the module that its path names is about to have its routes."""
+        paths = _places(request)
+        names = {path.removeprefix(_PREFIX).partition("/")[0] for path in paths}
+        names |= {KEPT_PATHS[kept] for kept in map(kept_path, paths) if kept is not None}
+        return not names.isdisjoint(self._starting())
+
     def _route(self, method: str, found: MatchedRoute) -> Route:
         """The declaration, made at the first request and again after a restart of the module."""
         spec = found.spec
@@ -162,7 +169,7 @@ class ModuleDispatcher:
         """What answers at a place that is kept for a module, while that does not serve it."""
         kept = kept_path(path)
         served = {route.prefix for module in self._modules.declared() for route in module.routes}
-        if kept is None or kept in served:
+        if kept is None or kept in served or KEPT_PATHS[kept] in self._starting():
             return None
         return Route(
             method=method,
@@ -174,6 +181,10 @@ class ModuleDispatcher:
             handle=partial(_refuse_unserved, kept),
             recorded_as="module_call",
         )
+
+    def _starting(self) -> set[str]:
+        """The modules that may run and have neither their routes yet nor a failure."""
+        return {one.name for one in self._modules.status() if one.state == "starting"}
 
     def recheck(self) -> None:
         """End the streams of those who would not be let in as they were."""
@@ -377,6 +388,9 @@ class ModuleRouteLookup(Protocol):
 
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None: ...
 
+    def is_starting(self, request: web.Request) -> bool:
+        """Whether the module that its path names is about to have its routes."""
+
     def methods(self, request: web.Request) -> tuple[str, ...]:
         """The methods that are answered at its path."""
 
@@ -401,9 +415,10 @@ class ModuleResource(web.AbstractResource):
         if not self._has_started:
             self._has_started = await self._served.wait_started()
         found = self._served.find(request)
-        if found is None and not self._has_started:  # a 404 would say that no module has the route
-            return MatchInfoError(_still_starting()), set()
         if found is None:
+            # a 404 would say that no module has the route
+            if not self._has_started or self._served.is_starting(request):
+                return MatchInfoError(_still_starting()), set()
             return None, set(self._served.methods(request))
         route, names = found
         known = self._reached.get((route.method, route.path))

@@ -91,13 +91,8 @@ class ModuleManager:
         look_every_s: float = 1.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
-        self._bus, self._asker, self._vault, self._clock, self._report = (
-            bus,
-            asker,
-            vault,
-            clock,
-            report,
-        )
+        self._bus, self._asker, self._vault = bus, asker, vault
+        self._clock, self._report = clock, report
         self._origins, self._make_run = origins, make_run
         self._interfaces = Interfaces(preferred)
         self._audit = ModuleAudit(audit, clock)
@@ -113,26 +108,28 @@ class ModuleManager:
         self._reports = ModuleReports(bus, report)
         self._by_event: dict[str, tuple[HostedModule, ...]] = {}
         self._lock = asyncio.Lock()
-        self._has_started = asyncio.Event()
+        self._has_started, self._may_answer = False, asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._unlisten: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Start all modules that may run.
 
-        A failure is reported and affects only its module. Raises nothing of a module's.
+        A failure is reported and affects only its module. Raises nothing of a module's. Where the
+        disk refuses, none is started, and `run` tries again.
         """
         self._unlisten = self._bus.listen(self._hear)
         try:
             await self._look()
-        finally:
-            self._has_started.set()
+        except BaseException:
+            self._may_answer.set()
+            raise
 
     async def wait_started(self, seconds: float) -> bool:
-        """Return once `start` is done, or after that time; whether it is done."""
+        """Wait at most so long for all to be started; whether they are. `run`'s end ends it."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._has_started.wait(), seconds)
-        return self._has_started.is_set()
+            await asyncio.wait_for(self._may_answer.wait(), seconds)
+        return self._has_started
 
     async def refresh(self) -> None:
         """Read the folders and approvals now, for `status`; `run` acts on what changed, and reports
@@ -168,6 +165,7 @@ class ModuleManager:
                     self._audit.flush()
         finally:
             self._group = None
+            self._may_answer.set()
 
     async def sync(self, names: Collection[str] | None = None) -> None:
         """Compare what runs with what may run, and act on the difference.
@@ -484,7 +482,8 @@ class ModuleManager:
                 await self.sync()
             elif names:
                 await self.sync(names)
-            self._is_behind = False
+            self._is_behind, self._has_started = False, True
+            self._may_answer.set()
         except (ParachuteError, OSError) as error:
             self._is_behind = True
             log.warning("what may run could not be read", extra={"error": str(error)})

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -184,3 +184,38 @@ async def test_of_more_conversations_than_are_kept_the_oldest_process_ends(talk)
     assert len(kept._idle) == 2
     await asyncio.gather(*kept._closing)
     assert talk.session in kept._idle
+
+
+async def test_a_turn_that_is_cancelled_before_its_conversation_begins_leaves_no_process(
+    talk, monkeypatch
+):
+    talk.claude.api.add([say("Beans.")])
+    await talk.turn("What grows?")
+    assert talk.processes()
+    opening = asyncio.Event()
+
+    @asynccontextmanager
+    async def open_slowly(*_given, **_more):
+        opening.set()
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr(talk.claude.gateway, "open", open_slowly)
+    turn = asyncio.get_running_loop().create_task(talk.turn("What else?"))
+    async with asyncio.timeout(30):
+        await opening.wait()
+    turn.cancel()
+    await asyncio.wait([turn])
+
+    assert turn.cancelled()
+    assert await talk.claude.is_gone(20)
+
+
+async def test_a_turn_that_ends_after_the_backend_was_closed_leaves_no_process(talk):
+    talk.claude.api.add([say("Beans.")], [say("And peas.")])
+    await talk.turn("What grows?")
+    await talk.claude.backend.close()
+
+    assert (await talk.turn("What else?")).error is None
+
+    assert await talk.claude.is_gone(20)

@@ -8,7 +8,9 @@ import asyncio
 import logging
 import os
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from claude_agent_sdk import CLINotFoundError
@@ -94,6 +96,40 @@ async def test_closing_twice_or_before_the_start_is_nothing(tmp_path):
     await process.close()
 
     assert not process.is_ready()
+
+
+@pytest.mark.parametrize("steps", range(0, 24, 2))
+async def test_a_start_that_is_cancelled_at_any_step_leaves_nothing_of_it(tmp_path, steps):
+    process = AgentProcess(["sleep", "60"], env={"PATH": os.environ["PATH"]}, cwd=tmp_path)
+    starting = asyncio.get_running_loop().create_task(process.connect())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting])
+    await process.close()
+
+    assert find_family(-1, process._mark) == set()
+
+
+async def test_who_closes_it_and_is_cancelled_leaves_when_it_has_ended(start):
+    process = await start(ZOO["holds the pipes in another session"])
+    child, mark, loop = process._child, process._mark, asyncio.get_running_loop()
+    with ThreadPoolExecutor(1) as threads:
+        loop.set_default_executor(threads)
+        free = threading.Event()
+        busy = loop.run_in_executor(None, free.wait)
+        closing = asyncio.get_running_loop().create_task(process.close())
+        async with asyncio.timeout(30):
+            while not process._pipes.exited.is_set():  # it waits for the thread
+                await asyncio.sleep(0.01)
+        closing.cancel()
+        await asyncio.sleep(0)
+        free.set()
+        await asyncio.wait([closing, busy])
+
+    assert closing.cancelled()
+    assert child.is_closing()
+    assert find_family(child.get_pid(), mark) == set()
 
 
 async def test_its_surroundings_are_what_it_was_given(start, tmp_path):

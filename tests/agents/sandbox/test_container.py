@@ -1,9 +1,11 @@
 import asyncio
 import socket
+import threading
 
 import pytest
 
 from parachuted.agents.sandbox.container import Container
+from parachuted.errors import AgentUnavailableError
 
 
 class Far:
@@ -96,3 +98,32 @@ async def test_a_writer_waits_while_no_one_reads(far):
     while received < 8 << 20:
         received += len(await asyncio.get_running_loop().sock_recv(far.stream, 1 << 20))
     await asyncio.wait_for(writing, 30)
+
+
+async def test_its_end_is_that_of_one_killed_when_it_is_removed_while_the_engine_is_asked(far):
+    asked, is_removed = threading.Event(), threading.Event()
+
+    def exit_code():
+        asked.set()
+        is_removed.wait(30)
+        raise AgentUnavailableError("No such container")
+
+    far.container._exit_code = exit_code
+    waiting = asyncio.get_running_loop().create_task(far.container.wait())
+    far.stream.close()
+    assert await asyncio.to_thread(asked.wait, 30)
+    await far.container.kill()
+    is_removed.set()
+
+    assert await waiting == 137
+
+
+async def test_an_engine_that_does_not_tell_its_end_is_reported(far):
+    def exit_code():
+        raise AgentUnavailableError("the engine is gone")
+
+    far.container._exit_code = exit_code
+    far.stream.close()
+
+    with pytest.raises(AgentUnavailableError, match="the engine is gone"):
+        await far.container.wait()

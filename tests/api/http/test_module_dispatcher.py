@@ -365,6 +365,48 @@ async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
     assert "secret words" not in json.dumps(told)
 
 
+STARTING = """
+import asyncio
+from pathlib import Path
+from parachuted.modules import Module, route
+
+class StartingModule(Module):
+    async def on_enable(self):
+        while await asyncio.to_thread(Path("{gate}").exists):
+            await asyncio.sleep(0.01)
+
+    @route("GET", "/")
+    async def root(self):
+        return "here"
+"""
+
+
+async def test_a_module_that_starts_again_is_503_until_it_has_its_routes_and_never_404(
+    live: Live, tmp_path: Path
+):
+    gate = tmp_path / "gate"
+    save(tmp_path / "starting/manifest.yaml", "name: starting\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "starting/module.py", STARTING.replace("{gate}", str(gate)))
+    async with live() as life:
+        told = await install(life, tmp_path / "starting", "trusted")
+        assert told["status"] == "running", told["problem"]
+        gate.touch()
+        restarting = asyncio.get_running_loop().create_task(
+            post(life, "/api/modules/starting/restart")
+        )
+        async with asyncio.timeout(30):
+            while (await get(life, "/api/modules/starting"))["status"] == "running":
+                await asyncio.sleep(0.01)
+        meanwhile = await refused(life, "GET", "/api/starting")
+        unknown = await refused(life, "GET", "/api/nothing")
+        gate.unlink()
+        await restarting
+        assert await get(life, "/api/starting") == "here"
+
+    assert (meanwhile[0], unknown[0]) == (503, 404)
+    assert "still starting" in meanwhile[1]
+
+
 async def test_no_module_may_take_a_word_of_the_core_s(live: Live):
     words = {
         path.split("/")[2]

@@ -31,6 +31,7 @@ class Served:
 
     is_there = True
     has_started = True
+    starting = ""
 
     async def wait_started(self) -> bool:
         return self.has_started
@@ -38,6 +39,9 @@ class Served:
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         is_meant = self.is_there and (request.method, request.path) == ("GET", "/api/little/monday")
         return (LITTLE, {"day": "monday"}) if is_meant else None
+
+    def is_starting(self, request: web.Request) -> bool:
+        return request.path.split("/")[2] == self.starting
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         return ("GET",) if self.is_there and request.path == "/api/little/monday" else ()
@@ -84,6 +88,17 @@ async def test_while_modules_start_an_unknown_path_is_503_and_not_404():
     assert (error.status, error.headers["Retry-After"]) == (503, "2")
     served.has_started = True
     assert (await reached(served, "GET", "/api/little/tuesday")).http_exception.status == 404
+
+
+async def test_while_one_module_starts_again_its_routes_are_503_and_those_of_no_module_404():
+    served = Served()
+    served.is_there, served.starting = False, "little"
+
+    error = (await reached(served, "GET", "/api/little/monday")).http_exception
+    assert (error.status, error.headers["Retry-After"]) == (503, "2")
+    assert (await reached(served, "GET", "/api/large/monday")).http_exception.status == 404
+    served.is_there = True
+    assert (await reached(served, "GET", "/api/little/monday")).handler.__self__ == LITTLE
 
 
 def test_it_declares_no_routes_of_its_own():

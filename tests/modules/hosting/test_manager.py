@@ -495,8 +495,20 @@ async def test_a_disk_that_refuses_at_the_start_does_not_keep_the_daemon_from_st
 
     async with manager_rig.open() as modules:
         assert "could not be read" in manager_rig.problems["modules"]
+        assert not await modules.wait_started(0)
         manager_rig.trust.fails = frozenset()
-        await until(lambda: modules.find("GET", "/api/daily/hello"))
+        assert await modules.wait_started(30)
+        assert modules.find("GET", "/api/daily/hello")
+
+
+async def test_who_waits_for_the_modules_learns_at_once_that_the_manager_ends(manager_rig):
+    manager_rig.trust.fails = frozenset({"ready"})
+
+    async with asyncio.timeout(30), manager_rig.open() as modules:
+        waiting = asyncio.get_running_loop().create_task(modules.wait_started(600))
+        await until(lambda: manager_rig.problems["modules"])
+    async with asyncio.timeout(30):
+        assert not await waiting
 
 
 async def test_a_module_that_is_too_slow_for_its_events_is_reported(manager_rig):
