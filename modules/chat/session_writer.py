@@ -136,7 +136,7 @@ class SessionWriter:
 
     async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
         """Raises TitleProtectedError when somebody else than the person would set a title that is
-        the person's, also one that was typed into the file a moment ago.
+        the person's, also one that was typed into the file a moment ago, or is the file's name.
         """
         if "title" not in fields or fields["title_source"] == "user":
             return fields
@@ -146,7 +146,8 @@ class SessionWriter:
                 file.note.path, [SetKey("title_source", "user")], base=file.note.digest
             )
             await self._files.follow(file.note.path)
-        if by_hand is not None or file.session.title_source == "user":
+        is_theirs = by_hand is not None or file.session.title_source == "user"
+        if is_theirs or not is_named_by_us(file.note.path, file.session):
             raise TitleProtectedError
         return fields
 

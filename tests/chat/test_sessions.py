@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import (
     acting_as_owner,
@@ -303,7 +303,8 @@ async def test_a_file_that_a_person_named_keeps_its_name(vault: Path):
         listed = await chat.request("GET", "/")
         with acting_as_owner():
             for one in listed["sessions"]:
-                await sessions_of(chat).change(one["id"], title="Hi there", title_source="ai")
+                with pytest.raises(EditRefusedError):
+                    await sessions_of(chat).change(one["id"], title="Hi there", title_source="ai")
 
     assert files(vault) == ["2026-01-02 My beans.md", "Garden.md"]
 

@@ -70,3 +70,19 @@ async def test_in_a_race_the_persons_title_wins(chat: ModuleHarness, round_: int
 
     found = await session(chat, made)
     assert (found["title"], found["metadata"]["title_source"]) == ("Mine", "user")
+
+
+async def test_a_file_that_a_person_named_gets_no_title_of_the_curators(
+    chat: ModuleHarness, vault: Path
+):
+    made = (await conversations(chat).create())["id"]
+    (name,) = files(vault)
+    path = vault / "Chat/sessions/Garden.md"
+    path.write_text((vault / "Chat/sessions" / name).read_text().replace(made, "by-hand"))
+    with acting_as_owner():
+        await sessions_of(chat).files.look("Chat/sessions/Garden.md")
+
+    assert await _by_curator(chat, "by-hand", "Beans") == "TitleProtectedError"
+
+    assert "Beans" not in path.read_text()
+    assert path.exists()
