@@ -1,6 +1,6 @@
 """Which branches of the inner rooms their own tests take, collected while all tests run.
 
-A plugin of pytest, used by `make coverage` and CI. What is measured runs slower, so the tests of other
+A plugin of pytest, used by `make coverage`. What is measured runs slower, so the tests of other
 rooms and those of torture are not. `python -m tests.room_coverage` adds the lines that an import
 runs.
 """

@@ -202,8 +202,26 @@ class PromptFile:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionAnswer:
+    """What is said before the older part of a session is summed up: the objection that stops it,
+    or None, and instructions for the summary.
+    """
+
+    objection: str | None = None
+    instructions: str = ""
+
+
+Compacting: TypeAlias = Callable[[str, str | None], Awaitable[CompactionAnswer]]
+"""Asked with what brought it about, `auto` or `manual`, and the instructions there are."""
+
+
 def _never() -> str | None:
     return None
+
+
+async def _as_it_is(_trigger: str, _instructions: str | None) -> CompactionAnswer:
+    return CompactionAnswer()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +232,8 @@ class Job:
     and `causes` are charged with the cost. `native` is None for an agent that has only our tools.
     `ended` is called after each tool call: why the model must not be asked again, or None.
     `watched` is the number of watched notes, which may exceed those its tools list; `links` is the
-    vault's link style, if it sets one; `generated` are the lines that the last run left in the
+    vault's link style, if it sets one; `compacting` is asked before the session's older part is
+    summed up; `generated` are the lines that the last run left in the
     generated section, if known.
 
     `conversation` is what a person says while the run goes on; with it, the backend yields words as
@@ -240,6 +259,7 @@ class Job:
     model: str | None = None
     native: NativeTools | None = None
     ended: Callable[[], str | None] = _never
+    compacting: Compacting = _as_it_is
     watched: int = 0
     links: LinkStyle | None = None
     generated: tuple[str, ...] | None = None

@@ -177,6 +177,12 @@ _KINDS = (
         claude="SessionEnd",
     ),
     EventKind(
+        name="session.notification",
+        tells="The agent of a conversation waits for the person: it asks something, or for leave.",
+        fields={"session_id": _ID, "notification_type": _ID, "title": _MESSAGE, "message": _FREE},
+        claude="Notification",
+    ),
+    EventKind(
         name="daily.entry.created",
         publisher="daily",
         tells="An entry of the journal was saved for the first time.",

@@ -40,6 +40,7 @@ _CLAUDE_FIELDS: Mapping[str, tuple[str, ...]] = {
         "estimated_cache_write_usd",
     ),
     "session.end": ("reason",),
+    "session.notification": ("message", "title", "notification_type"),
     "stop.before": (
         "stop_hook_active",
         "last_assistant_message",
@@ -61,6 +62,7 @@ _ALWAYS: Mapping[str, Mapping[str, object]] = {
     "prompt.before": {"prompt": ""},
     "session.start": {"source": "startup"},
     "session.end": {"reason": "other"},
+    "session.notification": {"message": "", "notification_type": ""},
     "stop.before": {"stop_hook_active": False},
     "compact.before": {"trigger": "auto", "custom_instructions": None},
 }
@@ -70,6 +72,7 @@ _SUBJECTS: Mapping[str, str | None] = {
     "tool.failed": "tool_name",
     "session.start": "source",
     "session.end": "reason",
+    "session.notification": "notification_type",
     "compact.before": "trigger",
     "prompt.before": None,
     "stop.before": None,

@@ -30,6 +30,7 @@ _NO_PATH = frozenset(
         *TOOL_EVENTS,
         "session.start",
         "session.end",
+        "session.notification",
         "compact.before",
         "module.load.before",
         "brain.mention.detected",

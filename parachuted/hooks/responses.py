@@ -20,9 +20,6 @@ from parachuted.hooks.run_recorder import HookRunRecord
 from parachuted.hooks.trials import HookTrial
 from parachuted.times import Time, time_of
 
-UNFIRED = frozenset({"session.end", "compact.before"})
-"""Events of the core that nothing fires yet."""
-
 _AT = datetime(2026, 1, 6, tzinfo=UTC)
 
 
@@ -41,8 +38,6 @@ def why_idle(hook: Hook, offered: OfferedTools | None) -> str | None:
     """
     if hook.event in TOOL_EVENTS:
         return _fits_no_tool(hook, offered)
-    if hook.event in UNFIRED:
-        return f"nothing here fires {hook.event}"
     kind = CATALOG.get(hook.event)
     publisher = hook.event.partition(".")[0] if kind is None else kind.publisher
     if publisher is None or offered is None or publisher in offered.modules:

@@ -10,7 +10,6 @@ import asyncio
 import itertools
 import json
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,18 +19,18 @@ from typing import Protocol
 
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
-from parachuted.agents import Tool, ToolResult, call_tool
+from parachuted.agents import CompactionAnswer, Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.hooks.claude_tools import REPLACED, TOOL_EVENTS, WRITING_TOOLS
+from parachuted.runs.session_events import SessionEvents
 from parachuted.tasks import RunOutcome
 from parachuted.tools.context_files import HISTORY
 from parachuted.vault import Store, VaultPath, parse_note, printable
 
 _SHOWN = 2000
-_MOST_SESSIONS = 2_000
 
 
 class HookAsker(Protocol):
@@ -130,6 +129,21 @@ class AgentHooks:
             return HookDecision()
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.asker.ask(self.hook_event("stop.before", data))
+
+    async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
+        """The older part of the session is about to be summed up; what hooks say of it."""
+        if not self.asker.wants("compact.before"):
+            return CompactionAnswer()
+        decision = await self.asker.ask(
+            self.hook_event(
+                "compact.before", {"trigger": trigger, "custom_instructions": instructions}
+            )
+        )
+        if not decision.allowed:
+            return CompactionAnswer(objection=f"a hook objected: {decision.reason}")
+        if decision.context:
+            await self._shows(decision)
+        return CompactionAnswer(instructions="\n\n".join(decision.context))
 
     async def before_call(
         self, name: str, arguments: Mapping[str, object], use: str
@@ -383,7 +397,9 @@ def _brief_value(value: object) -> object:
 
 
 class RunHooks:
-    """Makes the hooks of each run. `origins` says whose texts are a stranger's."""
+    """Makes the hooks of each run. `sessions` are those of conversation; `origins` says whose
+    texts are a stranger's.
+    """
 
     def __init__(
         self,
@@ -393,28 +409,8 @@ class RunHooks:
         origins: Origins | None = None,
     ) -> None:
         self._store, self._bus, self._origins = store, bus, origins
-        self._sessions: OrderedDict[str, None] = OrderedDict()
+        self.sessions = SessionEvents(bus, store.clock)
         self._asker = asker or NoHooks()
-
-    def start_of(self, session: str | None) -> str | None:
-        """How a session of conversation starts with this turn: `startup`, or `resume` where it is
-        the first since the daemon started; None: it goes on.
-        """
-        if session is None:
-            return "startup"
-        return None if session in self._sessions else "resume"
-
-    def went_on(self, session: str) -> None:
-        self._sessions[session] = None
-        self._sessions.move_to_end(session)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._sessions.popitem(last=False)
-
-    def approach(self, session: str, tokens: int, window: int) -> None:
-        """Publish that the session's context is nearly full."""
-        self._bus.publish(
-            "context.limit.approaching", session_id=session, token_count=tokens, threshold=window
-        )
 
     def of_run(
         self,

@@ -13,7 +13,15 @@ from parachuted.access.authority import Authority, pass_on
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
-from parachuted.agents import Job, PermissionStep, SessionStep, Step, Tool, UsageStep
+from parachuted.agents import (
+    Job,
+    PermissionStep,
+    QuestionStep,
+    SessionStep,
+    Step,
+    Tool,
+    UsageStep,
+)
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
 from parachuted.context import ContextAssembly
@@ -96,7 +104,7 @@ class PreparedAgentRun:
         self._contexts, self._servers = contexts, servers
         self._calls: ServerToolCalls | None = None
         self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
-        self._run_hooks = hooks
+        self._sessions = hooks.sessions
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
         self.task = order.task(self.id, now)
@@ -224,6 +232,7 @@ class PreparedAgentRun:
             causes=self.task.causes,
             model=one.config.model,
             ended=self._hooks.ended,
+            compacting=self._hooks.compacting,
             conversation=order.conversation,
             files=attached.files,
             history=order.history,
@@ -253,8 +262,9 @@ class PreparedAgentRun:
             await self._calls.close()
         if asked.conversation is not None:
             asked.conversation.close()
-            if self._talks_in:
-                self._run_hooks.went_on(self._talks_in)
+            talked_in = self._talks_in or self.session
+            if talked_in:
+                self._sessions.ended_turn(talked_in, self.id, self.account.started)
         pass_on(self.taint, asked.authority.taint)  # what it has read, its answer may hold
         # a run that was ended tells of no session, and may have gone on with one
         sessions = list(dict.fromkeys(filter(None, (self.session, asked.session))))
@@ -293,7 +303,9 @@ class PreparedAgentRun:
         elif isinstance(step, UsageStep) and not self._is_nearly_full:
             self._is_nearly_full = step.context_tokens >= _NEARLY_FULL
             if self._is_nearly_full:
-                self._run_hooks.approach(self._talks_in, step.context_tokens, _NEARLY_FULL)
+                self._sessions.approach(self._talks_in, step.context_tokens, _NEARLY_FULL)
+        elif isinstance(step, QuestionStep | PermissionStep):
+            self._sessions.notify(self._talks_in, self._definition.name, step)
         if self.order.follower is not None:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
@@ -426,7 +438,7 @@ class PreparedAgentRun:
         order = self.order
         if order.conversation is None:
             return await self._hooks.prompt(order.prompt)
-        source = self._run_hooks.start_of(order.session)
+        source = self._sessions.start_of(order.session)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
         return "\n\n".join(filter(None, [order.context.rstrip(), prompt, *context]))

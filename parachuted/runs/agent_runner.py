@@ -167,8 +167,9 @@ class AgentRunner:
             return await self._run(order, grant, lost, asked)
 
     def end_process(self, run: str) -> None:
-        """End the process that was kept after that run, if one was."""
+        """End the process that was kept after that run, if one was, and the session with it."""
         self._lifecycle.end_process(run)
+        self._hooks.sessions.close(run)
 
     def grant(self, order: RunRequest) -> Grant:
         """What that run may do: what its config says, within what its module may, its caller may,

@@ -169,6 +169,7 @@ class CuratorRun:
             prompt=account.prompt,
             tools=self._hooks.tools(self.audit.tools(files.tools())),
             ended=self._hooks.ended,
+            compacting=self._hooks.compacting,
         )
         failed: AgentFailedError | None = None
         try:

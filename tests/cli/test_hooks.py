@@ -85,11 +85,16 @@ def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
 
 
 def test_the_list_says_which_hooks_never_run_and_why(alone):
-    drop(alone.home, "on-session-end.sh", HELLO)
     drop(alone.home, "on-write-before.sh", OBJECTS)
+    (alone.home / "hooks.yaml").write_text(
+        "hooks: {PreToolUse: [{command: 'true', matcher: TodoWrite}]}"
+    )
+    (alone.home / "hooks.yaml").chmod(0o600)
 
     notes = [line for line in alone.does("hooks", "list").splitlines() if line.startswith("note")]
-    assert notes == ["note     on-session-end.sh never runs: nothing here fires session.end"]
+    assert notes == [
+        "note     PreToolUse[0] never runs: its matcher 'TodoWrite' fits no tool that exists here"
+    ]
 
 
 def test_a_changed_script_waits_for_its_approval(alone):

@@ -89,7 +89,7 @@ class Typed:
         temporary.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
         temporary.replace(file)
 
-    def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = 90) -> None:
         """Wait for a condition, at most so long."""
         deadline = time.monotonic() + seconds
         while not condition():

@@ -128,8 +128,8 @@ def test_a_name_that_means_no_event_is_reported(tmp_path: Path):
         ValueError, match=r"on-nonsense\.py does not run: there is no event 'nonsense'"
     ):
         read_script(drop(tmp_path, "on-nonsense.py"))
-    with pytest.raises(ValueError, match=r"Notification has no counterpart"):
-        read_script(drop(tmp_path, "on-Notification.py"))
+    with pytest.raises(ValueError, match=r"TeammateIdle has no counterpart"):
+        read_script(drop(tmp_path, "on-TeammateIdle.py"))
 
 
 def test_a_link_to_nowhere_is_reported(tmp_path: Path):

@@ -26,6 +26,7 @@ def test_claude_codes_33_events_are_known_by_name():
     [
         ("SessionStart", "session.start"),
         ("SessionEnd", "session.end"),
+        ("Notification", "session.notification"),
         ("UserPromptSubmit", "prompt.before"),
         ("PreToolUse", "tool.before"),
         ("PostToolUse", "tool.after"),
@@ -124,7 +125,7 @@ def test_a_file_that_is_not_called_on_something_is_no_hook(name: str):
 
 
 @pytest.mark.parametrize(
-    "name", ["on-nonsense.py", "on-Notification.sh", "on-file-changed.py", "on-.py"]
+    "name", ["on-nonsense.py", "on-TeammateIdle.sh", "on-file-changed.py", "on-.py"]
 )
 def test_a_script_for_no_event_is_refused_by_name(name: str):
     with pytest.raises(UnknownEventError):

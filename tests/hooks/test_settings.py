@@ -108,12 +108,12 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
                     ],
                 },
             ],
-            "Notification": [{"hooks": [{"type": "command", "command": "notify-send hi"}]}],
+            "TeammateIdle": [{"hooks": [{"type": "command", "command": "notify-send hi"}]}],
         },
     }
     text = json.dumps(pasted, indent="\t")
     found = read(text)
-    at = text[: text.index("Notification")].count("\n") + 1
+    at = text[: text.index("TeammateIdle")].count("\n") + 1
 
     first, second = found.hooks
     assert (first.matcher, first.timeout_s) == ("Edit|Write", 600)
@@ -121,7 +121,7 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
     assert found.problems == [
         "line 3: 'permissions' means nothing here",
         (
-            f"line {at}: Claude Code's event Notification has no counterpart here, so its hooks do "
+            f"line {at}: Claude Code's event TeammateIdle has no counterpart here, so its hooks do "
             "not run"
         ),
     ]

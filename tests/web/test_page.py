@@ -186,7 +186,7 @@ def test_a_chat_is_begun_answered_and_renamed(opens: Opens, daemon: Typed):
 
 
 def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens):
-    it, answers = opens("#/journal"), []
+    it, answers = opens("#/journal", quiet=False), []
     session = "0b7c1e6e-1111-4222-8333-444455556666"
     option = {"label": "Allow once", "description": "this one"}
     it.page.route(
@@ -238,7 +238,13 @@ def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens
         lambda route: (answers.append(route.request.post_data_json), route.fulfill(json={})),
     )
     it.go("#/chat/new")
-    it.page.get_by_label("Message", exact=True).fill("Write it down.")
+    box = it.page.get_by_label("Message", exact=True)
+    box.fill("Write it down.")
+    refusal = {"error": "Conflict", "message": "A turn goes on here."}
+    it.page.route("**/api/chat", lambda route: route.fulfill(status=409, json=refusal), times=1)
+    it.click("Send")
+    it.sees("A turn goes on here.")
+    expect(box).to_have_value("Write it down.")
     it.click("Send")
     it.sees("Found it.")
     it.page.locator(".tool summary").click()

@@ -121,7 +121,7 @@ class ClaudeBackend:
         of.
         """
         toolbox = Toolbox(job.tools, job.native, job.ended) if idle is None else idle.toolbox
-        toolbox.serve(job.tools, job.ended)
+        toolbox.serve(job.tools, job.ended, job.compacting)
         account, failure = None, None
         try:
             async with (
@@ -270,6 +270,7 @@ class ClaudeBackend:
                 ],
                 "PostToolUse": look_after,
                 "PostToolUseFailure": look_after,
+                "PreCompact": [HookMatcher(hooks=[toolbox.before_compaction], timeout=patience)],
             },
             model=job.model or self._settings.model,
             settings=json.dumps(

@@ -20,7 +20,7 @@ from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOu
 
 from parachuted.agents.calling import call_tool, find_excess
 from parachuted.agents.claude.transcript import PREFIX, SERVER
-from parachuted.agents.job import NativeCallResult, NativeTools, Tool, ToolResult
+from parachuted.agents.job import Compacting, NativeCallResult, NativeTools, Tool, ToolResult
 
 # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _RESULT_CHARS = 400_000
@@ -43,20 +43,27 @@ class Toolbox:
         self._tools = tuple(tools)
         self._native, self._ended = native, ended
         self._context = copy_context()
+        self._compacting: Compacting | None = None
         self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
 
     @property
     def names(self) -> list[str]:
         return [PREFIX + tool.name for tool in self._tools]
 
-    def serve(self, tools: Sequence[Tool], ended: Callable[[], str | None]) -> None:
+    def serve(
+        self,
+        tools: Sequence[Tool],
+        ended: Callable[[], str | None],
+        compacting: Compacting | None = None,
+    ) -> None:
         """Serve another run, whose tools have the same names and schemas."""
         self._tools, self._ended, self._context = tuple(tools), ended, copy_context()
+        self._compacting = compacting
         self.bug = None
 
     def stop_serving(self) -> None:
         """No run goes on: there is no tool, and every call is denied."""
-        self._tools = ()
+        self._tools, self._compacting = (), None
 
     async def gate(
         self, asked: HookInput, _use: str | None, _context: HookContext
@@ -110,6 +117,25 @@ class Toolbox:
         elif after.context or after.output is not None:
             answer["hookSpecificOutput"] = _after(after)
         return answer
+
+    async def before_compaction(
+        self, asked: HookInput, _use: str | None, _context: HookContext
+    ) -> HookJSONOutput:
+        """Say what the run says of a compaction: an objection stops it."""
+        if self._compacting is None:
+            return {}
+        trigger, instructions = asked.get("trigger"), asked.get("custom_instructions")
+        try:
+            said = await self._compacting(
+                str(trigger or "auto"), instructions if isinstance(instructions, str) else None
+            )
+        except Exception as bug:
+            self.bug = bug
+            raise
+        if said.objection is not None:
+            return {"decision": "block", "reason": said.objection, "systemMessage": said.objection}
+        # what a callback says to the person is what the CLI adds to its instructions
+        return {"systemMessage": said.instructions} if said.instructions else {}
 
     def _end(self) -> SyncHookJSONOutput:
         """The value that ends the CLI's loop, when a hook asked for that."""

@@ -457,3 +457,42 @@ async def test_context_goes_ahead_of_the_prompt(module_rig):
     await runs.result(run)
 
     assert backend.jobs[0].prompt == "Beans grow.\n\nDeeper."
+
+
+def told(rig: ModuleRig, name: str) -> list[dict[str, object]]:
+    return [dict(one.data) for one in rig.events if one.event == name]
+
+
+async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
+    asker = Asker(0)
+    runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
+
+    async def turn(session: str | None) -> tuple[str, str]:
+        run = await runs.start("chat", "Dig.", {"conversation": True, "session_id": session})
+        return run, (await runs.result(run)).session_id
+
+    _first, session = await turn(None)
+    last, _session = await turn(session)
+    assert told(module_rig, "session.end") == []
+
+    await runs.stop(last)
+    await runs.stop(last)
+
+    (ended,) = told(module_rig, "session.end")
+    assert (ended["session_id"], ended["message_count"]) == (session, 4)
+    assert ended["duration"] >= 0
+    await turn(session)
+    sources = [data["source"] for event, data in asker.asked if event == "session.start"]
+    assert sources == ["startup", "resume"]
+
+
+async def test_a_question_is_a_notification(module_rig):
+    backend = ScriptedBackend([use("AskUserQuestion", questions=[QUESTION]), say("South, then.")])
+    runs = runs_of(module_rig, backend)
+    run = await runs.start("chat", "Dig.", {"conversation": True})
+    asked = await runs.next(run)
+    await runs.answer(run, asked.id, "South")
+    await runs.result(run)
+
+    (said,) = told(module_rig, "session.notification")
+    assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")

@@ -150,6 +150,7 @@ export const t = {
     hint: 'Enter sends, Shift+Enter begins a line.',
     send: 'Send',
     stop: 'Stop',
+    again: 'Ask again',
     answering: 'answering',
     working: 'working',
     failed: 'failed',

@@ -11,7 +11,7 @@ import { address, go, replace } from '../../lib/router.js';
 import { may } from '../../lib/session.js';
 import { follow } from '../../lib/stream.js';
 import { t } from '../../lib/strings.js';
-import { toastProblem } from '../../lib/toasts.js';
+import { toast, toastProblem } from '../../lib/toasts.js';
 import { Icon } from '../../ui/icon.js';
 import { Button, Empty, IconButton, Shown } from '../../ui/parts.js';
 import { Compose } from './compose.js';
@@ -31,8 +31,8 @@ export function Conversation({ id }) {
   const isGoing = useRef(false);
   useEffect(() => () => cut.current.abort(), []);
 
-  /** Follows a turn to its end. @param {string} where @param {RequestInit} request @param {import('./turn.js').Turn} begun */
-  const run = async (/** @type {string} */ where, /** @type {RequestInit} */ request, /** @type {import('./turn.js').Turn} */ begun) => {
+  /** Follows a turn to its end; throws what refused to begin it. @param {string} where @param {RequestInit} request @param {import('./turn.js').Turn} begun @param {() => void} [begins] is called once it has begun */
+  const run = async (/** @type {string} */ where, /** @type {RequestInit} */ request, /** @type {import('./turn.js').Turn} */ begun, begins = () => {}) => {
     if (isGoing.current) return;
     isGoing.current = true;
     let now = begun;
@@ -40,6 +40,7 @@ export function Conversation({ id }) {
     setTurn(now);
     const read = async (/** @type {string} */ at, /** @type {RequestInit} */ how) => {
       for await (const message of follow(at, how, { signal: cut.current.signal, silentMs: SILENT_MS })) {
+        if (!last) begins();
         if (message.id) last = message.id;
         if (!message.data) continue;
         now = after(now, JSON.parse(message.data));
@@ -50,7 +51,11 @@ export function Conversation({ id }) {
     try {
       await read(where, request);
     } catch (error) {
-      if (!cut.current.signal.aborted && !now.session) now = { ...now, isOver: true, fault: { title: '', message: /** @type {Error} */ (error).message, canRetry: false } };
+      if (!last && !cut.current.signal.aborted) {
+        isGoing.current = false;
+        setTurn(null);
+        throw error;
+      }
     }
     while (!now.isOver && now.session && !cut.current.signal.aborted) {
       try {
@@ -62,6 +67,7 @@ export function Conversation({ id }) {
     }
     isGoing.current = false;
     if (cut.current.signal.aborted) return;
+    if (!id && now.fault) toast(`${now.fault.title} ${now.fault.message}`, { kind: 'problem' });
     if (!id && now.session) return replace(address('chat', [now.session]));
     setTurn(now.fault ? { ...now, isOver: true } : null);
     session.reload();
@@ -70,7 +76,7 @@ export function Conversation({ id }) {
   const resume = async () => {
     if (!id || isGoing.current) return;
     const told = await get(`${place}/stream-status`).catch(() => ({ active: false }));
-    if (told.active) run(`${place}/stream`, { headers: keyHeaders() }, newTurn('', id));
+    if (told.active) run(`${place}/stream`, { headers: keyHeaders() }, newTurn('', id)).catch(toastProblem);
   };
   useEffect(() => { resume(); }, [id]);
   useEvents(['chat.session.message', 'file.modified', 'permission.'], (told) => {
@@ -82,10 +88,11 @@ export function Conversation({ id }) {
   });
   const say = async (/** @type {string} */ message) => {
     if (isGoing.current && turn?.session) return post(`/api/chat/${encodeURIComponent(turn.session)}/inject`, { message });
-    run('/api/chat', { method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ message, module: 'chat', sessionId: id || 'new' }) }, newTurn(message, id));
-    return undefined;
+    return new Promise((resolve, reject) => {
+      run('/api/chat', { method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ message, module: 'chat', sessionId: id || 'new' }) }, newTurn(message, id), () => resolve(undefined)).catch(reject);
+    });
   };
-  const retry = () => run(`${place}/retry`, { method: 'POST', headers: keyHeaders() }, newTurn('', id));
+  const retry = () => run(`${place}/retry`, { method: 'POST', headers: keyHeaders() }, newTurn('', id)).catch(toastProblem);
   const stop = () => post(`/api/chat/${encodeURIComponent(turn?.session || id)}/abort`).catch(toastProblem);
   const questions = [...(pending.data?.pending ?? []).map(asQuestion), ...(turn?.questions ?? [])].filter((one, index, all) => all.findIndex((other) => other.requestId === one.requestId) === index);
   return html`
@@ -98,7 +105,8 @@ export function Conversation({ id }) {
       <div class="messages" role="log" aria-live="off" tabindex="0" aria-label=${t.chat.messages} ref=${useStickiness([session.data, turn])}>
         <${Shown} of=${session}>${(/** @type {any} */ found) => html`
           ${found.messages.length === 0 && !turn && html`<${Empty}>${t.chat.first}<//>`}
-          ${shownMessages(found.messages, turn).map((/** @type {any} */ one) => html`<${Message} key=${one.id} message=${one} />`)}`}
+          ${shownMessages(found.messages, turn).map((/** @type {any} */ one) => html`<${Message} key=${one.id} message=${one} />`)}
+          ${!turn && id && found.messages.at(-1)?.role === 'user' && may('chat', 'write') && html`<p><${Button} onClick=${retry}>${t.chat.again}<//></p>`}`}
         <//>
         ${turn && html`<${Going} turn=${turn} retry=${id ? retry : null} />`}
         <${Questions} session=${turn?.session || id} questions=${questions} onAnswered=${pending.reload} />
