@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sqlite3
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from .question import QuestionWord, read_question
@@ -149,42 +148,39 @@ class RecallSearch:
 
     def _promising(self, terms: Sequence[Term], most: int, only: IsWanted | None) -> Iterator[int]:
         """Notes that hold a word: those whose words say most first, then by BM25."""
-        held: defaultdict[int, int] = defaultdict(int)  # by note, a bit for each term
         end = 0 if only else 1 << 62
+        groups: dict[int, set[int]] = {0: set()}  # notes, by the terms they hold, a bit for each
         for number, term in enumerate(terms):
-            bit = 1 << number
-            for (row,) in self._database.execute(
+            rows = self._database.execute(
                 "SELECT rowid FROM texts WHERE texts MATCH ? AND rowid < ? LIMIT ?",
                 (term.word.asked, end, 2 * _MOST_RANKED),
-            ):
-                held[row] |= bit
-        groups: defaultdict[int, list[int]] = defaultdict(list)
-        for row, bits in held.items():
-            groups[bits].append(row)
+            )
+            groups = _divided(groups, set(chain.from_iterable(rows)), 1 << number)
         given = 0
         for _, bits in sorted(((_weight(terms, bits), bits) for bits in groups), reverse=True):
-            rows = groups[bits]
-            if given + len(rows) > most:
-                rows = self._by_rank(_held(terms, bits), rows, end)
-            for row in rows:
+            group = groups[bits]
+            is_too_many = given + len(group) > most
+            for row in self._by_rank(_held(terms, bits), group, end) if is_too_many else group:
                 if only is None or only(self._key(row)):
                     given += 1
                     yield row
 
-    def _by_rank(self, terms: Iterable[Term], rows: Iterable[int], end: int) -> list[int]:
+    def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
         """Those notes, which hold all of these terms: those that are called so, then the others,
         each by BM25. Of very many some hundred are ranked.
         """
-        asked, wanted = " AND ".join(one.word.asked for one in terms), set(rows)
-        ordered: dict[int, None] = {}
+        asked = " AND ".join(one.word.asked for one in terms)
+        given: set[int] = set()
         for match in (f"{{title aliases}} : ({asked})", asked):
             ranked_rows = self._database.execute(
                 "SELECT bm25(texts, ?, ?, 1.0), rowid FROM texts WHERE texts MATCH ? AND rowid < ?"
                 " LIMIT ?",
                 (_NAME, _NAME, match, end, _MOST_ORDERED),
             ).fetchall()
-            ordered |= {row: None for _rank, row in sorted(ranked_rows) if row in wanted}
-        return [*ordered, *(row for row in rows if row not in ordered)]
+            found = [row for _, row in sorted(ranked_rows) if row in wanted and row not in given]
+            yield from found
+            given.update(found)
+        yield from sorted(wanted - given)
 
     def _key(self, row: int) -> str:
         found = self._database.execute("SELECT key FROM notes WHERE id = ?", (row,))
@@ -232,6 +228,15 @@ class RecallSearch:
             meaning,
             why_of(found, words, missing, meaning) if explain else "",
         )
+
+
+def _divided(groups: Mapping[int, set[int]], rows: set[int], bit: int) -> dict[int, set[int]]:
+    """The groups, each as those that are among the rows and those that are not; and the others."""
+    divided, others = {}, rows.difference(*groups.values())
+    for bits, group in groups.items():
+        divided[bits], divided[bits | bit] = group - rows, group & rows
+    divided[bit] |= others
+    return {bits: group for bits, group in divided.items() if group or not bits}
 
 
 def _held(terms: Sequence[Term], bits: int) -> list[Term]:

@@ -36,7 +36,7 @@ class PlannedEntry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
     """What an import would do, or did, as `summary` says: `import_id` undoes it, where it added
-    something.
+    something, and so does `parachute undo RUN` with the `run`.
 
     `problems` are files that were left out, with the reason; `unknown` how many files of each kind
     (`.png`) hold no entries that are known; `media` how many pictures and recordings stay where
@@ -50,6 +50,7 @@ class ImportReport:
     problems: list[str] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     import_id: str | None = None
+    run: str | None = None
     summary: str
 
 
@@ -84,11 +85,12 @@ class Imports:
             planned = [_planned(one, is_there=one.key in there) for one in found]
             new = [one for one, plan in zip(found, planned, strict=True) if not plan.is_there]
             written: list[Dated] = []
-            import_id = None
+            import_id = run = None
             if not is_dry and new:
                 import_id = secrets.token_hex(6)
                 try:
                     await self._write(import_id, new, written)
+                    run = self._module.current_call.own_run
                 finally:
                     for path in sorted({dated.path for dated in written}):
                         await self._look(path)
@@ -100,7 +102,8 @@ class Imports:
                 problems=problems,
                 unknown=dict(sorted(unknown.items())),
                 import_id=import_id,
-                summary=_summary(len(new), is_dry=is_dry) + _left_out(unknown),
+                run=run,
+                summary=_summary(len(new), run, is_dry=is_dry) + _left_out(unknown),
             )
 
     async def _write(self, import_id: str, new: Sequence[Imported], written: list[Dated]) -> None:
@@ -117,10 +120,11 @@ class Imports:
             for one in new:
                 written.append(await self._add(one))  # noqa: PERF401  what was done counts
         except ParachuteError as error:
+            run = self._module.current_call.own_run
             raise EditRefusedError(
                 f"{error.message}; {len(written)} of {len(new)} entries were imported before that. "
-                f"`POST /api/daily/import/{import_id}/undo` removes them, and so does `parachute "
-                "undo` with the run that `parachute runs` lists; a second import adds the rest"
+                f"`POST /api/daily/import/{import_id}/undo` removes them, and so does "
+                f"`parachute undo {run}`; a second import adds the rest"
             ) from error
         finally:
             marks |= {dated.id: digest_of(dated.entry) for dated in written}
@@ -193,16 +197,13 @@ def _planned(one: Imported, *, is_there: bool) -> PlannedEntry:
     )
 
 
-def _summary(count: int, *, is_dry: bool) -> str:
+def _summary(count: int, run: str | None, *, is_dry: bool) -> str:
     entries = "1 entry" if count == 1 else f"{count:,} entries"
     if not count:
         return "Nothing was written: all of it is there already, or was left out."
     if is_dry:
         return f"Nothing was written. Add --apply (`dry_run: false` in a request) to add {entries}."
-    return (
-        f"{entries} added; `parachute undo RUN` takes {'it' if count == 1 else 'them'} back, with "
-        "the RUN that `parachute runs` lists for this import."
-    )
+    return f"{entries} added; `parachute undo {run}` takes {'it' if count == 1 else 'them'} back."
 
 
 def _left_out(unknown: Mapping[str, int]) -> str:

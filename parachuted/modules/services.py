@@ -64,7 +64,8 @@ class CurrentCall:
     module called. `origin` is whose words what it writes counts as: `you`, `agent`, or a stranger's
     (`bot`, `imported`, `web`), where `is_strangers` is true. `key` is the id of the API key that
     asked; empty for a person at the machine, a schedule and the module itself. `is_limited`: it
-    reaches only some paths of the vault.
+    reaches only some paths of the vault. `own_run` is the id of the run that this call's writes are
+    recorded as, which `parachute undo` takes back; None before its first write.
     """
 
     run: str | None
@@ -72,6 +73,7 @@ class CurrentCall:
     is_strangers: bool = False
     key: str = ""
     is_limited: bool = False
+    own_run: str | None = None
 
 
 class VaultAccess(Protocol):

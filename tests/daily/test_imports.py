@@ -146,7 +146,8 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         assert list(plan)[-1] == "summary"
         done = await module.command("import", source="Daily/old", apply=True)
         assert done["summary"].startswith("1 entry added;")
-        assert "`parachute undo RUN` takes it back" in done["summary"]
+        assert done["run"]
+        assert f"`parachute undo {done['run']}` takes it back" in done["summary"]
         again = await module.command("import", source="Daily/old", apply=True)
         text = await module.command("import", source="Daily/old", as_text=True)
         assert text.startswith("2025-03-01  Spring  (there already)\n"), text
@@ -161,6 +162,7 @@ async def test_an_import_that_fails_midway_says_what_it_wrote_and_is_undone(tmp_
         with pytest.raises(EditRefusedError, match="1 of 2 entries were imported") as refused:
             await bring(module, dry_run=False)
         assert (tmp_path / DAY).exists()
+        assert "`parachute undo r-" in str(refused.value)
         assert "nothing was written" not in str(refused.value).lower()
 
         import_id = str(refused.value).partition("/import/")[2].partition("/")[0]

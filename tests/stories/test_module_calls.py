@@ -5,13 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
+from tests.modules.small_modules import write_module
 from tests.stories.life import Life, Live, save
 
 KIM, JO = "Brain/entities/people/kim-lee.md", "Brain/entities/people/jo-park.md"
 PERSON = "# {}\n\nGrows beans.\n"
+
+SCRIBE = """
+async def on_enable(self):
+    await self.vault.write("Scribe/start.md", "Started.\\n")
+
+@route("POST", "/lines")
+async def add(self, text: str):
+    before = self.current_call.own_run
+    await self.vault.write("Scribe/line.md", text)
+    return [before, self.current_call.own_run]
+"""
+SCRIBES = "permissions:\n  read: [Scribe/**]\n  write: [Scribe/**]\n"
 
 
 async def with_modules(life: Life, *names: str) -> None:
@@ -100,8 +115,25 @@ async def test_an_import_is_undone_whole_by_its_run(live: Live, vault: Path):
     async with live() as life:
         await with_modules(life, "daily")
         body = {"source": "Daily/import", "dry_run": False}
-        assert (await post(life, "/api/daily/import", body))["added"] == 2
+        done = await post(life, "/api/daily/import", body)
         run = await run_that_wrote(life, "Daily/journals/2026-02-03.md")
-        assert len(run["wrote"]) == 2
+        assert (len(run["wrote"]), done["run"], done["added"]) == (2, run["id"], 2)
         await post(life, f"/api/runs/{run['id']}/undo")
         assert not list((vault / "Daily/journals").glob("*.md"))
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_a_module_knows_its_calls_run_and_what_it_writes_when_enabled_is_one_too(
+    live: Live, vault: Path, tmp_path: Path, trust: str
+):
+    folder = write_module(tmp_path / "scribe", SCRIBE, name="scribe", manifest=SCRIBES)
+    async with live() as life:
+        await install(life, folder, trust)
+        start = await run_that_wrote(life, "Scribe/start.md")
+        assert start["reason"] == "Scribe: on enable, by itself"
+        before, run = await post(life, "/api/scribe/lines", {"text": "Beans.\n"})
+        assert (before, run) == (None, (await run_that_wrote(life, "Scribe/line.md"))["id"])
+
+        for one in (run, start["id"]):
+            await post(life, f"/api/runs/{one}/undo")
+        assert not list((vault / "Scribe").glob("*.md"))

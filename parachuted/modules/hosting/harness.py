@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.authority import NOBODY, Authority, current
@@ -21,11 +22,12 @@ from parachuted.audit.chain import NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
+from parachuted.history.run_account import CallRun
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.hosted_module import findings_of
+from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_context import ModuleActivity, ModuleContexts, current_call
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
@@ -66,7 +68,7 @@ class ModuleHarness:
     """
 
     def __init__(
-        self, running: InProcessHost, services: _HarnessServices, asking: Authority | None = None
+        self, running: RecordedModule, services: _HarnessServices, asking: Authority | None = None
     ) -> None:
         self._running, self._services = running, services
         self._asking = asking or Authority(asked_by="person")
@@ -245,7 +247,8 @@ async def running_module(
             services.has_model = has_model
             services.runs = runs or services.runs
             await services.see()
-            running = InProcessHost(approved, services, begin_limit_s=_BEGIN_LIMIT_S)
+            host = InProcessHost(approved, services, begin_limit_s=_BEGIN_LIMIT_S)
+            running = RecordedModule(approved.name, host, services.make_run)
             await running.start()
             services.scheduler.add(running, running.declared)
             try:
@@ -293,6 +296,7 @@ class _HarnessServices:
         self._search.indexer.start()
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
+        self.make_run = partial(CallRun, store)
         vaults = BoundedVaults(store, self._index, self._search)
         self.vault = vaults.of_module(self.name, self.bounds)
         self.contexts = ModuleContexts(

@@ -38,9 +38,11 @@ class RecordedModule:
     Calls of its interfaces are part of the run of the call that led to them.
     """
 
-    def __init__(self, inner: RunningModule, make_run: MakeCallRun) -> None:
-        """`make_run` makes the record of a call, by its name and the authority it is made with."""
-        self.inner, self._make_run = inner, make_run
+    def __init__(self, name: str, inner: RunningModule, make_run: MakeCallRun) -> None:
+        """`name` is the module's; `make_run` makes the record of a call, by the call's name and the
+        authority it is made with.
+        """
+        self.inner, self._name, self._make_run = inner, name.capitalize(), make_run
 
     @property
     def declared(self) -> ModuleDeclaration:
@@ -54,8 +56,9 @@ class RecordedModule:
     def limits(self) -> str | None:
         return self.inner.limits
 
-    async def start(self) -> None:
-        await self.inner.start()
+    async def start(self, authority: Authority | None = None) -> None:
+        async with self._recorded("on_enable", authority or Authority()) as recorded:
+            await self.inner.start(recorded)
 
     async def stop(self) -> None:
         await self.inner.stop()
@@ -105,7 +108,7 @@ class RecordedModule:
     @asynccontextmanager
     async def _recorded(self, handler: str, authority: Authority) -> AsyncIterator[Authority]:
         what = handler.rpartition(":")[2].strip("_").replace("_", " ")
-        call = self._make_run(f"{self.declared.name.capitalize()}: {what}", authority)
+        call = self._make_run(f"{self._name}: {what}", authority)
         try:
             yield replace(authority, call=call)
         finally:

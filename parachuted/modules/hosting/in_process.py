@@ -93,9 +93,9 @@ class InProcessHost:
         self._problems[subject] = problem
         self._on_problem()
 
-    async def start(self) -> None:
+    async def start(self, authority: Authority | None = None) -> None:
         claim_tasks(asyncio.get_running_loop())
-        own, limit_s = Authority(), self._begin_limit_s
+        own, limit_s = authority or Authority(), self._begin_limit_s
         try:
             made, self._declared = await self._contained(
                 _IMPORT, _in_thread(self._load, self._name), limit_s, own

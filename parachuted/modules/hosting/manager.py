@@ -370,7 +370,9 @@ class ModuleManager:
                 await ask_to_load(self._asker, kept.approved, self._clock(), self._vault)
                 self._publishing.declare(kept.approved.manifest)
                 made = self._make(kept.approved)
-                running = made if self._make_run is None else RecordedModule(made, self._make_run)
+                running = (
+                    made if self._make_run is None else RecordedModule(name, made, self._make_run)
+                )
                 await running.start()
                 self._serve(kept, running)
             except Exception as error:  # a module's callback: nothing of it ends the others

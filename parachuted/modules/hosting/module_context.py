@@ -313,4 +313,5 @@ def current_call(authority: Authority, own: Origin) -> CurrentCall:
         is_strangers=origin in UNTRUSTED,
         key=authority.caller,
         is_limited=authority.is_limited,
+        own_run=authority.call.run if authority.call is not None else None,
     )

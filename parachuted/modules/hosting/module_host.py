@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pydantic import TypeAdapter, ValidationError
@@ -87,6 +87,7 @@ class ModuleHost:
         self._in_code = CodeInspection()
         self._connection: RpcConnection | None = None
         self._taint = Taint()
+        self._own = Authority()
         self._calls = OpenCalls(self._name, self._taint)
         self._process: ModuleHostProcess | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -119,7 +120,8 @@ class ModuleHost:
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
-    async def start(self) -> None:
+    async def start(self, authority: Authority | None = None) -> None:
+        self._own = authority or Authority()
         loop = asyncio.get_running_loop()
         self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         self._stopping.clear()
@@ -411,7 +413,7 @@ class ModuleHost:
                 body,
                 urgent=True,
                 timeout_s=_START_LIMIT_S,
-                opened=self._opening(Authority()),
+                opened=self._opening(replace(self._own, taint=Taint())),
             )
             declared = self._checked(answer)
         except (ModuleFailedError, TimeoutError) as error:

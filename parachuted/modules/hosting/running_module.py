@@ -41,8 +41,8 @@ class RunningModule(Protocol):
     def limits(self) -> str | None:
         """The resource limits of its process, in words; None if it has no process of its own."""
 
-    async def start(self) -> None:
-        """Load the code, describe it, and let it enable itself.
+    async def start(self, authority: Authority | None = None) -> None:
+        """Load the code, describe it, and let it enable itself, with that authority or its own.
 
         Raises ModuleFailedError, and has then cleaned up.
         """
