@@ -78,11 +78,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 class FileScheduling(LoadScopeScheduling):
-    """A file's tests run in one process, and those of all files that need the Docker engine too."""
+    """A file's tests run in one process; so do those of all files that need the Docker engine, and
+    those of the web page, which share one daemon with modules.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "engine" if _needs_engine(self.config.rootpath / file) else file
+        if _needs_engine(self.config.rootpath / file):
+            return "engine"
+        return "web" if file.startswith("tests/web/") else file
 
 
 @cache

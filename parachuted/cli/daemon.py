@@ -316,6 +316,7 @@ def _greet(record: dict[str, object]) -> int:
     sys.stdout.flush()
     agent = ask("GET", "/api/health?detailed=true")["agent"]
     say(f"Agent: {agent['reason']}.")
+    say("The page: `parachute open` opens it in a browser, signed in.")
     return 0
 
 

@@ -134,7 +134,10 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             "Modules: none. `parachute modules install parachute://chat` adds conversations, "
             "`parachute://daily` a journal, `parachute://brain` people and projects."
         )
-    say(f"API: http://{settings.host}:{daemon.port}/api/health?detailed=true")
+    say(
+        f"Page and API: http://{settings.host}:{daemon.port}/; `parachute open` opens the page "
+        "in a browser, signed in."
+    )
     watched = next(
         (path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None
     )

@@ -44,6 +44,7 @@ FLAGS = (
         "--host-resolver-rules=MAP *.test 127.0.0.1",
     ),
 )
+pytestmark = pytest.mark.timeout(400)  # more than the 300 s that each waits for its browser
 CANARY = "canary 8f1b"
 PAGE = Path(__file__).with_name("stranger.html").read_text("utf-8")
 

@@ -72,6 +72,7 @@ def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
 
     assert f"Started: pid {first}, http://127.0.0.1:" in said
     assert "Agent: offline" in said
+    assert "`parachute open` opens it in a browser" in said
     assert typed.json("status")["pid"] == first
     assert [
         file.stat().st_mode & 0o077

@@ -36,7 +36,8 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
             "parachuted watches ",
             "  AGENTS.md watches Projects/*, Areas/*",
             "Agent: offline",
-            "API: http://127.0.0.1:",
+            "Page and API: http://127.0.0.1:",
+            "`parachute open` opens the page",
             "Next: edit ",
         ),
         *(

@@ -1,4 +1,6 @@
-"""The web page in a real browser, on a real daemon in a process of its own: one of each a file."""
+"""The web page in a real browser, on a real daemon in a process of its own: shared by
+the files of this folder.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from tests.web.opened import Opened
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
     """A daemon on a vault made from the template, with the official modules, at a port of its
     own.
@@ -41,7 +43,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium, without a window."""
     if CHROMIUM is None:

@@ -1,5 +1,5 @@
 """Screenshots: a picture of every screen, wide and light, narrow and dark, and one sheet of them
-all, in build/screenshots; `make screenshots`.
+all, in build/screenshots, and the one of a run that README.md shows; `make screenshots`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import socket
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.typed import Typed
 from tests.web.opened import PATIENCE_MS
 
-FOLDER = Path(__file__).resolve().parents[2] / "build/screenshots"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "build/screenshots"
+IN_README = ROOT / "docs/page.png"
 SCREENS = {
     "journal": "#/journal",
     "vault": "#/vault/Projects/garden/AGENTS.md",
@@ -43,8 +45,10 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
             address = typed.does("open", "--print").strip()
+            url = address.partition("/#")[0]
             for kind in KINDS:
-                _take(browser, address.partition("/#")[0], kind)
+                _take(browser, url, kind)
+            _take_for_readme(browser, url, typed)
             print(_sheet(browser))
         finally:
             browser.close()
@@ -76,11 +80,25 @@ def _take(browser: Browser, url: str, kind: str) -> None:
     )
     page = context.new_page()
     for name, where in SCREENS.items():
-        page.goto(f"{url}/{where}")
-        expect(page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
-        expect(page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
+        _open(page, f"{url}/{where}")
         page.screenshot(path=FOLDER / f"{name}-{kind}.png")
     context.close()
+
+
+def _take_for_readme(browser: Browser, url: str, typed: Typed) -> None:
+    """The run that followed a save, with what it changed."""
+    runs = typed.json("runs")["runs"]
+    run = next(one for one in runs if one["watcher"] == "AGENTS.md" and one["wrote"])
+    page = browser.new_page(viewport={"width": 1180, "height": 640})
+    _open(page, f"{url}/#/runs/{run['id']}")
+    expect(page.locator(".diff .added").first).to_be_visible(timeout=PATIENCE_MS)
+    page.screenshot(path=IN_README)
+
+
+def _open(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
 
 
 def _sheet(browser: Browser) -> Path:

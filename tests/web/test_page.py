@@ -16,6 +16,7 @@ from tests.cli.typed import Typed
 from tests.web.conftest import saved
 from tests.web.opened import PATIENCE_MS, Opened
 
+pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
 Opens = Callable[..., Opened]
 KEY = re.compile(r"para_[A-Za-z0-9]{32}")
 
