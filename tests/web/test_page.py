@@ -167,7 +167,7 @@ def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: Typed):
 def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, daemon: Typed):
     place = saved(daemon, "Garden/Shed.md", "# Shed\n\nIt is red.\n")
     daemon.until(lambda: daemon.json("search", "Shed")["results"])
-    it = opens()
+    it = opens(quiet=False)
     it.page.keyboard.press("Control+k")
     it.page.keyboard.type("Shed")
     it.page.get_by_role("option").filter(has_text="Garden/Shed.md").wait_for()

@@ -1,6 +1,6 @@
 /** Palette: Ctrl-K, from anywhere to any screen or note, by a few letters. */
 
-import { html, signal, useEffect, useRef, useState } from '../vendor/view.js';
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from '../vendor/view.js';
 import { get } from '../lib/api.js';
 import { sanitised } from '../lib/markdown.js';
 import { address, go, noteAddress } from '../lib/router.js';
@@ -31,10 +31,11 @@ function Opened() {
     ...screens.map((one) => ({ to: address(one.id), icon: one.icon, name: one.name, more: '' })),
     ...notes.map((one) => ({ to: noteAddress(one.path), icon: /** @type {const} */ ('note'), name: one.title || one.path, more: one.path, snippet: one.snippet })),
   ];
-  useEffect(() => place.current?.showModal(), []);
+  useLayoutEffect(() => place.current?.showModal(), []); // before the next key is typed
+  const isSearching = Boolean(words.trim()) && may('vault', 'read');
   useEffect(() => {
     setAt(0);
-    if (!words.trim() || !may('vault', 'read')) return setNotes([]);
+    if (!isSearching) return setNotes([]);
     const cut = new AbortController();
     const timer = setTimeout(() => {
       get('/api/search', { q: asBeginning(words), limit: 12 }, cut.signal).then((told) => setNotes(told.results), () => {});
@@ -43,7 +44,7 @@ function Opened() {
       clearTimeout(timer);
       cut.abort();
     };
-  }, [words]);
+  }, [words, isSearching]);
   const close = () => { isPaletteOpen.value = false; };
   const choose = (/** @type {number} */ index) => {
     if (!found[index]) return;
