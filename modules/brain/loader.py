@@ -284,6 +284,18 @@ def read_note(note: Note, types: Types) -> Entity:
     )
 
 
+def read_whole(note: Note, types: Types) -> Entity:
+    """What the note says with its private parts, for a write that is to lose none: no answer."""
+    return read_entity(
+        note.path,
+        note.text,
+        note.frontmatter,
+        body_at=note.body_start,
+        digest=note.digest,
+        types=types.by_folder,
+    )
+
+
 def is_entity(path: str) -> bool:
     """Whether the file at that path is an entity's."""
     return (

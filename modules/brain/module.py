@@ -317,10 +317,12 @@ class BrainModule(Module):
         id: str,
         data: Data,
         commit_msg: str | None = None,
+        **rest: object,
     ) -> dict[str, object]:
-        """Give an entity's fields these values."""
+        """Give an entity's fields these values. Its text is `body`, in `data` or beside it."""
         del commit_msg
-        changed = await self.brain.writer.update_entity(id, data)
+        beside = {name: rest[name] for name in ("body",) if name in rest}
+        changed = await self.brain.writer.update_entity(id, {**data, **beside})
         return {**await self._shown(changed.path), "entity_id": changed.key}
 
     @route("DELETE", "/entities/{id...}", tolerant=True)

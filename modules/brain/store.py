@@ -23,7 +23,7 @@ from parachuted.modules import (
 )
 
 from .entity import Entity, Json
-from .loader import UNREADABLE, Loader, read_note
+from .loader import UNREADABLE, Loader, read_note, read_whole
 from .names import slug
 from .para_ids import new_para_id
 from .private import has_private
@@ -65,6 +65,10 @@ class EntityStore:
     async def entity_of(self, note: Note) -> Entity:
         """What the note says, with the types that the caller knows."""
         return read_note(note, (await self.view()).types)
+
+    async def whole(self, entity: Entity) -> Entity:
+        """The entity with what is private of it, for a write that is to lose none: no answer."""
+        return read_whole(await self._vault.note(entity.path), (await self.view()).types)
 
     async def readable(self, entities: Iterable[Entity]) -> AsyncIterator[Entity]:
         """Those that the caller may read, as their files are now."""

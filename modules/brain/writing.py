@@ -57,10 +57,11 @@ class Writer:
             if not name:
                 raise EditRefusedError("an entity needs a name")
             return await self._create(kind, name, data)
+        whole = await self.store.whole(known)
         added = {
-            key: union(getattr(known, key), _texts(data[key])) for key in _LISTS if key in data
+            key: union(getattr(whole, key), _texts(data[key])) for key in _LISTS if key in data
         }
-        named = {} if fold(name) in map(fold, known.names) else {"name": name}
+        named = {} if fold(name) in map(fold, whole.names) else {"name": name}
         rest = {key: value for key, value in data.items() if key != "name"}
         await self._update(known, {**rest, **named, **added}, is_whole=False)
         return Upserted(entity_id=await self.id_of(known.path), path=known.path, created=False)
@@ -68,6 +69,8 @@ class Writer:
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
         """Give an entity's fields these values, and its text where `body` is one."""
         known = await self.store.read(await self.store.find(entity))
+        if not isinstance(data.get(BODY) or "", str):
+            raise EditRefusedError("`body` is a text")
         await self._update(known, data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
 
@@ -234,8 +237,9 @@ class Writer:
         """Set what differs, as one write."""
         name = _name(data)
         keys: dict[str, Json] = {} if known.para_id else {_ID: self.store.new_id()}
-        held: dict[str, Json] = dict(known.fields) | {
-            key: getattr(known, key) for key in OWN_KEYS - {_ID, "type", "name"}
+        whole = await self.store.whole(known)
+        held: dict[str, Json] = dict(whole.fields) | {
+            key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
         }
         for key, value in data.items():
             if key in _CONTROLLED | {"name", BODY, "content", RELATIONSHIPS}:
@@ -253,7 +257,7 @@ class Writer:
         await self.store.change(
             known.path,
             keys,
-            name=name if name != known.name else "",
+            name=name if name != whole.name else "",
             body=body if isinstance(body, str) else None,
             sections={_RELATIONSHIPS: lines},
         )

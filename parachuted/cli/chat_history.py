@@ -68,7 +68,8 @@ def adopt(names: Sequence[str], *, is_sure: bool, as_json: bool) -> int:
 
 def _files(path: Path) -> list[Path]:
     """That file, or the transcripts of that folder. NotFoundError."""
-    found = sorted(path.glob("*.jsonl")) if path.is_dir() else [path] if path.is_file() else []
+    inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    found = [one for one in inside if one.is_file()]  # a FIFO would be waited for
     if not found:
         raise NotFoundError(f"{path} is no transcript, and no folder with some (*.jsonl)")
     return found

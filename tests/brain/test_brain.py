@@ -462,6 +462,30 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
 
 
+async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(tmp_path: Path):
+    path, text = "Brain/entities/people/qz.md", "# Qz\n\nSECRET\n"
+    front = "para_id: para:brain:qzqzqzqzqzqz\nprivate: true\n"
+    lists = "aliases: [Zorbalias]\ntags: [zorbtag]\nboss: kim\n"
+    write(tmp_path, path, f"---\n{front}{lists}---\n{text}")
+    async with brain(tmp_path) as module:
+        data = {"para_id": "qzqzqzqzqzqz", "aliases": ["hij"], "tags": ["t2"], "boss": None}
+        body = {"entity_type": "person", "data": data}
+        answer = await module.request("POST", "/entities", body=body)
+        added = (tmp_path / path).read_text()
+        for gone in ({"data": {}, "body": "GONE"}, {"data": {"body": "GONE"}}):
+            with pytest.raises(EditRefusedError, match="private part"):
+                await module.request("PUT", "/entities/qzqzqzqzqzqz", body=gone)
+        write(tmp_path, KIM, KIM_TEXT)
+        await module.event("file.created", path=KIM)
+        await module.request("PUT", "/entities/kimkimkimkim", body={"data": {}, "body": "New."})
+
+    assert "zorb" not in str(answer).casefold()
+    lists = "aliases:\n  - Zorbalias\n  - hij\ntags:\n  - zorbtag\n  - t2\n"
+    assert added == f"---\n{front}{lists}---\n{text}"
+    assert (tmp_path / path).read_text() == added
+    assert (tmp_path / KIM).read_text().endswith("\nNew.\n")
+
+
 async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(tmp_path: Path):
     path = "Brain/entities/people/bo.md"
     text = "# Bo\n\n## Facts\n\n- Role: Baker (since 2020)\n- Role: Smith (since 2024-03)\n- Tea\n"

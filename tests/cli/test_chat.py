@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -74,6 +75,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         ]
         file = home.parent / "2f.jsonl"
         file.write_text("".join(f"{json.dumps(one)}\n" for one in events) + '{"type": "us')
+        os.mkfifo(home.parent / "x.jsonl")
         code, said = await type_("chat", "--adopt", str(file))
         assert (code, "new" in said, "with --yes it is" in said) == (0, True, True), said
         code, said = await type_("chat", "--adopt", str(file.parent), "--yes")

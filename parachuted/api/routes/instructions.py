@@ -182,7 +182,8 @@ class InstructionRoutes:
             "tools": body.tools,
             "model": body.model,
         }
-        await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", values, body.prompt)
+        text = _with_frontmatter(values, body.prompt)  # a prompt may begin as frontmatter does
+        await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
         return await asyncio.to_thread(self._agents.get, body.name)
 
     @delete("/api/agents/{name:.+}", _MODULE, "admin", reach="beyond", names=_NAMES)
@@ -211,7 +212,9 @@ class InstructionRoutes:
         if any(one["name"] == body.name for one in known):
             raise _taken(f"a skill {body.name}")
         values = {"name": body.name, "description": body.description}
-        await self._create(call, f"{_SKILLS}/{body.name}/SKILL.md", values, body.content)
+        has_own = body.content.startswith("---\n")
+        text = body.content if has_own else _with_frontmatter(values, body.content)
+        await self._create(call, f"{_SKILLS}/{body.name}/SKILL.md", text)
         return await asyncio.to_thread(self._skill, body.name)
 
     @delete("/api/skills/{name}", _MODULE, "admin", reach="beyond", names=_NAMES)
@@ -262,12 +265,9 @@ class InstructionRoutes:
             strangers=skill.origin not in {"you", "agent"},
         )
 
-    async def _create(
-        self, call: ApiCall, path: str, values: Mapping[str, object], text: str
-    ) -> None:
+    async def _create(self, call: ApiCall, path: str, text: str) -> None:
         author = self._writer.author(call.caller)
-        data = _with_frontmatter(values, text).encode()
-        await asyncio.to_thread(self._store.create, VaultPath.parse(path), data, author)
+        await asyncio.to_thread(self._store.create, VaultPath.parse(path), text.encode(), author)
 
     async def _delete(self, call: ApiCall, path: str) -> None:
         author = self._writer.author(call.caller)
@@ -302,9 +302,7 @@ def _files_below(root: VaultRoot, folder: str) -> Iterator[SkillFileRow]:
 
 
 def _with_frontmatter(values: Mapping[str, object], text: str) -> str:
-    """The note; text that has frontmatter of its own stays as it is."""
-    if text.startswith("---\n"):
-        return text
+    """The note: these values, and the text below them."""
     given = {name: value for name, value in values.items() if value}
     lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]
     return "\n".join(["---", *lines, "---", "", text.rstrip(), ""])

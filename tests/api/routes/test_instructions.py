@@ -59,6 +59,17 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
         assert not (vault / ".agents/gardener.md").exists()
 
 
+async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent(
+    live: Live, vault: Path
+):
+    prompt = "---\nmodel: opus\n---\nhi"
+    body = {"name": "mole", "prompt": prompt, "tools": ["read_note"], "description": "Digs"}
+    async with live() as life:
+        made = decode_agent(await post(life, "/api/agents", body))
+    assert (made["tools"], made["description"]) == (["read_note"], "Digs")
+    assert (made.get("model"), made["system_prompt"]) == (None, prompt)
+
+
 async def test_a_skill_is_made_listed_shown_and_removed(live: Live, vault: Path):
     save(vault / ".claude/skills/dig.md", "---\nallowed-tools: Read\nversion: 2\n---\nDig.\n")
     async with live() as life:
