@@ -68,12 +68,21 @@ class Taint:
         """
         return next(iter(self._sources.values()), "agent")
 
-    def why(self) -> str:
-        """What it has read, in words for the agent and the person."""
+    def why(self, may_read: Callable[[str], bool] = lambda _path: True) -> str:
+        """What it has read, in words for the agent and the person.
+
+        Files that may not be read, which others read for the run, are counted and not named.
+        """
+        known = {
+            source: origin
+            for source, origin in self._sources.items()
+            if not source.endswith(".md") or may_read(source)
+        }
         named = [
-            f"{printable(source)} ({origin})"
-            for source, origin in list(self._sources.items())[:_MOST_TOLD]
+            f"{printable(source)} ({origin})" for source, origin in list(known.items())[:_MOST_TOLD]
         ]
+        if len(known) < len(self._sources):
+            named.append(f"{len(self._sources) - len(known)} that it may not open")
         return f"this run has read text of strangers: {', '.join(named)}"
 
 

@@ -149,7 +149,11 @@ class AgentSandboxes:
             if forward is None:
                 raise StorageFailedError("suggestions are not accepted here")
             return await forward(
-                change.action, change.path, change.base, change.data, boxed.taint.why()
+                change.action,
+                change.path,
+                change.base,
+                change.data,
+                boxed.taint.why(boxed.grant.may_read),
             )
 
         return Checkout(
@@ -225,7 +229,9 @@ async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | 
         return
 
     async def allowed(_host: str, _port: int) -> str | None:
-        return f"{taint.why()}, so it may reach no network any more" if taint else None
+        return (
+            f"{taint.why(grant.may_read)}, so it may reach no network any more" if taint else None
+        )
 
     async def beyond(host: str, port: int) -> str | None:
         said_yes = (

@@ -168,7 +168,7 @@ def call_objection(
         return f"this agent does not have {name[:80]}"
     if taint and name in _REACHERS:
         return (
-            f"{taint.why()}, so it may run no shell and reach no network any more; "
+            f"{taint.why(grant.may_read)}, so it may run no shell and reach no network any more; "
             "suggest_change proposes a change to a person"
         )
     if name == "Bash":

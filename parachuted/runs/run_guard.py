@@ -69,7 +69,9 @@ class RunGuard:
         """Why the run may not write that file now, though its grant names it."""
         if not self.taint or self.grant.lane.sees(path):
             return None
-        return f"{self.taint.why()}, so it may not write {printable(path)} any more"
+        return (
+            f"{self.taint.why(self.grant.may_read)}, so it may not write {printable(path)} any more"
+        )
 
     async def instead(self, change: ProposedChange, why: str) -> str:
         """File the change as a suggestion, or say that this is not possible."""

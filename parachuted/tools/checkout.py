@@ -301,7 +301,10 @@ class Checkout:
     async def _propose(self, act: CheckinAction, outcome: _Outcome) -> None:
         if self._suggest is None:
             await run_uninterrupted(
-                self._refuse_act, act, f"{self._taint.why()}, so it is not written", outcome
+                self._refuse_act,
+                act,
+                f"{self._taint.why(self._grant.may_read)}, so it is not written",
+                outcome,
             )
             return
         try:

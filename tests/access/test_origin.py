@@ -32,6 +32,9 @@ def test_a_mark_only_grows_and_names_the_first_stranger():
     assert taint.origin == "bot"
     assert taint.sources == {"the prompt": "bot", "b.md": "web"}
     assert taint.why() == "this run has read text of strangers: the prompt (bot), b.md (web)"
+    assert taint.why(lambda path: path != "b.md") == (
+        "this run has read text of strangers: the prompt (bot), 1 that it may not open"
+    )
 
 
 def test_what_is_told_of_it_is_short_and_safe_to_show():
