@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.route import RequestModel
+from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.errors import ParachuteError
 from parachuted.mcp_client import KnownServer, McpServers
 from parachuted.mcp_client.definition import OWN_SERVER
@@ -122,13 +122,16 @@ class McpServerRoutes:
         return {"name": name, "status": "removed"}
 
     @post("/api/mcps/{name}/approve", _SYSTEM, "admin", reach="beyond", names=_NAMES)
-    async def approve(self, name: str) -> McpServerToolsResponse:
+    async def approve(self, call: ApiCall, name: str) -> McpServerToolsResponse:
         """Let a server run as it is now: its definition, the files that it names, and its tools.
 
-        It is started once, behind the same walls, to list them.
+        It is started once, behind the same walls, to list them. One that names files outside the
+        vault is approved on the command line of this machine.
         """
         _refuse_own(name)
-        return {"error": None, "tools": _rows(await self._servers.approve(name))}
+        is_here = call.identity.kind == "loopback" and call.identity.id == "cli"
+        tools = await self._servers.approve(name, is_here=is_here)
+        return {"error": None, "tools": _rows(tools)}
 
     @post("/api/mcps/{name}/test", _SYSTEM, "admin", reach="beyond", names=_NAMES)
     async def test(self, name: str) -> McpServerTestResponse:
