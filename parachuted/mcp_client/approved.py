@@ -8,6 +8,8 @@ kernel's walls, without a network and without the vault, once for each run of an
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from parachuted.access.paths import is_hidden
+from parachuted.access.private_text import may_be_private, without_private
 from parachuted.agents import ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import HookApprovals
@@ -29,6 +33,7 @@ from parachuted.runs.agent_tools import ServerTool
 APPROVALS: Final = "mcp-approvals.json"
 COMMAND: Final = "parachute mcp approve NAME"
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
+_SECRET: Final = frozenset({".ssh", ".gnupg"})
 _BETWEEN: Final = "__"
 _LONGEST_NAME: Final = 64
 
@@ -69,8 +74,8 @@ class McpServers:
             program = self._program(server.definition)
         except ActRefusedError as error:
             return error.message
-        name = _pin(server)
-        return self._approvals.objection(name, server.definition.digest, program.files)
+        pinned = _digest(server.definition, program)
+        return self._approvals.objection(_pin(server), pinned, program.files)
 
     def tools(self) -> list[ServerTool]:
         """The tools of all servers that may run, as they were approved. Blocks on the disk."""
@@ -80,8 +85,9 @@ class McpServers:
                 found += _tools(server.name, self.registry.tools_of(server.name))
         return found
 
-    async def approve(self, name: str) -> list[ServerTool]:
-        """Let it run as it is now, and its tools be called as they are now.
+    async def approve(self, name: str, *, is_here: bool = False) -> list[ServerTool]:
+        """Let it run as it is now, and its tools be called as they are now. Only who `is_here`, at
+        the command line of this machine, lets it read files outside the vault.
 
         NotFoundError; ActRefusedError for one that cannot be read, ModuleFailedError for one that
         does not start: then it is not approved.
@@ -90,8 +96,14 @@ class McpServers:
         if server.definition is None:
             raise ActRefusedError(f"{name} cannot be approved: {server.problem}")
         program = await asyncio.to_thread(self._program, server.definition)
+        outside = await asyncio.to_thread(self._outside, program)
+        if outside and not is_here:
+            raise ActRefusedError(
+                f"{name} names {', '.join(outside)}, outside the vault; it is approved on the "
+                f"command line of this machine, with `{COMMAND}`"
+            )
         tools = await self._listed(server.name, server.definition, program)
-        pins = {_pin(server): server.definition.digest}
+        pins = {_pin(server): _digest(server.definition, program)}
         await asyncio.to_thread(self._approvals.approve, program.files, pins)
         await asyncio.to_thread(self.registry.keep_tools, name, tools)
         problem = await asyncio.to_thread(self.problem, server)
@@ -157,9 +169,8 @@ class McpServers:
         if found is None or not found.is_file():
             raise ActRefusedError(f"there is no program {definition.command[:200]}")
         files, readable, words = [], [], [str(found)]
-        if "/" in definition.command and not str(found).startswith(
-            tuple(f"{one}/" for one in _SYSTEM)
-        ):
+        self._refuse_kept_out(found)
+        if not _is_of_system(found):
             files.append(found)
         for text in definition.args:
             path = self._vault / Path(text).expanduser() if _may_be_path(text) else None
@@ -169,24 +180,45 @@ class McpServers:
             self._refuse_kept_out(path)
             words.append(str(path))
             readable.append(path)
-            files += [path] if path.is_file() else []
-        runnable = [one for one in _prefixes(found) if not self._holds_kept_out(one)]
+            files.append(path)
+        libraries = [one for one in _libraries(found) if not self._is_kept_out(one.resolve())]
         return _Program(
             words=tuple(words),
             files=tuple(files),
             readable=tuple(readable),
-            runnable=(*runnable, found, found.resolve()),
+            runnable=(*libraries, found, found.resolve()),
         )
 
     def _refuse_kept_out(self, path: Path) -> None:
-        """A file is what was approved; a folder of notes, or of keys, is more than that."""
+        """A file is what was approved; a folder may hold more tomorrow, and some files are for no
+        server.
+        """
         real = path.resolve()
-        is_kept_out = self._holds_kept_out(real) or is_in(real, self._home)
-        if is_kept_out or (path.is_dir() and is_in(real, self._vault)):
+        if self._holds_kept_out(real) or is_in(real, self._home):
             raise ActRefusedError(
                 f"{path} is, or holds, the vault or the home of parachuted, which no MCP server "
                 "reads"
             )
+        if not real.is_file():
+            raise ActRefusedError(f"{path} is no file; an MCP server reads only single files")
+        if is_in(real, self._vault):
+            inside = real.relative_to(self._vault).as_posix()
+            if is_hidden(inside) or is_hidden(path.name) or _holds_private(real):
+                raise ActRefusedError(
+                    f"{path} is hidden or private, and no MCP server reads what is"
+                )
+        elif not _SECRET.isdisjoint(real.parts):
+            raise ActRefusedError(f"{path} lies among keys, which no MCP server reads")
+
+    def _outside(self, program: _Program) -> list[str]:
+        """The files that it names and that lie neither in the vault nor among the system's."""
+        real = [one.resolve() for one in program.readable]
+        return [str(one) for one in real if not _is_of_system(one) and not is_in(one, self._vault)]
+
+    def _is_kept_out(self, path: Path) -> bool:
+        return self._holds_kept_out(path) or any(
+            is_in(path, kept) for kept in (self._home, self._vault)
+        )
 
     def _holds_kept_out(self, path: Path) -> bool:
         return any(is_in(kept, path.resolve()) for kept in (self._home, self._vault))
@@ -246,9 +278,37 @@ def _may_be_path(text: str) -> bool:
     return bool(text) and not text.startswith("-") and "://" not in text
 
 
-def _prefixes(program: Path) -> list[Path]:
-    """Where the rest of an installed program lies: beside its `bin`, for the name and for what it
-    is a link to.
+def _is_of_system(path: Path) -> bool:
+    """Whether every program may read it anyway."""
+    return str(path).startswith(tuple(f"{one}/" for one in _SYSTEM))
+
+
+def _holds_private(file: Path) -> bool:
+    """Whether a note, or a part of it, is for no agent."""
+    data = file.read_bytes() if file.suffix.lower() == ".md" else b""
+    return may_be_private(data) and without_private(data) != data
+
+
+def _digest(definition: ServerDefinition, program: _Program) -> str:
+    """What is pinned: the definition, and which of its words are files that it gets."""
+    said = json.dumps([definition.digest, program.words, list(map(str, program.files))])
+    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+
+
+def _libraries(program: Path) -> list[Path]:
+    """What a Python that is not the system's reads besides itself: its own libraries, and those of
+    its virtual environment.
     """
-    found = [one.parent.parent for one in (program, program.resolve()) if one.parent.name == "bin"]
-    return [one for one in found if len(one.parts) > 2 and one != Path.home()]  # noqa: PLR2004  below the root
+    found: list[Path] = []
+    for one in (program, program.with_name("python")):
+        for python in (one, one.resolve()):
+            prefix = python.parent.parent
+            if python.parent.name != "bin" or not python.is_file():
+                continue
+            libraries = sorted(prefix.glob("lib/python3*"))
+            if (prefix / "pyvenv.cfg").is_file():
+                found += [prefix / "pyvenv.cfg", *libraries]
+            elif python.name.startswith("python"):
+                found += [each for each in libraries if (each / "os.py").is_file()]
+                found += [python, *prefix.glob("lib/libpython3*")]
+    return found

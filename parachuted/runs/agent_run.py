@@ -342,8 +342,13 @@ class PreparedAgentRun:
         )
 
     async def _offered_by_servers(self) -> Sequence[ServerTool]:
-        """The tools of other people's MCP servers, where it may call any."""
-        if self._servers is None or not any("__" in name for name in self.grant.tools):
+        """The tools of other people's MCP servers, where it may call any.
+
+        They were approved for the whole vault: whoever may read only some of it has none.
+        """
+        if self._servers is None or self.order.authority.is_limited:
+            return ()
+        if not any("__" in name for name in self.grant.tools):
             return ()
         return await asyncio.to_thread(self._servers.tools)
 

@@ -7,8 +7,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import aiohttp
+
 from parachuted.bundled import bundled_folder
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
+from tests.api.calls import call as keyed
+from tests.api.calls import key_of
 from tests.api.routes.test_modules import install
 from tests.chat.test_session_contract import decode
 from tests.chat.test_turns_live import call, events, talking
@@ -101,3 +105,45 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
         assert (await call(life, "POST", "/api/mcps", {"name": "bad"}))[0] == 422
         for name, status in (("more", 200), ("more", 404), ("parachute", 403), ("sums", 403)):
             assert (await call(life, "DELETE", f"/api/mcps/{name}"))[0] == status, name
+
+
+async def test_a_key_that_only_administers_agents_changes_no_server(talking, vault: Path):
+    declare(vault)
+    added = {"name": "more", "command": "cat", "args": ["/etc/hostname"]}
+    async with ScriptedMessages([]) as api, talking(api) as life:
+        key = key_of(life, "curator:read,write,admin")
+        everything = key_of(life, "system:read,write,admin")
+        for method, path in (
+            ("POST", "/api/mcps"),
+            ("DELETE", "/api/mcps/more"),
+            ("POST", "/api/mcps/sums/approve"),
+            ("POST", "/api/mcps/sums/test"),
+        ):
+            assert (await keyed(life, method, path, json=added, headers=key))[0] == 403, path
+        assert (await keyed(life, "GET", "/api/mcps", headers=key))[0] == 200
+        status, _ = await keyed(life, "POST", "/api/mcps", json=added, headers=everything)
+        assert status == 200
+
+
+async def test_a_conversation_of_a_limited_key_has_no_server(talking, vault: Path):
+    (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())
+    (vault / "sums_server.py").chmod(0o644)
+    declare(vault)
+    model = Model()
+    async with ScriptedMessages([model] * 200) as api, talking(api) as life:
+        await install(life, bundled_folder("modules") / "chat", "trusted")
+        listed = rows_hold((await call(life, "GET", "/api/mcps"))[1])
+        approved = await call(life, "POST", "/api/mcps/sums/approve", {})
+        assert approved[0] == 200, (approved, listed)
+        scopes = ("chat:read,write", "vault:read,write", "curator:read,write")
+        for paths, is_offered in (((), True), (("Chat/**", "Garden/**"), False)):
+            key = key_of(life, *scopes, paths=paths, local=True)
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(
+                    f"{life.url}/api/chat", json={"message": "Add."}, headers=key
+                ) as answer,
+            ):
+                assert answer.status == 200, await answer.text()
+                await answer.read()
+            assert ("add" in model.offered[-1]) is is_offered, paths

@@ -96,3 +96,56 @@ async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(se
     [row] = servers.registry.all()
     assert row.definition is None
     assert "cannot be read" in (row.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("Diary.md", "hidden or private"),
+        (".obsidian/app.json", "hidden or private"),
+        ("../keys/.ssh/id_rsa", "among keys"),
+        ("../other.txt", "outside the vault"),
+        ("Tools", "is no file"),
+        ("../home/token", "the home of parachuted"),
+    ],
+)
+async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, path, why):
+    (vault / "Tools").mkdir()
+    file = vault / path
+    if path != "Tools":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("---\nprivate: true\n---\nno\n")
+        file.chmod(0o600)
+    declare(vault, more={"command": sys.executable, "args": ["sums_server.py", path]})
+
+    with pytest.raises(ActRefusedError, match=why):
+        await servers.approve("more")
+    if path == "../other.txt":
+        await servers.approve("more", is_here=True)
+        assert problem(servers, "more") is None
+
+
+async def test_what_lies_around_its_program_is_not_given_to_it(servers, vault, tmp_path):
+    around = tmp_path / "tool"
+    (around / "bin").mkdir(parents=True)
+    (around / "notes.txt").write_text("no")
+    program = around / "bin/sums"
+    program.write_text(f"#!{sys.executable}\n{(vault / 'sums_server.py').read_text()}")
+    program.chmod(0o755)
+    declare(vault, sums={"command": str(program)})
+    await servers.approve("sums")
+    calls = servers.open()
+    answer = await calls.call("sums", "reach", {"path": str(around / "notes.txt")})
+    assert answer.text == "reached: nothing"
+    await calls.close()
+
+
+async def test_a_file_that_comes_later_is_not_given_before_it_is_approved(servers, vault):
+    both = {"command": sys.executable, "args": ["sums_server.py", "later.txt"]}
+    declare(vault, more=both)
+    await servers.approve("more")
+    (vault / "later.txt").write_text("no")
+    (vault / "later.txt").chmod(0o600)
+    declare(vault, more=both, other={**both, "args": ["sums_server.py", "./later.txt"]})
+    await servers.approve("other")
+    assert "has changed since" in (problem(servers, "more") or "")

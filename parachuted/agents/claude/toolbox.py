@@ -173,7 +173,9 @@ class Toolbox:
             return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
 
         annotations = ToolAnnotations(maxResultSizeChars=_RESULT_CHARS)
-        return SdkMcpTool(tool.name, tool.description, dict(tool.schema), handle, annotations)
+        # a schema without both keys is to the SDK a table of parameters, all of them required
+        schema = {"type": "object", "properties": {}, **tool.schema}
+        return SdkMcpTool(tool.name, tool.description, schema, handle, annotations)
 
 
 def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:

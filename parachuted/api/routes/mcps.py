@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.route import RequestModel
+from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.errors import ParachuteError
 from parachuted.mcp_client import KnownServer, McpServers
 from parachuted.mcp_client.definition import OWN_SERVER
@@ -20,6 +20,7 @@ from parachuted.runs.agent_tools import DeclaredTool, ModuleTools
 from parachuted.vault import printable
 
 _MODULE = "curator"
+_SYSTEM = "system"  # a program that runs here is for those who may do anything
 _NAMES = {"name": "the name of an MCP server"}
 _OWN_IS = "the daemon's own tools, for other programs"
 
@@ -106,30 +107,33 @@ class McpServerRoutes:
         )
         return {"servers": [own, *[await self._row(one) for one in known]]}
 
-    @post("/api/mcps", _MODULE, "admin", reach="beyond")
+    @post("/api/mcps", _SYSTEM, "admin", reach="beyond")
     async def add(self, body: AddServerRequest) -> McpServerResponse:
         """Add an MCP server that is a program. It runs once it is approved."""
         said = dict(body.model_extra or {})
         server = await asyncio.to_thread(self._servers.registry.add, body.name, said)
         return {"server": await self._row(server)}
 
-    @delete("/api/mcps/{name}", _MODULE, "admin", reach="beyond", names=_NAMES)
+    @delete("/api/mcps/{name}", _SYSTEM, "admin", reach="beyond", names=_NAMES)
     async def remove(self, name: str) -> McpServerRemovedResponse:
         """Remove a server that was added here; one of `.mcp.json` is taken out of that file."""
         _refuse_own(name)
         await asyncio.to_thread(self._servers.registry.remove, name)
         return {"name": name, "status": "removed"}
 
-    @post("/api/mcps/{name}/approve", _MODULE, "admin", reach="beyond", names=_NAMES)
-    async def approve(self, name: str) -> McpServerToolsResponse:
+    @post("/api/mcps/{name}/approve", _SYSTEM, "admin", reach="beyond", names=_NAMES)
+    async def approve(self, call: ApiCall, name: str) -> McpServerToolsResponse:
         """Let a server run as it is now: its definition, the files that it names, and its tools.
 
-        It is started once, behind the same walls, to list them.
+        It is started once, behind the same walls, to list them. One that names files outside the
+        vault is approved on the command line of this machine.
         """
         _refuse_own(name)
-        return {"error": None, "tools": _rows(await self._servers.approve(name))}
+        is_here = call.identity.kind == "loopback" and call.identity.id == "cli"
+        tools = await self._servers.approve(name, is_here=is_here)
+        return {"error": None, "tools": _rows(tools)}
 
-    @post("/api/mcps/{name}/test", _MODULE, "admin", reach="beyond", names=_NAMES)
+    @post("/api/mcps/{name}/test", _SYSTEM, "admin", reach="beyond", names=_NAMES)
     async def test(self, name: str) -> McpServerTestResponse:
         """Start an approved server, and list the tools that it has now."""
         if name == OWN_SERVER:

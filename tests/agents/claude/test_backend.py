@@ -292,6 +292,16 @@ async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude
         assert task.cancelled() is (end is not None)
 
 
+async def test_a_tool_without_parameters_is_called_with_none(claude, job, run, agent_rig):
+    tool = replace(agent_rig.tool("now"), schema={"type": "object"})
+    claude.api.add([use("now")], [say("done")])
+
+    outcome = await run(claude.backend, job(tools=(tool,)))
+
+    assert outcome.error is None
+    assert agent_rig.calls == [("now", {})]
+
+
 async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, agent_rig):
     async def stumble(_arguments):
         raise ZeroDivisionError
