@@ -223,7 +223,9 @@ async def test_whether_something_is_outside_is_not_told(
                 "q",
                 "value",
                 "name",
-            } or place.path.endswith(("/remove", "/auth/keys")):
+            } or place.path.endswith(
+                ("/remove", "/auth/keys", "/api/agents", "/api/skills", "/api/mcps")
+            ):
                 # texts that are no paths; what was added before is told when it is taken away, or
                 # added again
                 continue

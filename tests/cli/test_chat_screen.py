@@ -100,7 +100,9 @@ def test_the_first_line_says_how_to_end_and_where_it_is_kept(monkeypatch, capsys
     monkeypatch.setattr(terminal_chat, "ask", lambda *_asked: {"sessions": []})
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr(terminal_chat, "_read_line", lambda _prompt: None)
-    asked = Namespace(message=[], session=None, agent=None, model=None, context=None)
+    asked = Namespace(
+        message=[], session=None, agent=None, model=None, context=None, list=False, adopt=None
+    )
     asked.__dict__["continue"] = False
     assert terminal_chat.chat.run is not None
     assert terminal_chat.chat.run(asked) == 0

@@ -267,6 +267,7 @@ MASKS = (
         "<masked>",
     ),
     (re.compile(r"\bk_[0-9a-f]{12}\b"), "<key>"),
+    (re.compile(r"('nonce-|style-nonce\" content=\")[\w-]+"), "<nonce>"),
 )
 
 

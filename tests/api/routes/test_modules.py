@@ -127,7 +127,7 @@ async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path)
 
 async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: Path):
     async with live() as life:
-        await life.until(life.daemon.modules._has_started.is_set)
+        await life.until(lambda: life.daemon.modules._has_started)
         for name in ("garden", "kitchen", "cellar"):
             await asyncio.to_thread(new_module, vault / "Modules" / name, name)
             assert name in [one["name"] for one in (await get(life, "/api/modules"))["modules"]]
