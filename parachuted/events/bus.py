@@ -186,23 +186,28 @@ class Problems:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.open: dict[str, str] = {}  # by subject
+        self._open: dict[str, str] = {}  # by subject
+
+    @property
+    def open(self) -> dict[str, str]:
+        """A copy of the open ones, by subject."""
+        return dict(self._open)
 
     def set(self, subject: str, problem: str | None) -> None:
         """Set the problem of `subject`; None: it is resolved."""
-        if self.open.get(subject) == problem:
+        if self._open.get(subject) == problem:
             return
         if problem is None:
-            del self.open[subject]
+            del self._open[subject]
         else:
-            self.open[subject] = problem
+            self._open[subject] = problem
         self._bus.publish("vault.problem", subject=subject, problem=problem)
 
     def replace(self, group: str, found: dict[str, str]) -> None:
         """Set all problems of a group; those not named are resolved."""
         for subject in [
             subject
-            for subject in self.open
+            for subject in self._open
             if subject.startswith(group) and subject.removeprefix(group) not in found
         ]:
             self.set(subject, None)
