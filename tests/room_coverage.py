@@ -37,6 +37,8 @@ ROOMS = frozenset(
         "vault",
     }
 )
+JOINED = frozenset({"mcp_client", "test_change_followers.py", "test_watched_vault.py"})
+"""Tests of what joins several of the rooms."""
 _ROOT = Path(__file__).resolve().parent.parent
 _COVERAGE = coverage.Coverage(
     source=[str(_ROOT / "parachuted" / room) for room in sorted(ROOMS)],
@@ -46,8 +48,9 @@ _COVERAGE = coverage.Coverage(
 
 def is_measured(item: pytest.Item) -> bool:
     """Whether it is a test of one of the rooms, and no torture test."""
-    folder, room, *_ = item.nodeid.split("/")
-    return folder == "tests" and room in ROOMS and item.get_closest_marker("torture") is None
+    folder, room, *_ = item.nodeid.partition("::")[0].split("/")
+    is_of_a_room = room in ROOMS or room in JOINED
+    return folder == "tests" and is_of_a_room and item.get_closest_marker("torture") is None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -54,7 +54,7 @@ async def test_a_query_is_shown_at_once_and_its_notes_are_followed(
     async with live() as life:
         save(store / "W.md", note("W", watch=[pattern]))
         await known(life)
-        assert "[Dune](Books/Dune.md)" in section(store)
+        await life.until(lambda: "[Dune](Books/Dune.md)" in section(store))
         assert "Alien" not in section(store)
 
         save(store / "Books/Dune.md", DUNE + "\n## Notes\n- worms\n")

@@ -22,7 +22,7 @@ from parachuted.history.revert import revert
 from parachuted.vault.author import Author
 from parachuted.vault.batch import EditBatch
 from parachuted.vault.edit_request import EditRequest, WriteIntent
-from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
+from parachuted.vault.edits import AppendToSection, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.rescue import rescue
 from parachuted.vault.root import digest_of
@@ -359,19 +359,3 @@ def test_while_one_thread_rescues_another_is_asked_all_the_same(store, store_rig
     writer.join(10)
 
     assert refused == [True]
-
-
-def test_being_asked_by_no_one_costs_a_write_nothing_that_can_be_measured(store, store_rig, asked):
-    asked.is_asked = False
-    data = b"# A\n"
-    store_rig.put(NOTE, data)
-    edit = ReplaceAll(data=data)  # which changes nothing, so that only the way there is timed
-
-    def took(one: Store) -> float:
-        began = time.thread_time()
-        for _ in range(50):
-            one.edit(NOTE, edit, PERSON)
-        return (time.thread_time() - began) / 50
-
-    pairs = [(took(store_rig.store), took(store)) for _ in range(20)]
-    assert min(after for _, after in pairs) - min(before for before, _ in pairs) < 10e-6
