@@ -61,7 +61,7 @@ def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_fo
     (pid,) = typed.started()
     os.kill(pid, signal.SIGKILL)
     typed.until(lambda: not typed.started())
-    typed.does("vault", "set", str(typed.vault))
+    typed.until(lambda: typed("vault", "set", str(typed.vault)).returncode == 0)
 
     assert typed.does("audit", "verify").splitlines()[-1].startswith("The audit holds: ")
     lines = day.read_bytes().splitlines(keepends=True)
