@@ -6,7 +6,7 @@ has read marks all that it does after. A run that resumes a session has read all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -16,15 +16,6 @@ from parachuted.vault import printable
 Origin: TypeAlias = Literal["you", "agent", "bot", "imported", "web"]
 UNTRUSTED: frozenset[Origin] = frozenset({"bot", "imported", "web"})
 _MOST_TOLD = 20
-
-
-def untrusted_origin(value: object) -> Origin | None:
-    """The origin that a note's frontmatter declares, where it is untrusted: a declaration can
-    remove trust, never give it.
-    """
-    words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
-    said = {word.strip().casefold() for word in words if isinstance(word, str)}
-    return next((origin for origin in sorted(UNTRUSTED) if origin in said), None)
 
 
 class Taint:
