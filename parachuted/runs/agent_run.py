@@ -187,7 +187,7 @@ class PreparedAgentRun:
         Raises ActRefusedError when a hook objects to that.
         """
         order, now = self.order, self._lifecycle.clock()
-        self.taint.read("the prompt", order.origin)
+        self.taint.read_words("the prompt", order.origin)
         if order.session is not None:
             self._guards.recall(order.session, self.taint)
         prompt = await self._prompt()
@@ -404,7 +404,7 @@ class PreparedAgentRun:
             authority = authority.narrowed(authority.reads, self.grant.lane)
         answer = await self._modules.call_tool(module, tool, arguments, authority)
         if not self._modules.trust_of(module).is_trusted:
-            self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
+            self.taint.read_words(f"an answer of {tool}, of the module {module}", "imported")
         return answer
 
     def _orchestrating(self, suggestions: ProposalSink) -> tuple[Tool, ...]:

@@ -225,7 +225,7 @@ class ProvidedInterface:
             finally:
                 pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:
-                    own.taint.read(f"an answer of {self._name}", "imported")
+                    own.taint.read_words(f"an answer of {self._name}", "imported")
             return answer
 
         return call
