@@ -221,7 +221,9 @@ class ModuleContext:
             )
         authority = self._acting().forked()
         if self._is_strange:
-            authority.taint.read_words(f"the event {event[:80]}, of the module {self.name}", "imported")
+            authority.taint.read_words(
+                f"the event {event[:80]}, of the module {self.name}", "imported"
+            )
         told = {**data, "causes": list(authority.causes)} if authority.causes else data
         self._sources.publish(self.name, event, told, authority)
 
