@@ -200,7 +200,7 @@ class McpServers:
                 "reads"
             )
         if not real.is_file():
-            raise ActRefusedError(f"{path} is no file; an MCP server reads only single files")
+            raise ActRefusedError(f"{path} is not a file; an MCP server reads only single files")
         if is_in(real, self._vault):
             inside = real.relative_to(self._vault).as_posix()
             if is_hidden(inside) or is_hidden(path.name) or _holds_private(real):

@@ -33,7 +33,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class CallerResponse(TypedDict):
-    """Who asks: this machine, a key, or nobody known. Without scopes, a key is needed."""
+    """Who asks: this machine, a key, or neither. Without scopes, a key is needed."""
 
     kind: Literal["loopback", "key", "nobody"]
     name: str
@@ -90,7 +90,7 @@ class SignInRoutes:
     async def create(self, call: ApiCall) -> web.Response:
         """Make a code that opens the web page once, with the rights of its maker.
 
-        Whoever redeems it within five minutes gets a key that lasts 90 days.
+        The first to redeem it within five minutes gets a key that lasts 90 days.
         """
         now = self._clock()
         self._codes = {key: one for key, one in self._codes.items() if one.ends > now}

@@ -68,8 +68,7 @@ class ArrivalOrder:
             if self._table is not None:
                 with suppress(
                     StorageFailedError
-                    # the disk refuses, which is told elsewhere: until the next start it is known
-                    # here
+                    # reported elsewhere: until the next start it is known here
                 ):
                     self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]
