@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from parachuted.access.paths import is_hidden
-from parachuted.access.private_text import may_be_private, without_private
+from parachuted.access.private_parts import may_be_private
+from parachuted.access.private_text import without_private
 from parachuted.agents import ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import HookApprovals

@@ -24,7 +24,7 @@ from parachuted.access.notes import (
     SetKey,
     SetSection,
 )
-from parachuted.access.private_text import may_be_private
+from parachuted.access.private_parts import may_be_private
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.vault_reading import VaultReading
