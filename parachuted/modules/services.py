@@ -228,8 +228,8 @@ class VaultAccess(Protocol):
         ...
 
     async def written_by(self, path: str) -> Writer:
-        """Who wrote the file's present content: `person` (in an editor, or with an API key for the
-        whole vault), `key` (an API key that is limited to a part of it), `agent` or `module`.
+        """Who wrote the file's present content: `person` (in an editor, or with an API key that
+        may read and write everything), `key` (an API key that may do less), `agent` or `module`.
         """
         ...
 
