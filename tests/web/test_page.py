@@ -369,6 +369,10 @@ SCREENS = [
     "#/chat/new",
     "#/suggestions",
     "#/runs",
+    "#/brain",
+    "#/brain/graph",
+    "#/brain/twins",
+    "#/brain/types/project",
 ]
 
 
