@@ -58,6 +58,7 @@ from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6
 _MOST: Final = 200
+_SPARE: Final = 3  # times as many are looked for where some are to be left out
 _RECENT: Final = 10
 _WORD: Final = re.compile(r"[^\s/]{1,200}")
 _DATE: Final = re.compile(r"\d{4}(-\d\d){0,2}")
@@ -149,25 +150,43 @@ class Brain:
         ]
 
     @interface("BrainInterface")
-    async def recall(self, query: str, num_results: int = 5, explain: bool = False) -> Recollection:  # noqa: FBT001, FBT002
+    async def recall(
+        self,
+        query: str,
+        num_results: int = 5,
+        explain: bool = False,  # noqa: FBT001, FBT002
+        *,
+        exclude: str = "",
+        only_matches: bool = False,
+        min_score: float = 0.0,
+    ) -> Recollection:
         """What answers a question: passages of entities and of all other notes, the best first.
         `is_match` is false for what has no word of the question, and is only the nearest there is;
         `matches` is how many have one.
+
+        Notes below the folder `exclude`, what is no match and what has a lower score are left out
+        before they are read: a stranger's text that is not in the answer taints no caller.
         """
         await self.loader.has_notes.wait()
         view, most = await self.store.view(), max(1, min(num_results, _MOST))
-        asked = await asyncio.to_thread(view.recall.search, query, most, explain=explain)
-        seen = await self.store.present(one.path for one in asked.results)
-        results = [
-            recalled_row(view.index.at(one.path), one) for one in asked.results if one.path in seen
-        ]
+        looked_for = most * _SPARE if exclude else most
+        asked = await asyncio.to_thread(view.recall.search, query, looked_for, explain=explain)
+        wanted = [
+            one
+            for one in asked.results
+            if not (exclude and one.path.startswith(exclude))
+            and (one.is_match or not only_matches)
+            and one.score >= min_score
+        ][:most]
+        seen = await self.store.present(one.path for one in wanted)
+        results = [recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen]
         matches = sum(one["is_match"] for one in results)
         return Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
-    async def suggest(self, text: str) -> list[MentionRow]:
+    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
-        return await self._mentions.suggest(text)
+        return await self._mentions.suggest(text, min_confidence)
 
     @interface("BrainInterface")
     async def detect_mentions(

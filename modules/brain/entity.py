@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from parachuted.modules import is_shortened
+
 from .periods import ALWAYS, Period, split_period
 
 Json: TypeAlias = object  # a value of JSON; what it is, is looked at where it is used
@@ -228,7 +230,7 @@ class _Lines:
     def facts(self) -> Iterator[Fact]:
         for number, section, line in self._found:
             item = _ITEM.fullmatch(line)
-            if section and item:
+            if section and item and not is_shortened(item[1]):
                 text, period = split_period(item[1])
                 yield Fact(text=text.strip(), section=section, period=period, line=number)
 

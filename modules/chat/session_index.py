@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from .messages import Message
 from .session import LinkedBot, Session, SessionPermissions
 
-_VERSION: Final = 3
+_VERSION: Final = 4
 _SCHEMA = """
 CREATE TABLE sessions (
     number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, id TEXT NOT NULL, para_id TEXT NOT NULL,

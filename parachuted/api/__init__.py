@@ -28,6 +28,7 @@ from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes
 from parachuted.api.routes.search import ParaRoutes
+from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
@@ -67,6 +68,7 @@ __all__ = [
     "SandboxRoutes",
     "ServerLimits",
     "SessionMigrationRoutes",
+    "SettingRoutes",
     "SignInRoutes",
     "SuggestionRoutes",
     "SupervisorRoutes",

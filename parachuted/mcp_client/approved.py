@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from parachuted.access.paths import is_hidden
-from parachuted.access.private_text import may_be_private, without_private
+from parachuted.access.private_parts import may_be_private
+from parachuted.access.private_text import without_private
 from parachuted.agents import ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.hooks import HookApprovals
@@ -200,7 +201,7 @@ class McpServers:
                 "reads"
             )
         if not real.is_file():
-            raise ActRefusedError(f"{path} is no file; an MCP server reads only single files")
+            raise ActRefusedError(f"{path} is not a file; an MCP server reads only single files")
         if is_in(real, self._vault):
             inside = real.relative_to(self._vault).as_posix()
             if is_hidden(inside) or is_hidden(path.name) or _holds_private(real):

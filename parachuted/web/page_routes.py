@@ -74,7 +74,9 @@ class PageRoutes:
         """A file of the web page. Its address holds a digest, so a browser may keep it."""
         found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
-            await asyncio.to_thread(self._files.look)  # nobody has asked for the page in this life
+            await asyncio.to_thread(
+                self._files.look
+            )  # the first request for the page since the start
             found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
             raise web.HTTPNotFound(

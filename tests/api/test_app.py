@@ -8,6 +8,7 @@ from tests.stories.life import Live
 ROUTES = {
     "GET /api/links/target",
     *("GET /", "GET /web/{version}/{name}"),
+    *("GET /api/settings", "PUT /api/settings/{key}"),
     *("GET /api/auth/me", "POST /api/auth/codes", "POST /api/auth/codes/redeem"),
     *("GET /mcp", "POST /mcp", "DELETE /mcp"),
     *(

@@ -480,6 +480,28 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\npara_id: para:brain:zedzedzedzed\nprivate: y\nb: BSECRET\n---\n# Zed\n\nZEDSECRET\n",
+        "---\npara_id: para:brain:zedzedzedzed\ntags: [private/health]\n---\n# Zed\n\nZEDSECRET\n",
+        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n## Facts\n\n- ZEDSECRET #private/x\n",
+        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n> ZEDSECRET\n> #private\n",
+    ],
+)
+async def test_private_text_is_known_by_every_usual_spelling(tmp_path: Path, text: str):
+    write(tmp_path, "Brain/entities/people/zed.md", text)
+    async with brain(tmp_path) as module:
+        answers = [
+            await module.tool("brain-search", query="ZEDSECRET"),
+            await module.tool("brain-context", entity="zedzedzedzed"),
+            (await module.request("GET", "/recall", query={"query": "ZEDSECRET"}))["results"],
+            await module.request("GET", "/entities/by_id", query={"id": "zedzedzedzed"}),
+        ]
+        assert "SECRET" not in str(answers)
+        assert await module.interface("BrainInterface").facts("zedzedzedzed") == []
+
+
 async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(tmp_path: Path):
     path, text = "Brain/entities/people/qz.md", "# Qz\n\nSECRET\n"
     front = "para_id: para:brain:qzqzqzqzqzqz\nprivate: true\n"

@@ -201,7 +201,7 @@ def _more(error: ParachuteError) -> dict[str, object]:
 
 
 def http_sentence(error: web.HTTPException) -> str:
-    """What the error says; aiohttp's own text is no more than its status."""
+    """What the error says; aiohttp's own text only repeats its status."""
     says = error.text or ""
     return (
         _SAYS.get(error.status, error.reason)

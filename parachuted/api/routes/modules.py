@@ -132,8 +132,8 @@ class RemoveModuleResponse(TypedDict):
 
 
 class ModulePromptResponse(TypedDict):
-    """What a person has the module's agents told besides; `defaultPrompt` is what its first agent
-    is told anyway.
+    """The person's additional instructions for the module's agents; `defaultPrompt` is the first
+    agent's own.
     """
 
     content: str | None

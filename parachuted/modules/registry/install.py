@@ -218,7 +218,7 @@ def _ref(source: str) -> str | None:
 
 
 def _address(source: str) -> str | None:
-    """What git is given; None: the source is no address."""
+    """What git is given; None: the source is not an address."""
     if found := _GITHUB.fullmatch(source):
         return f"https://github.com/{found[1]}/{found[2]}"
     if _PASSWORD.match(source):
