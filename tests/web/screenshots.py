@@ -33,6 +33,7 @@ SCREENS = {
     "entity": "#/brain/entity/kim-lee",
     "graph": "#/brain/graph",
     "types": "#/brain/types/project",
+    "watches": "#/watches",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
 KNOWN = {

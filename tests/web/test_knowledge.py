@@ -1,4 +1,4 @@
-"""What a person knows and who watches whom, on the page: Brain's screens."""
+"""What a person knows, and who watches whom, on the page: Brain and the watches."""
 
 from __future__ import annotations
 
@@ -98,6 +98,41 @@ def test_a_type_gets_a_field_and_the_file_keeps_its_comment(opens: Opens, daemon
     assert "sour" in types.read_text()
     assert "# what we cook" in types.read_text()
     types.unlink()
+
+
+def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: Typed):
+    place = daemon.vault / "Projects/garden/AGENTS.md"
+    it = opens("#/watches")
+    node = it.page.locator(".watch-node")
+    expect(node.filter(has_text="up to date")).to_have_count(1, timeout=PATIENCE_MS)
+    place.write_text(place.read_text() + "\n- Sow the beans\n")
+    it.page.locator(".watch-map path.lit").wait_for(state="attached", timeout=PATIENCE_MS)
+    it.sees("updated AGENTS.md")
+    it.page.get_by_role("button", name=re.compile("^garden")).press("Enter")
+    it.sees("One run, at most")
+    it.sees("would wake, step 1")
+    assert it.faults() == []
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_watch_is_drawn_from_note_to_note(opens: Opens, daemon: Typed, width: int):
+    watcher = saved(daemon, f"Weekly/Page {width}.md", f"# Page {width}\n\n## Facts\n")
+    daemon.until(lambda: daemon.json("search", f"Page {width}")["results"])
+    it = opens("#/watches", width=width)
+    it.page.get_by_role("button", name=re.compile("^health")).click()
+    it.page.get_by_label("By which note").fill(f"Weekly/Page {width}.md")
+    it.page.keyboard.press("Enter")
+    it.sees(f"Weekly/Page {width}.md watches Areas/health/AGENTS.md now.")
+    assert "Areas/health/AGENTS.md" in watcher.read_text().partition("# Page")[0]
+    node = it.page.get_by_role("button", name=re.compile(f"^Page {width}"))
+    expect(node).to_be_visible(timeout=PATIENCE_MS)
+    if width > 1_000:
+        it.page.get_by_role("button", name=re.compile("^garden")).drag_to(node)
+        it.click("Add the watch")
+        it.sees(f"Weekly/Page {width}.md watches Projects/garden/AGENTS.md now.")
+        assert len(daemon.json("watches")["watches"]) >= 2
+    assert it.faults() == []
+    watcher.unlink()
 
 
 def test_of_ten_thousand_entities_only_those_in_view_are_in_the_page(opens: Opens):

@@ -373,6 +373,7 @@ SCREENS = [
     "#/brain/graph",
     "#/brain/twins",
     "#/brain/types/project",
+    "#/watches",
 ]
 
 

@@ -20,6 +20,7 @@ export const SCREENS = [
   { id: 'vault', name: t.vault.title, icon: 'vault', isFirst: true, load: () => import('./vault/vault.js') },
   { id: 'chat', name: t.chat.title, icon: 'chat', module: 'chat', isFirst: true, load: () => import('./chat/chat.js') },
   { id: 'brain', name: t.brain.title, icon: 'brain', module: 'brain', load: () => import('./brain/brain.js') },
+  { id: 'watches', name: t.watches.title, icon: 'watches', load: () => import('./watches/watches.js') },
   { id: 'suggestions', name: t.suggestions.title, icon: 'suggestions', load: () => import('./suggestions/suggestions.js') },
   { id: 'runs', name: t.runs.title, icon: 'runs', isFirst: true, load: () => import('./runs/runs.js') },
 ];
