@@ -16,6 +16,7 @@ from parachuted.vault import printable
 Origin: TypeAlias = Literal["you", "agent", "bot", "imported", "web"]
 UNTRUSTED: frozenset[Origin] = frozenset({"bot", "imported", "web"})
 _MOST_TOLD = 20
+_WORDS = "\0"  # no path holds it
 
 
 class Taint:
@@ -28,9 +29,7 @@ class Taint:
         self._at_first: list[Callable[[], object]] = []
 
     def read(self, source: str, origin: Origin) -> None:
-        """Record a text that the run has read: `source` is a vault path, or words such as `the
-        prompt` or `an answer of example.org`.
-        """
+        """Record a text that the run has read: `source` is a file's path, or names it by one."""
         if origin not in UNTRUSTED:
             return
         is_first = not self._sources
@@ -38,6 +37,12 @@ class Taint:
         if is_first:
             for act in self._at_first:
                 act()
+
+    def read_words(self, words: str, origin: Origin) -> None:
+        """Record a text that is in no file; `words` say what it is, and anyone may see them, such
+        as `the prompt` or `an answer of example.org`.
+        """
+        self.read(f"{_WORDS}{words}", origin)
 
     def at_first(self, act: Callable[[], object]) -> None:
         """Call the function before the run sees its first untrusted text, in the reading thread, so
@@ -67,10 +72,11 @@ class Taint:
         known = {
             source: origin
             for source, origin in self._sources.items()
-            if not source.endswith(".md") or may_read(source)
+            if source.startswith(_WORDS) or may_read(source)
         }
         named = [
-            f"{printable(source)} ({origin})" for source, origin in list(known.items())[:_MOST_TOLD]
+            f"{printable(source.removeprefix(_WORDS))} ({origin})"
+            for source, origin in list(known.items())[:_MOST_TOLD]
         ]
         if len(known) < len(self._sources):
             named.append(f"{len(self._sources) - len(known)} that it may not open")

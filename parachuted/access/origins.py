@@ -4,8 +4,8 @@ A text is as little trusted as the least of these says: the folders that a setti
 frontmatter's `origin`, and what was recorded of it. So trust is only ever lost along the way, as in
 Denning's lattice (1976). Recorded is what a run that had read strangers' texts wrote, what was seen
 to say that it is a stranger's, and what was moved or copied from where strangers' texts lie. So
-neither a move, nor a copy, nor an edit, nor a deleted key of the frontmatter clears it, whoever
-made that; only `trust` does, which is a person's own act.
+neither a move, nor a copy, nor an edit, nor a deleted key of the frontmatter clears it; only
+`trust` does, which is a person's own act.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _show(made: MintedKey) -> None:
 def _link(secret: str) -> str:
     """Where a phone opens the page with that key; empty where only this machine reaches the daemon.
 
-    The key stands behind `#`, which a browser sends to no one.
+    The key stands behind `#`, which a browser does not send.
     """
     record = running_daemon(home_of(os.environ))
     if record is None:

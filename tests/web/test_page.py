@@ -369,6 +369,11 @@ SCREENS = [
     "#/chat/new",
     "#/suggestions",
     "#/runs",
+    "#/brain",
+    "#/brain/graph",
+    "#/brain/twins",
+    "#/brain/types/project",
+    "#/watches",
 ]
 
 

@@ -33,7 +33,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class CallerResponse(TypedDict):
-    """Who asks: this machine, a key, or nobody known. Without scopes, a key is needed."""
+    """Who asks: this machine, a key, or neither. Without scopes, a key is needed."""
 
     kind: Literal["loopback", "key", "nobody"]
     name: str

@@ -83,7 +83,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 
 def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
-    """The lines as they may be shown; None: it is no text, or too large."""
+    """The lines as they may be shown; None: it is not text, or too large."""
     if file is None:
         return []
     if data is None or b"\0" in data:

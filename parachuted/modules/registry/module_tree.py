@@ -305,7 +305,7 @@ def _check_name(name: str, path: str) -> None:
 def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
     """What changes whenever the folder does, links not followed; 0: there is none.
 
-    One stat a file. It is no proof: approval never relies on it.
+    One stat a file. It proves nothing: approval never relies on it.
     """
     try:
         at = folder.lstat()

@@ -19,6 +19,8 @@ export const SCREENS = [
   { id: 'journal', name: t.journal.title, icon: 'journal', module: 'daily', isFirst: true, load: () => import('./journal/journal.js') },
   { id: 'vault', name: t.vault.title, icon: 'vault', isFirst: true, load: () => import('./vault/vault.js') },
   { id: 'chat', name: t.chat.title, icon: 'chat', module: 'chat', isFirst: true, load: () => import('./chat/chat.js') },
+  { id: 'brain', name: t.brain.title, icon: 'brain', module: 'brain', load: () => import('./brain/brain.js') },
+  { id: 'watches', name: t.watches.title, icon: 'watches', load: () => import('./watches/watches.js') },
   { id: 'suggestions', name: t.suggestions.title, icon: 'suggestions', load: () => import('./suggestions/suggestions.js') },
   { id: 'runs', name: t.runs.title, icon: 'runs', isFirst: true, load: () => import('./runs/runs.js') },
 ];
