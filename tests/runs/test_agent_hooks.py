@@ -49,7 +49,7 @@ def yes(**more: object) -> Callable[[HookEvent], HookDecision]:
     return lambda _occurrence: HookDecision(**more)
 
 
-class Pen:
+class RecordingTool:
     """A tool, and what it was given."""
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ def hooks_of(
 
 async def write(
     scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
-) -> tuple[ToolResult, Pen]:
-    pen = Pen()
+) -> tuple[ToolResult, RecordingTool]:
+    pen = RecordingTool()
     return await call_tool(
         hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}
     ), pen
@@ -199,7 +199,7 @@ async def test_a_hook_may_put_another_answer_in_place():
 
 async def test_what_the_bus_is_told_of_a_call_holds_no_whole_note():
     told: list[Mapping[str, object]] = []
-    pen = Pen()
+    pen = RecordingTool()
     await hooks_of(NoHooks(), told).tools([pen.tool])[0].call({"text": "x" * 100_000})
 
     assert len(told[0]["tool_input"]["text"]) == 2000

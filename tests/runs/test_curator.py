@@ -426,12 +426,12 @@ async def test_a_backend_that_breaks_has_failed_and_nothing_more(
 
 @pytest.mark.parametrize("step", [None, "words", 5, object()])
 async def test_a_backend_that_reports_rubbish_has_failed(tmp_path: Path, step: object):
-    class Rubbish(Backend):
+    class InvalidBackend(Backend):
         async def run(self, _job: Job) -> AsyncIterator[Step]:
             yield step
 
     curator_rig = await study_with(tmp_path)
-    ask(curator_rig, Rubbish(lambda _job: None))
+    ask(curator_rig, InvalidBackend(lambda _job: None))
 
     assert (await curator_rig.run("w")).result == "failed"
 

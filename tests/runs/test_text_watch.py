@@ -264,12 +264,12 @@ async def test_what_a_person_allowed_once_is_asked_again(module_rig):
     ],
 )
 async def test_for_control_files_no_one_is_asked_whether_they_are_there_or_not(module_rig, path):
-    class Yes(Watch):
+    class AllowingWatch(Watch):
         async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
             self.asked.append((what, path))
             return True
 
-    watch = Yes()
+    watch = AllowingWatch()
     notes = vault(module_rig, watch, "**")
     assert is_control(path)
 

@@ -40,7 +40,7 @@ async def kept(life: Life) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class CallWithBase:
     """A call that names a base."""
 
     method: str
@@ -51,53 +51,55 @@ class Way:
 
 NOTE = f"/api/notes/{PATH}"
 WAYS = {
-    "patch a section": Way(
+    "patch a section": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "Focus", "content": "other"},
         headers=if_match(HIDDEN),
     ),
-    "patch another section": Way(
+    "patch another section": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "More", "content": "other"},
         headers=if_match(HIDDEN),
     ),
-    "append": Way(
+    "append": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "More", "content": "o", "mode": "append"},
         headers=if_match(HIDDEN),
     ),
-    "patch a key": Way(
+    "patch a key": CallWithBase(
         method="PATCH", path=NOTE, body={"key": "tags", "value": ["a"]}, headers=if_match(HIDDEN)
     ),
-    "put": Way(
+    "put": CallWithBase(
         method="PUT", path=NOTE, body={"content": "# Own\n\nother\n"}, headers=if_match(HIDDEN)
     ),
-    "put nothing": Way(method="PUT", path=NOTE, body={"content": ""}, headers=if_match(HIDDEN)),
-    "delete": Way(method="DELETE", path=NOTE, headers=if_match(HIDDEN)),
-    "move": Way(
+    "put nothing": CallWithBase(
+        method="PUT", path=NOTE, body={"content": ""}, headers=if_match(HIDDEN)
+    ),
+    "delete": CallWithBase(method="DELETE", path=NOTE, headers=if_match(HIDDEN)),
+    "move": CallWithBase(
         method="POST", path=f"{NOTE}/move", body={"to": "Shop/other.md"}, headers=if_match(HIDDEN)
     ),
-    "write": Way(
+    "write": CallWithBase(
         method="PUT",
         path="/api/write",
         body={"path": PATH, "content": "# Own\n", "base_hash": digest(HIDDEN)},
     ),
-    "write if": Way(
+    "write if": CallWithBase(
         method="PUT",
         path="/api/write",
         body={"path": PATH, "content": "# Own\n"},
         headers=if_match(HIDDEN),
     ),
-    "put a file": Way(
+    "put a file": CallWithBase(
         method="PUT",
         path=f"/api/files/{PATH}",
         body={"content": "# Own\n"},
         headers=if_match(HIDDEN),
     ),
-    "push": Way(
+    "push": CallWithBase(
         method="POST",
         path="/api/sync/push",
         body={
@@ -105,8 +107,8 @@ WAYS = {
             "files": [{"path": "own.md", "content": "# Own\n", "base_hash": digest(HIDDEN)}],
         },
     ),
-    "a version": Way(method="GET", path=f"{NOTE}?version={digest(HIDDEN)}"),
-    "restore": Way(
+    "a version": CallWithBase(method="GET", path=f"{NOTE}?version={digest(HIDDEN)}"),
+    "restore": CallWithBase(
         method="POST", path="/api/history/restore", body={"path": PATH, "version": digest(HIDDEN)}
     ),
 }

@@ -36,7 +36,7 @@ FACTS = ReplaceSection(section="Facts", content="new\n")
 PERSON = Author(by="person")
 
 
-class Asked:
+class RecordingGuard:
     """One that is asked before each write: remembers what it was asked, does `act`, and objects to
     what `objects` names.
     """
@@ -55,12 +55,12 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Asked:
-    return Asked()
+def asked() -> RecordingGuard:
+    return RecordingGuard()
 
 
 @pytest.fixture
-def store(store_rig: StoreRig, asked: Asked) -> Iterator[Store]:
+def store(store_rig: StoreRig, asked: RecordingGuard) -> Iterator[Store]:
     store = Store(
         store_rig.root,
         store_rig.objects,

@@ -346,7 +346,7 @@ async def test_a_listed_name_is_the_daemons_too(live: Live):
             assert status_of(await spoken(life, lines(HEALTH, f"Host: {host}"))) == status, host
 
 
-class Wire:
+class FakeConnection:
     """A connection that came in at that address."""
 
     def __init__(self, address: str) -> None:
@@ -372,7 +372,7 @@ def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at
     here, host, is_let_in
 ):
     request = make_mocked_request(
-        "GET", "/api/health", headers={"Host": host}, transport=Wire(here)
+        "GET", "/api/health", headers={"Host": host}, transport=FakeConnection(here)
     )
 
     assert (HostGuard().refusal_of(request) is None) is is_let_in

@@ -32,7 +32,7 @@ START = datetime(2026, 2, 24, 12, tzinfo=UTC)
 SHORT = StreamLimits(heartbeat_s=0.05)
 
 
-class Served:
+class StreamServer:
     """A server that has nothing but the stream."""
 
     def __init__(
@@ -89,7 +89,7 @@ async def serving(
         connector=connector, timeout=aiohttp.ClientTimeout(total=None)
     ) as session:
         try:
-            yield Served(bus, streams, session, runner.addresses[0][1])
+            yield StreamServer(bus, streams, session, runner.addresses[0][1])
         finally:
             await runner.cleanup()
 
