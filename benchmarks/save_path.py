@@ -88,7 +88,7 @@ async def _save_path(vault: Path, home: Path) -> list[str]:
     ready = asyncio.Event()
     running = asyncio.get_running_loop().create_task(daemon.run(ready.set))
     await ready.wait()
-    await daemon.noticer.rescan()
+    await daemon.detector.rescan()
     await asyncio.to_thread(daemon.search.settle, _PATIENCE_S)
 
     def end(_event: object) -> None:

@@ -132,7 +132,7 @@ class Daemon(Composition):
             log.info("containers that an earlier daemon left are gone", extra={"containers": found})
 
     async def _run_modules(self) -> None:
-        await self.cages.sweep()
+        await self.isolation.sweep()
         await self.modules.start()
         await self.modules.run()
 
@@ -189,9 +189,9 @@ class Daemon(Composition):
     async def _follow_changes(self) -> None:
         """Save what the start found, then follow changes; what changes meanwhile waits."""
         self.search.indexer.start()
-        await self.noticer.save()
+        await self.detector.save()
         await asyncio.to_thread(self.texts.forget_unneeded)
-        await self.noticer.run()
+        await self.detector.run()
 
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""

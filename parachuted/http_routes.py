@@ -177,7 +177,7 @@ class HttpRoutes:
                 path=parts.settings.vault,
                 index=parts.index,
                 watches=parts.watches,
-                is_watching_by=lambda: "polling" if parts.noticer.polling else "events",
+                is_watching_by=lambda: "polling" if parts.detector.polling else "events",
             ),
             loop=LoopHealth(
                 queue=parts.queue, reviews=parts.reviews, budget=parts.budget, worker=parts.worker
@@ -219,7 +219,7 @@ class HttpRoutes:
             most_cost_usd=parts.most_cost_usd,
             full_every_s=parts.settings.scan.full_every_s,
         )
-        return health, loop, WorkerRoutes(parts.worker, parts.noticer, parts.index), doctor, polled
+        return health, loop, WorkerRoutes(parts.worker, parts.detector, parts.index), doctor, polled
 
     def _context_routes(self) -> tuple[object, ...]:
         """What an agent reads before a conversation, and the move from older programs."""

@@ -14,7 +14,7 @@ from typing import Protocol, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import CallRun
@@ -69,7 +69,7 @@ class RecordedModule:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> object:
         async with self._recorded(handler, authority) as recorded:
@@ -83,7 +83,7 @@ class RecordedModule:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         async with self._recorded(handler, authority) as recorded:
             await self.inner.tell(handler, data, timeout_s=timeout_s, authority=recorded)
@@ -94,7 +94,7 @@ class RecordedModule:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         async with self._recorded(handler, authority) as recorded:
@@ -105,7 +105,7 @@ class RecordedModule:
                 async for item in items:
                     yield item
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         return self.inner.interface(name, authority)
 
     @asynccontextmanager

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
@@ -143,7 +143,7 @@ class InProcessHost:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> object:
         found = self._handler(handler)
@@ -158,7 +158,7 @@ class InProcessHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         found = self._handler(handler)
         await self._contained(
@@ -174,7 +174,7 @@ class InProcessHost:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields, or the Stream that it returns holds.
@@ -194,7 +194,7 @@ class InProcessHost:
             handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
         )
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         found = self._interfaces.get(name)
         return (
             None

@@ -18,7 +18,7 @@ from typing import Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.answer_codec import OpenBodies, has_bytes, item_of, result_of
@@ -162,7 +162,7 @@ class ModuleHost:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> object:
         number = next(self._streams)
@@ -190,7 +190,7 @@ class ModuleHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         await self._ask(
             "tell",
@@ -205,7 +205,7 @@ class ModuleHost:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
@@ -247,13 +247,17 @@ class ModuleHost:
             with suppress(ModuleFailedError):  # its process is gone, and the stream with it
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         is_there = (
             self._connection is not None
             and self._declared is not None
             and name in self._declared.provides
         )
-        return RemoteInterface(name, self._ask, authority) if is_there else None
+        if not is_there:
+            return None
+        return RemoteInterface(
+            name, lambda body: self._ask("interface", body, CALL_LIMIT_S, authority)
+        )
 
     def _usable(self) -> RpcConnection:
         if self._connection is None:

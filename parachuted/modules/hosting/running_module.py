@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 
 if TYPE_CHECKING:
     from parachuted.modules.registry.declaration import ModuleDeclaration
@@ -69,7 +69,7 @@ class RunningModule(Protocol):
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> object:
         """Call a route's or a tool's handler.
@@ -84,7 +84,7 @@ class RunningModule(Protocol):
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
         **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
@@ -99,13 +99,13 @@ class RunningModule(Protocol):
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         """Call the handler of an event or schedule with what it names of `data`; the result is
         dropped.
         """
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         """The object that it provides under that name, or None; for a module host, one whose
         methods are calls over the pipe.
 
