@@ -29,6 +29,14 @@ SCREENS = {
     "chat": "#/chat",
     "suggestions": "#/suggestions",
     "runs": "#/runs",
+    "first": "#/first",
+    "modules": "#/modules/daily/consent",
+    "module-settings": "#/modules/daily/settings",
+    "hooks": "#/hooks/hook/on-session-start.sh",
+    "agents": "#/agents/daily/journal",
+    "keys": "#/keys",
+    "health": "#/health",
+    "settings": "#/settings",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
 ENTRIES = (
@@ -67,6 +75,14 @@ def _daemon(folder: Path) -> Typed:
         typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
     for entry in ENTRIES:
         typed.does("daily", "add", entry)
+    hook = typed.home / "hooks/on-session-start.sh"
+    hook.parent.mkdir(exist_ok=True, mode=0o700)
+    hook.write_text("#!/bin/sh\n# Keeps the attic as it is\ncat >/dev/null\n")
+    hook.chmod(0o755)
+    typed.does("hooks", "approve")
+    hook.write_text(f"{hook.read_text()}echo '{{}}'\n")
+    typed.does("keys", "create", "my phone")
+    typed.does("keys", "create", "helper", "--scope", "daily:read", "--path", "Daily/**")
     typed.does("chat", "What grows in the garden?")
     typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
     typed.until(lambda: "Plant the tomatoes" in (typed.vault / "AGENTS.md").read_text(), 60)

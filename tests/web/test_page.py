@@ -369,6 +369,15 @@ SCREENS = [
     "#/chat/new",
     "#/suggestions",
     "#/runs",
+    "#/first",
+    "#/modules",
+    "#/modules/daily/consent",
+    "#/modules/daily/settings",
+    "#/hooks",
+    "#/agents/curator",
+    "#/keys",
+    "#/health",
+    "#/settings",
 ]
 
 
