@@ -32,6 +32,7 @@ from parachuted.api import (
     ModelRoutes,
     ModuleDispatcher,
     ModuleRoutes,
+    ModuleSettingRoutes,
     ParaRoutes,
     PermissionRoutes,
     PolledRoutes,
@@ -144,6 +145,7 @@ class HttpRoutes:
             AuditRoutes(parts.audit, parts.clock),
             *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
+            ModuleSettingRoutes(parts.modules, parts.trust, parts.home / "logs" / "daemon.log"),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
             ApiKeyRoutes(

@@ -23,6 +23,7 @@ from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
 from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
+from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
@@ -60,6 +61,7 @@ __all__ = [
     "ModelRoutes",
     "ModuleDispatcher",
     "ModuleRoutes",
+    "ModuleSettingRoutes",
     "ParaRoutes",
     "PermissionRoutes",
     "PolledRoutes",

@@ -25,6 +25,7 @@ from parachuted.errors import (
     RequestBodyError,
     StorageFailedError,
 )
+from parachuted.hooks import ScriptChangedError
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
@@ -122,6 +123,7 @@ _STATUS: dict[type[ParachuteError], int] = {
     BodyTooLargeError: 413,
     KeysRefusedError: 503,
     NameTakenError: 409,
+    ScriptChangedError: 409,
 }
 _KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
 _DETAILS = {

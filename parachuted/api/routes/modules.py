@@ -19,6 +19,7 @@ from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition, ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.install import official_modules
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
 from parachuted.modules.settings import SettingSpec
 
@@ -71,10 +72,20 @@ class ModuleResponse(TypedDict):
     settings: list[SettingSpec]
 
 
+class AvailableModuleResponse(TypedDict):
+    """A module that comes with parachuted and is not installed; `source` is what installs it."""
+
+    name: str
+    version: str
+    description: str
+    source: str
+
+
 class ModulesResponse(TypedDict):
-    """All modules, by name."""
+    """All modules, by name, and those that could be installed."""
 
     modules: list[ModuleResponse]
+    available: list[AvailableModuleResponse]
 
 
 class InstallResponse(TypedDict):
@@ -175,7 +186,22 @@ class ModuleRoutes:
     async def listing(self) -> ModulesResponse:
         """List the installed modules."""
         await self._modules.refresh()
-        return {"modules": [_shown(status) for status in self._modules.status()]}
+        found = [_shown(status) for status in self._modules.status()]
+        known = {one["name"] for one in found}
+        official = await asyncio.to_thread(official_modules)
+        return {
+            "modules": found,
+            "available": [
+                {
+                    "name": one.name,
+                    "version": one.version,
+                    "description": one.description,
+                    "source": f"parachute://{one.name}",
+                }
+                for one in official
+                if one.name not in known
+            ],
+        }
 
     @get(f"{_PATH}/{_NAME}", _MODULE, "read", reach="beyond")
     async def one(self, name: str) -> ModuleResponse:
