@@ -95,7 +95,7 @@ async def _save_path(vault: Path, home: Path) -> list[str]:
         recorder.is_on = False
         queued.set()
 
-    daemon.bus.listen(end, "task.queued")
+    daemon.bus.subscribe(end, "task.queued")
     recorder.is_on = True
     sys.setprofile(recorder)
     watched.write_text("# Watched\n\nTwo.\n")

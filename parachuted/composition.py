@@ -117,7 +117,7 @@ class Composition:
         self.authenticator = KeyAuthenticator(
             KeyRing(KeyFile(home), self.clock), settings.auth_mode, vault.token, self.latest
         )
-        self.authenticator.listen(self.at_work.recheck)
+        self.authenticator.subscribe(self.at_work.recheck)
         self._build_modules()
         self._build_agents()
         self._build_upkeep()

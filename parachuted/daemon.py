@@ -67,9 +67,9 @@ class Daemon(Composition):
         self._supervisor: HttpServer | None = None
         self._trimmer = MemoryTrimmer()
         if self.chosen.model is not None:  # what a model needs loads while the first task waits
-            self.bus.listen(lambda _event: expect_heavy("claude"), "task.queued")
-        self.bus.listen(lambda _event: self._trimmer.trim_soon(), "run.finished")
-        self.bus.listen(self._end_runs_of_module, "module.disabled")
+            self.bus.subscribe(lambda _event: expect_heavy("claude"), "task.queued")
+        self.bus.subscribe(lambda _event: self._trimmer.trim_soon(), "run.finished")
+        self.bus.subscribe(self._end_runs_of_module, "module.disabled")
 
     def _end_runs_of_module(self, event: Event) -> None:
         """A module that was switched off, or whose rights were changed, has no agents at work."""

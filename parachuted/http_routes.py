@@ -118,7 +118,7 @@ class HttpRoutes:
         tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
-        parts.authenticator.listen(mcp.recheck)
+        parts.authenticator.subscribe(mcp.recheck)
         return mcp
 
     def make_app(self) -> Application:
@@ -133,8 +133,8 @@ class HttpRoutes:
             parts.clock,
             FileAnswers(parts.root, FileDigests(parts.root)),
         )
-        authenticator.listen(streams.recheck)
-        authenticator.listen(dispatcher.recheck)
+        authenticator.subscribe(streams.recheck)
+        authenticator.subscribe(dispatcher.recheck)
         groups = (
             *self._status_routes(dispatcher),
             *file_routes(parts.store, parts.index, parts.search, writer, parts.elapsed.moment),

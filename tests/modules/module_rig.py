@@ -169,7 +169,7 @@ class ModuleRig:
             self.clock, self.state, ModuleAudit(NullAuditRecorder(), self.clock)
         )
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
 
     def clock(self) -> datetime:
         return NOON

@@ -109,7 +109,7 @@ class EventPublisher:
         self._names: dict[str, set[str]] = {}
         self._told: OrderedDict[int, Authority] = OrderedDict()
         self._inboxes: dict[str, list[Inbox]] = {}
-        self._stop_listening: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._unfinished: list[tuple[str, int]] = []
         self._lock = threading.Lock()
@@ -139,8 +139,8 @@ class EventPublisher:
         for inbox in inboxes:
             for event in inbox.events:
                 self._inboxes.setdefault(event, []).append(inbox)
-        self._stop_listening()
-        self._stop_listening = self._bus.listen(self._hear) if self._inboxes else lambda: None
+        self._unsubscribe()
+        self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
 
     def _hear(self, event: Event) -> None:
         led_by = self.told(event)

@@ -21,7 +21,7 @@ from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments, RunningModule
 from parachuted.modules.hosting.status import Where
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -70,7 +70,7 @@ class RecordedModule:
         *,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> object:
         async with self._recorded(handler, authority) as recorded:
             return await self.inner.call(
@@ -95,7 +95,7 @@ class RecordedModule:
         *,
         after: str | None = None,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         async with self._recorded(handler, authority) as recorded:
             streamed = self.inner.stream(

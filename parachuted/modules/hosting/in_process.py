@@ -19,7 +19,7 @@ from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
@@ -144,7 +144,7 @@ class InProcessHost:
         *,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> object:
         found = self._handler(handler)
         bound = found.bind(arguments, sent)
@@ -175,7 +175,7 @@ class InProcessHost:
         *,
         after: str | None = None,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields, or the Stream that it returns holds.
 
@@ -290,7 +290,7 @@ class _Handler:
         self.function = function
         self.arguments = plan(function)
 
-    def bind(self, body: Mapping[str, object], sent: SentBeside) -> dict[str, object]:
+    def bind(self, body: Mapping[str, object], sent: RequestArguments) -> dict[str, object]:
         return self.arguments.bind(
             sent.get("path", {}),
             sent.get("query", {}),

@@ -29,7 +29,7 @@ from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.start_frame import StartFrame
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
@@ -163,7 +163,7 @@ class ModuleHost:
         *,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> object:
         number = next(self._streams)
         with self._bodies.opened(sent.get("source")) as opened:
@@ -206,7 +206,7 @@ class ModuleHost:
         *,
         after: str | None = None,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
         module and fills nothing.
@@ -474,7 +474,9 @@ class ModuleHost:
         self._log.say(logging.INFO, line)
 
 
-def _body(handler: str, arguments: Mapping[str, object], sent: SentBeside) -> dict[str, object]:
+def _body(
+    handler: str, arguments: Mapping[str, object], sent: RequestArguments
+) -> dict[str, object]:
     return {
         "handler": handler,
         "arguments": to_json(arguments),

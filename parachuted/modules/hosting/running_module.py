@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 
 
-class SentBeside(TypedDict, total=False):
+class RequestArguments(TypedDict, total=False):
     """What a request holds besides its JSON body; `source` is a body that is not JSON.
 
     `tolerant`: names may be in camelCase, and unknown ones are left out.
@@ -70,7 +70,7 @@ class RunningModule(Protocol):
         *,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> object:
         """Call a route's or a tool's handler.
 
@@ -85,7 +85,7 @@ class RunningModule(Protocol):
         *,
         after: str | None = None,
         authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[SentBeside],
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
 
