@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
+from parachuted.addresses import page_address
 from parachuted.api import (
     AgentRoutes,
     AgentRunRoutes,
@@ -31,6 +32,7 @@ from parachuted.api import (
     ModelRoutes,
     ModuleDispatcher,
     ModuleRoutes,
+    ModuleSettingRoutes,
     ParaRoutes,
     PermissionRoutes,
     PolledRoutes,
@@ -38,6 +40,7 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SettingRoutes,
     SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
@@ -49,7 +52,7 @@ from parachuted.api import (
     make_supervisor_app,
 )
 from parachuted.composition import Composition
-from parachuted.config import listed
+from parachuted.config import SettingsListing, listed
 from parachuted.mcp_server import (
     ClientSources,
     ClientTable,
@@ -142,10 +145,18 @@ class HttpRoutes:
             AuditRoutes(parts.audit, parts.clock),
             *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
+            ModuleSettingRoutes(parts.modules, parts.trust, parts.home / "logs" / "daemon.log"),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
-            ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            ApiKeyRoutes(
+                authenticator, parts.modules, parts.clock, self._set_auth_mode, self._page
+            ),
             SignInRoutes(authenticator, parts.clock),
+            SettingRoutes(
+                SettingsListing(parts.settings, parts.home, parts.env, parts.vault.flags),
+                lambda: authenticator.mode,
+                self._set_auth_mode,
+            ),
             PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
@@ -153,6 +164,11 @@ class HttpRoutes:
         app = make_app(self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher)
         app.on_shutdown.append(lambda _app: self.mcp.close())
         return app
+
+    def _page(self) -> str:
+        """Where other machines open the web page; empty where none can."""
+        settings = self._parts.settings
+        return page_address(settings.host, self._parts.port, listed(settings.api.hosts))
 
     def _status_routes(self, dispatcher: ModuleDispatcher) -> tuple[object, ...]:
         """How the daemon and its loop are, and what apps poll of it."""

@@ -20,7 +20,7 @@ from parachuted.modules import (
 
 from . import type_file
 from .answers import MentionAnswers, Suggest
-from .checks import find_problems
+from .checks import find_problems, find_twins
 from .context import ContextText
 from .contradictions import Contradictions
 from .earlier import EarlierMentions
@@ -43,6 +43,7 @@ from .rows import (
     Recollection,
     RelatedRow,
     Resolved,
+    TwinRow,
     TypeShown,
     Upserted,
     note_row,
@@ -57,6 +58,7 @@ from .writing import Writer
 
 _SURE_ENOUGH: Final = 0.6
 _MOST: Final = 200
+_SPARE: Final = 3  # times as many are looked for where some are to be left out
 _RECENT: Final = 10
 _WORD: Final = re.compile(r"[^\s/]{1,200}")
 _DATE: Final = re.compile(r"\d{4}(-\d\d){0,2}")
@@ -148,25 +150,43 @@ class Brain:
         ]
 
     @interface("BrainInterface")
-    async def recall(self, query: str, num_results: int = 5, explain: bool = False) -> Recollection:  # noqa: FBT001, FBT002
+    async def recall(
+        self,
+        query: str,
+        num_results: int = 5,
+        explain: bool = False,  # noqa: FBT001, FBT002
+        *,
+        exclude: str = "",
+        only_matches: bool = False,
+        min_score: float = 0.0,
+    ) -> Recollection:
         """What answers a question: passages of entities and of all other notes, the best first.
         `is_match` is false for what has no word of the question, and is only the nearest there is;
         `matches` is how many have one.
+
+        Notes below the folder `exclude`, what is no match and what has a lower score are left out
+        before they are read: a stranger's text that is not in the answer taints no caller.
         """
         await self.loader.has_notes.wait()
         view, most = await self.store.view(), max(1, min(num_results, _MOST))
-        asked = await asyncio.to_thread(view.recall.search, query, most, explain=explain)
-        seen = await self.store.present(one.path for one in asked.results)
-        results = [
-            recalled_row(view.index.at(one.path), one) for one in asked.results if one.path in seen
-        ]
+        looked_for = most * _SPARE if exclude else most
+        asked = await asyncio.to_thread(view.recall.search, query, looked_for, explain=explain)
+        wanted = [
+            one
+            for one in asked.results
+            if not (exclude and one.path.startswith(exclude))
+            and (one.is_match or not only_matches)
+            and one.score >= min_score
+        ][:most]
+        seen = await self.store.present(one.path for one in wanted)
+        results = [recalled_row(view.index.at(one.path), one) for one in wanted if one.path in seen]
         matches = sum(one["is_match"] for one in results)
         return Recollection(query=query, results=results, count=len(results), matches=matches)
 
     @interface("BrainInterface")
-    async def suggest(self, text: str) -> list[MentionRow]:
+    async def suggest(self, text: str, *, min_confidence: float = 0.0) -> list[MentionRow]:
         """The entities that a text names: where, by characters, and how surely (0 to 1)."""
-        return await self._mentions.suggest(text)
+        return await self._mentions.suggest(text, min_confidence)
 
     @interface("BrainInterface")
     async def detect_mentions(
@@ -409,6 +429,20 @@ class Brain:
             "title": found.name,
             "url": f"/api/brain/entities/by_id?id={found.para_id}",
         }
+
+    async def twins(self, entity: str | None = None) -> list[TwinRow]:
+        """Entities of one type that are called the same: all, or those of one entity."""
+        wanted = (await self._meant(entity)).path if entity else None
+        view = await self.store.view()
+        pairs = [
+            pair for pair in find_twins(view.index) if wanted in {None, *(one.path for one in pair)}
+        ]
+        seen = await self.store.present({one.path for pair in pairs for one in pair})
+        return [
+            TwinRow(entity=row(one), other=row(other))
+            for one, other in pairs
+            if {one.path, other.path} <= seen
+        ]
 
     async def problems(self) -> list[Finding]:
         """What is wrong with files that the caller may read, and what to do."""

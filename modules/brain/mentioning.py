@@ -36,9 +36,11 @@ class MentionFinder:
         self._store, self._writer, self._answers = store, writer, answers
         self._state, self._publish = state, publish
 
-    async def suggest(self, text: str) -> list[MentionRow]:
-        """The entities that a text names, as far as the caller may know of them."""
-        return [row_of(mention, entity) for mention, entity in await self._mentions(text)]
+    async def suggest(self, text: str, least: float = 0.0) -> list[MentionRow]:
+        """The entities that a text names at least that surely, as far as the caller may know of
+        them.
+        """
+        return [row_of(mention, entity) for mention, entity in await self._mentions(text, least)]
 
     async def detect(self, path: str, text: str, entry_id: str | None) -> list[MentionRow]:
         """The same for a text that was saved, with what it links to. Each that may be referred to
@@ -111,10 +113,10 @@ class MentionFinder:
             if entity and entity.path in seen
         ]
 
-    async def _mentions(self, text: str) -> list[tuple[Mention, Entity]]:
+    async def _mentions(self, text: str, least: float = 0.0) -> list[tuple[Mention, Entity]]:
         """What is named, as far as the caller may know of it."""
         view = await self._store.view()
-        scanned = view.mentions.scan(text)
+        scanned = [one for one in view.mentions.scan(text) if one.confidence >= least]
         found = {mention.id: view.index.find(mention.id) for mention in scanned}
         seen = await self._store.present(entity.path for entity in found.values() if entity)
         return [

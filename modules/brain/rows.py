@@ -63,6 +63,13 @@ class Merged(TypedDict):
     notes: list[str]
 
 
+class TwinRow(TypedDict):
+    """Two entities of one type that are called the same in some spelling."""
+
+    entity: EntityRow
+    other: EntityRow
+
+
 class MentionRow(TypedDict):
     """A place in a text that names an entity, by characters; how surely, and why."""
 

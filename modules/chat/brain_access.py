@@ -40,8 +40,13 @@ class BrainAccess:
     async def find(self, query: str, limit: int = 5) -> list[FoundEntity]:
         """What fits a query, the best first: passages where the provider answers questions, else
         what its search finds.
+
+        Conversations are left out before they are read: one with a stranger's text in it would
+        taint a turn that it is no part of.
         """
-        recalled = await self._call("recall", query, num_results=limit)
+        recalled = await self._call(
+            "recall", query, num_results=limit, exclude=FOLDER, only_matches=True
+        )
         if not isinstance(recalled, Mapping):
             return _entities(await self._search(query, limit))[:limit]
         rows = recalled.get("results") or ()
@@ -50,7 +55,14 @@ class BrainAccess:
 
     async def answers(self, text: str) -> bool:
         """Whether it has what clearly answers that text."""
-        recalled = await self._call("recall", text, num_results=_MOST_ANSWERS)
+        recalled = await self._call(
+            "recall",
+            text,
+            num_results=_MOST_ANSWERS,
+            exclude=FOLDER,
+            only_matches=True,
+            min_score=_STRONG,
+        )
         rows = recalled.get("results") if isinstance(recalled, Mapping) else ()
         return any(
             field_of(one, "is_match") is not False
@@ -59,9 +71,14 @@ class BrainAccess:
             for one in rows or ()
         )
 
-    async def named_in(self, text: str) -> list[FoundEntity]:
-        """The entities that a text names, by names and aliases."""
-        return _entities(await self._call("suggest", text))
+    async def named_in(self, text: str, least: float) -> list[FoundEntity]:
+        """The entities that a text names at least that surely (0 to 1), by names and aliases."""
+        found = _entities(await self._call("suggest", text, min_confidence=least))
+        return [one for one in found if one.confidence >= least]
+
+    async def context(self, para_id: str, max_tokens: int) -> Any:  # noqa: ANN401  the provider's
+        """What to know of an entity: `text`, `truncated`, and `entity` with its `path`; None."""
+        return await self._call("context", para_id, max_tokens)
 
     async def meant_by(self, name: str) -> FoundEntity | None:
         """The entity of that name; None where there is none, or several are meant."""
@@ -74,6 +91,10 @@ class BrainAccess:
 
     async def is_empty(self) -> bool:
         """Whether it knows nothing, as far as it says."""
+        types = await self._call("types")
+        counts = [field_of(one, "entity_count") for one in types or ()]
+        if counts and all(isinstance(one, int) for one in counts):
+            return not any(counts)
         rows = await self._search("", 1)
         return isinstance(rows, Sequence) and not rows
 

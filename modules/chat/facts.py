@@ -80,7 +80,7 @@ async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
     """What a person asks in so many words to be remembered of one entity that they name."""
     found = _REMEMBER.match(message)
     text = one_line(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
-    named = {one.name: one for one in await brain.named_in(text)} if text else {}
+    named = {one.name: one for one in await brain.named_in(text, 0.0)} if text else {}
     if len(named) != 1:
         return []
     (entity,) = named.values()

@@ -127,9 +127,7 @@ async def judge_by_words(brain: BrainAccess, message: str) -> Verdict:
     if _ABOUT_BRAIN.search(message):
         return Verdict(judgment="step_back")
     text = message[:_MOST_MESSAGE]
-    named = dict.fromkeys(
-        one.name for one in await brain.named_in(text) if one.confidence >= _SURE and one.name
-    )
+    named = dict.fromkeys(one.name for one in await brain.named_in(text, _SURE) if one.name)
     if named:
         return Verdict(judgment="enrich", queries=tuple(named)[:MOST_QUERIES])
     if await brain.answers(text):

@@ -11,7 +11,7 @@ from typing import Any, Final
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import AgentNarrowing, Module, Note, visible_to_agents
 
-from .brain_access import field_of
+from .brain_access import brain_of, field_of
 from .modes import Mode
 from .permissions import described
 from .prompt import Kind, PromptPart
@@ -167,17 +167,16 @@ class PromptParts:
 
     async def _entities(self, order: PromptOrder) -> list[PromptPart]:
         """What Brain knows of the entities that the message names."""
-        brain: Any = self._module.get_interface("BrainInterface")
+        brain = brain_of(self._module)
         if brain is None or not order.message.strip():
             return []
-        named = {
-            str(one["para_id"]): str(one["name"])
-            for one in await brain.suggest(order.message)
-            if float(one["confidence"]) >= _LEAST_SURE
-        }
+        found_in = await brain.named_in(order.message, _LEAST_SURE)
+        named = {one.para_id: one.name for one in found_in if one.para_id}
         parts = []
         for para_id, name in list(named.items())[:_MOST_ENTITIES]:
             found = await brain.context(para_id, _ENTITY_TOKENS)
+            if found is None:
+                continue
             path = str(found["entity"]["path"])
             read = await self._note("entity", path)
             part = PromptPart(

@@ -156,12 +156,7 @@ class TurnSteps:
 
     def _ask(self, asked: OpenQuestion) -> Event:
         self.questions[asked.request_id] = asked
-        return {
-            "type": "user_question",
-            "requestId": asked.request_id,
-            "sessionId": self.session_id,
-            "questions": list(asked.questions),
-        }
+        return asked.event(self.session_id)
 
     def _request_id(self, step_id: str) -> str:
         return f"{self.session_id}-q-{step_id}"

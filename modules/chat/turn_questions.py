@@ -84,6 +84,15 @@ class OpenQuestion:
             tool=self.tool, arguments=self.arguments, value=self.value_of(answers)
         )
 
+    def event(self, session_id: str) -> dict[str, object]:
+        """As a turn of that session shows it."""
+        return {
+            "type": "user_question",
+            "requestId": self.request_id,
+            "sessionId": session_id,
+            "questions": list(self.questions),
+        }
+
     def document(self) -> dict[str, object]:
         """As the app reads it, with what other clients need."""
         found: dict[str, object] = {

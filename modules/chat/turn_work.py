@@ -134,11 +134,13 @@ class TurnWork:
             "partialResponse": turn.steps.text,
         }
 
-    async def keep_partial(self, turn: Turn, why: str) -> None:
-        """It failed: keep what came so far, marked."""
+    async def keep_partial(self, turn: Turn, why: str, *, is_over: bool) -> None:
+        """It failed: keep what came so far, marked, and unless it `is_over` what was asked, which
+        can be answered still.
+        """
         if turn.question is not None and turn.steps.text:
             await self._append(turn, turn.steps.text, {"cut": why})
-        if why != "restart":  # what was asked can be answered still
+        if is_over:
             await self._clear(turn)
 
     async def keep_injected(self, turn: Turn, text: str) -> None:
@@ -342,13 +344,14 @@ class TurnWork:
         if isinstance(step, AgentPermissionRequest) and await self._has_decided(turn, step):
             return
         known = set(turn.steps.questions)
-        for one in turn.steps.read(step):
+        events = turn.steps.read(step)
+        for request_id in set(turn.steps.questions) - known:  # before it is shown
+            await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
+        for one in events:
             if isinstance(one, TextPiece):
                 turn.stream.send_text(one.text)
             else:
                 turn.stream.send(one)
-        for request_id in set(turn.steps.questions) - known:
-            await self._questions.add(turn.session_id or "", turn.steps.questions[request_id])
         if isinstance(step, AgentUsage):
             self._warn(turn)
 

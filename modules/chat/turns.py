@@ -110,10 +110,17 @@ class Turns:
 
     async def forget(self, session_id: str) -> None:
         """The session is gone: stop its turn, and end the process that was kept for the next."""
-        turn, last = self._active.get(session_id), self._last_runs.pop(session_id, None)
+        turn = self._active.get(session_id)
         if turn is not None:
             turn.is_aborted = True
             await _stop(turn)
+        await self.end_process(session_id)
+
+    async def end_process(self, session_id: str) -> None:
+        """End the process that was kept for the next turn, and with it the session, as hooks have
+        it; a turn that goes on does so.
+        """
+        last = self._last_runs.pop(session_id, None)
         if last is not None:
             with suppress(NotFoundError):  # so old that its process has ended
                 await last.stop()
@@ -157,6 +164,8 @@ class Turns:
             stream.send(session_event(session, Resumption(earlier=len(messages))))
             stream.send({"type": "user_message", "content": asked.content})
             stream.send_text("" if last is asked else last.content)
+            for one in await self.questions.all(session.id):
+                stream.send(one.event(session.id))
             stream.send({**_CUT_OFF, "sessionId": session.id})
         return stream
 
@@ -259,7 +268,8 @@ class Turns:
                 last = await self._last_of_stopped(turn)
             else:
                 turn.error = error
-                await self._work.keep_partial(turn, str(last["code"]))
+                is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
+                await self._work.keep_partial(turn, str(last["code"]), is_over=is_over)
             self._end(turn, last)
         except Exception:
             self._end(turn, typed_error(ParachuteError("the turn failed"), turn.session_id))
@@ -273,7 +283,7 @@ class Turns:
         """Keep what came so far, and return the last event of a turn that was stopped."""
         if turn.is_aborted:
             return await self._work.keep_aborted(turn)
-        await self._work.keep_partial(turn, "restart")
+        await self._work.keep_partial(turn, "restart", is_over=False)
         return {**_CUT_OFF, "sessionId": turn.session_id}
 
     async def _tell(self, follower: Follower, ended: EndedTurn) -> None:

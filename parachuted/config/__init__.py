@@ -1,5 +1,6 @@
 """Config: the settings, read once at the top; parts of the daemon receive plain values."""
 
+from parachuted.config.listing import ListedSetting, SettingsListing
 from parachuted.config.load import home_folder, load_settings, set_setting
 from parachuted.config.settings import (
     AgentSettings,
@@ -13,6 +14,7 @@ from parachuted.config.settings import (
     is_loopback,
     listed,
     paired,
+    setting_text,
 )
 
 __all__ = [
@@ -20,9 +22,11 @@ __all__ = [
     "ApiSettings",
     "BubbleSettings",
     "BudgetSettings",
+    "ListedSetting",
     "ScanSettings",
     "SettingDescription",
     "Settings",
+    "SettingsListing",
     "describe_settings",
     "home_folder",
     "is_loopback",
@@ -30,4 +34,5 @@ __all__ = [
     "load_settings",
     "paired",
     "set_setting",
+    "setting_text",
 ]

@@ -145,6 +145,7 @@ def _walk(node: YamlNode | None, prefix: str = "") -> Iterator[tuple[str, YamlNo
 
 
 _PREFIX = "PARACHUTE_"
+_BY_DEFAULT = "by default"
 _NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
 _OLDER = {
     "vault_path": "vault",
@@ -189,15 +190,18 @@ def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object
     Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them.
     An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
     """
-    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
-    return _settings(
-        home,
-        [
-            _from_defaults(env),
-            _from_foreign_variables(env, {key for layer in layers for key in layer.texts}),
-            *layers,
-        ],
-    )
+    return _settings(home, _layers(home, env, flags))
+
+
+def setting_places(
+    home: Path, env: Mapping[str, str], flags: Mapping[str, object]
+) -> dict[str, str]:
+    """Where the value of each setting that is not a default's comes from, by dotted key: a line of
+    config.yaml, a variable, or an option of the command.
+    """
+    layers = _layers(home, env, flags)
+    places = {key: place for layer in layers for key, place in layer.places.items()}
+    return {key: place for key, place in places.items() if place != _BY_DEFAULT}
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
@@ -218,6 +222,12 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
             raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
         write_file(home, text)
     return settings
+
+
+def _layers(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> list[_Layer]:
+    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
+    taken = {key for layer in layers for key in layer.texts}
+    return [_from_defaults(env), _from_foreign_variables(env, taken), *layers]
 
 
 def _settings(home: Path, layers: Sequence[_Layer]) -> Settings:
@@ -289,7 +299,7 @@ def _nested(texts: Mapping[str, str]) -> dict[str, object]:
 
 def _from_defaults(env: Mapping[str, str]) -> _Layer:
     layer = _Layer()
-    layer.take("vault", str(Settings().vault), "by default", env)
+    layer.take("vault", str(Settings().vault), _BY_DEFAULT, env)
     return layer
 
 

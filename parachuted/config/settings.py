@@ -85,6 +85,7 @@ def _folder(path: str | Path) -> Path:
     return Path(path)
 
 
+_LOGIN = re.compile(r"(://)[^/\s@]+@")
 _PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
@@ -340,6 +341,15 @@ class SettingDescription(NamedTuple):
     kind: str
     default: str
     means: str
+
+
+def setting_text(settings: Settings, key: str) -> str:
+    """The value of the setting of that dotted key; a login in an address is never shown."""
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    text = "" if value is None else _default_text(value)
+    return _LOGIN.sub(r"\1[secret]@", text)
 
 
 def describe_settings() -> list[SettingDescription]:

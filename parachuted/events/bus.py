@@ -182,11 +182,15 @@ def _tell(listener: Callable[[_Told], None], told: _Told) -> None:
 
 
 class Problems:
-    """The open problems. Each is reported when it appears and when it is resolved."""
+    """The open problems. Each is reported when it appears and when it is resolved.
+
+    `any_open`: whether there are any.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._open: dict[str, str] = {}  # by subject
+        self.any_open = False
 
     @property
     def open(self) -> dict[str, str]:
@@ -201,6 +205,7 @@ class Problems:
             del self._open[subject]
         else:
             self._open[subject] = problem
+        self.any_open = bool(self._open)
         self._bus.publish("vault.problem", subject=subject, problem=problem)
 
     def replace(self, group: str, found: dict[str, str]) -> None:

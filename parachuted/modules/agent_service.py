@@ -13,11 +13,11 @@ from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
-from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.modules.hosting.module_agents import ModuleAgents, order_of_core
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest, read_options
+from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
 from parachuted.vault import VaultIndex, printable
 
 
@@ -70,36 +70,15 @@ class AgentService:
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            return self._of_core(self._core[name], prompt, options, authority, entry, session)
+            definition, limits = self._core[name], self.runs.limits
+            return order_of_core(definition, prompt, options, authority, entry, session, limits)
         approved = self._approved(module) if agent else None
         if approved is None:
             raise NotFoundError(
-                f"there is no agent {name[:80]!r}; `parachute agents list` shows those that there "
-                "are"
+                f"there is no agent {name[:80]!r}; `parachute agents list` shows them"
             )
         return await self._agents_of(approved).order(
             agent, prompt, options, authority=authority, entry=entry, session=session
-        )
-
-    def _of_core(
-        self,
-        definition: AgentDefinition,
-        prompt: str,
-        options: Mapping[str, object],
-        authority: Authority,
-        entry: Entry,
-        session: str | None,
-    ) -> RunRequest:
-        folder, origin, limits = read_options(options, self.runs.limits)
-        return RunRequest(
-            definition=definition,
-            prompt=prompt,
-            entry=entry,
-            limits=limits,
-            origin=authority.words("agent", origin),
-            folder=folder,
-            session=session,
-            authority=authority,
         )
 
 

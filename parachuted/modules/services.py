@@ -144,7 +144,7 @@ class VaultAccess(Protocol):
     async def note(self, path: str) -> Note:
         """The note: its text, frontmatter, sections and links from one read.
 
-        EditRefusedError: the file is no UTF-8 text.
+        EditRefusedError: the file is not UTF-8 text.
         """
         ...
 
@@ -240,7 +240,8 @@ class FolderAccess(Protocol):
 
     A path begins with `/` or `~/`, as in the manifest. Links and hidden files are not there. What
     is read counts as a stranger's text. ActRefusedError: no named folder has it, or the caller is
-    limited to some paths of the vault. PathRefusedError: it is no such path, hidden or a link.
+    limited to some paths of the vault. PathRefusedError: it is not such a path, is
+    hidden or is a link.
     """
 
     async def read(self, path: str) -> str:

@@ -77,7 +77,7 @@ async def test_a_provider_that_can_only_search_is_enough():
     assert (found.name, found.path, found.description) == ("Kim Lee", KIM["path"], "Grows beans.")
     assert (await brain.meant_by("kim lee")).name == "Kim Lee"
     assert await brain.meant_by("Jo") is None
-    assert await brain.named_in("Kim") == []
+    assert await brain.named_in("Kim", 0.0) == []
     assert await brain.types() == {}
     assert not await brain.is_empty()
     verdict = await judge.judge_by_words(brain, "Nothing of this is known there")

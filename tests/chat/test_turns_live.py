@@ -18,7 +18,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
-from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
+from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say, use
 from parachuted.vault_state import state_folder
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
@@ -164,3 +164,54 @@ async def test_a_stop_and_two_followers_see_the_same_end_over_http(talking, vaul
         assert again[-1][1]["response"] == "Still here."
         _, shown = await call(life, "GET", f"/api/chat/{session}")
         assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
+
+
+QUESTION = {"question": "Which bed?", "header": "Bed", "options": [{"label": "Left"}]}
+
+
+def asks_once(asked: list[str]):
+    """A model that asks the person, and then says what it was answered."""
+
+    def model(request: RecordedRequest) -> Sequence[Block]:
+        if "AskUserQuestion" not in json.dumps(request.body):
+            return [say("Noted.")]
+        asked.append(json.dumps(request.body["messages"]))
+        return (
+            [use("AskUserQuestion", questions=[QUESTION])]
+            if len(asked) == 1
+            else [say("The left one.")]
+        )
+
+    return model
+
+
+async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_on(talking):
+    asked: list[str] = []
+    async with ScriptedMessages([asks_once(asked)] * 100) as api:
+        async with talking(api) as life, asyncio.TaskGroup() as group:
+            await install(life, bundled_folder("modules") / "chat", "trusted")
+            body = {"message": "Where do the beans go?"}
+            reading = group.create_task(events(life, "POST", "/api/chat", body))
+            async with asyncio.timeout(60):
+                while not (await call(life, "GET", "/api/chat"))[1]["sessions"]:
+                    await asyncio.sleep(0.01)
+                [row] = (await call(life, "GET", "/api/chat"))[1]["sessions"]
+                pending = f"/api/chat/{row['id']}/pending-questions"
+                while not (await call(life, "GET", pending))[1]["pending"]:
+                    await asyncio.sleep(0.01)
+            reading.cancel()
+        async with talking(api) as life:
+            [waiting] = (await call(life, "GET", pending))[1]["pending"]
+            shown = await events(life, "GET", f"/api/chat/{row['id']}/stream")
+            assert [one["requestId"] for _, one in shown if one["type"] == "user_question"] == [
+                waiting["request_id"]
+            ]
+            body = {"request_id": waiting["request_id"], "answers": {"Which bed?": "Left"}}
+            path = f"/api/chat/{row['id']}/answer"
+            assert (await call(life, "POST", path, body))[0] == 200
+            found = await events(life, "GET", f"/api/chat/{row['id']}/stream")
+            assert found[-1][1]["response"] == "The left one."
+            assert "You asked: Which bed?" in asked[-1]
+            assert "Where do the beans go?" in asked[-1]
+            assert (await call(life, "GET", pending))[1]["pending"] == []
+            assert (await call(life, "POST", path, body))[0] == 404

@@ -35,9 +35,6 @@ class Told:
     wanted: set[str]
     heard: list[HookEvent] = field(default_factory=list)
 
-    def wants(self, event: str) -> bool:
-        return event in self.wanted
-
     def tell(self, hook_event: HookEvent) -> None:
         self.heard.append(hook_event)
 

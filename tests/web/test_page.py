@@ -369,6 +369,20 @@ SCREENS = [
     "#/chat/new",
     "#/suggestions",
     "#/runs",
+    "#/brain",
+    "#/brain/graph",
+    "#/brain/twins",
+    "#/brain/types/project",
+    "#/watches",
+    "#/first",
+    "#/modules",
+    "#/modules/daily/consent",
+    "#/modules/daily/settings",
+    "#/hooks",
+    "#/agents/curator",
+    "#/keys",
+    "#/health",
+    "#/settings",
 ]
 
 

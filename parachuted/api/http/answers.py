@@ -24,6 +24,7 @@ from parachuted.errors import (
     RequestBodyError,
     StorageFailedError,
 )
+from parachuted.hooks import ScriptChangedError
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
@@ -119,6 +120,7 @@ _STATUS: dict[type[ParachuteError], int] = {
     BodyTooLargeError: 413,
     KeysRefusedError: 503,
     NameTakenError: 409,
+    ScriptChangedError: 409,
 }
 _KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
 _DETAILS = {
@@ -201,7 +203,7 @@ def _more(error: ParachuteError) -> dict[str, object]:
 
 
 def http_sentence(error: web.HTTPException) -> str:
-    """What the error says; aiohttp's own text is no more than its status."""
+    """What the error says; aiohttp's own text only repeats its status."""
     says = error.text or ""
     return (
         _SAYS.get(error.status, error.reason)

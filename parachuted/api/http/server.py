@@ -1,4 +1,4 @@
-"""Server: listens, and gives no one who connects more room or time than they need.
+"""Server: listens, and gives each connection only the room and time that it needs.
 
 aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read
 slowly, pipeline) has a limit here. Its request handler is subclassed for that: a slow head never

@@ -228,8 +228,7 @@ class EventStreams:
 class _Reader:
     """One reader.
 
-    What waits is limited only while it is the reader that is waited for: a burst is no fault of
-    theirs.
+    What waits is limited only while the reader is slow: a burst is not the reader's fault.
     """
 
     def __init__(

@@ -13,6 +13,12 @@ from parachuted.agents.gateway import Gateway
 from parachuted.api.http.decorators import get
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall
+from parachuted.api.routes.findings import (
+    FindingResponse,
+    module_findings,
+    note_findings,
+    problem_findings,
+)
 from parachuted.audit.log import AuditLog
 from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import StorageFailedError
@@ -95,9 +101,10 @@ class ModuleFindingResponse(TypedDict):
 
 class DoctorResponse(TypedDict):
     """Problems of the vault, and oddities of single notes; those of which search does not know all
-    the text are among them.
+    the text are among them. `findings` are all of these and those of modules, with what to do.
     """
 
+    findings: list[FindingResponse]
     problems: dict[str, str]
     notes: list[dict[str, object]]
     modules: list[ModuleFindingResponse]
@@ -150,6 +157,7 @@ class DoctorRoutes:
             call.grant.alternatives is not None
         ):  # problems may name any note, and numbers count them
             return {
+                "findings": [*note_findings(told), *module_findings(found)],
                 "problems": {},
                 "notes": told,
                 "modules": found,
@@ -162,6 +170,11 @@ class DoctorRoutes:
             check_control_folder, self._store.root, self._audit.folder, self._audit.head
         )
         return {
+            "findings": [
+                *problem_findings(problems),
+                *note_findings(told),
+                *module_findings(found),
+            ],
             "problems": problems,
             "notes": told,
             "modules": found,

@@ -73,7 +73,7 @@ def writable(call: ApiCall, path: VaultPath) -> VaultPath:
 
 class NoteVersionResponse(TypedDict):
     """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
-    where no one saw that.
+    where that is not known.
     """
 
     hash: str

@@ -52,7 +52,7 @@ _SETTLED_S = 60.0
 # a test is about what a module does, not how fast a busy machine loads it
 _BEGIN_LIMIT_S = 60.0
 # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
-# machine is no fault
+# machine is not a fault
 _SLOW_S = 1.0
 
 

@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,7 +21,7 @@ from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule, SentBeside
 from parachuted.modules.hosting.status import Where
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -70,11 +70,11 @@ class RecordedModule:
         *,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
-        **given: Any,  # noqa: ANN401  what a route takes besides
+        **sent: Unpack[SentBeside],
     ) -> object:
         async with self._recorded(handler, authority) as recorded:
             return await self.inner.call(
-                handler, arguments, timeout_s=timeout_s, authority=recorded, **given
+                handler, arguments, timeout_s=timeout_s, authority=recorded, **sent
             )
 
     async def tell(
@@ -93,11 +93,14 @@ class RecordedModule:
         handler: str,
         arguments: Mapping[str, object],
         *,
+        after: str | None = None,
         authority: Authority = NOBODY,
-        **given: Any,  # noqa: ANN401  the same
+        **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         async with self._recorded(handler, authority) as recorded:
-            streamed = self.inner.stream(handler, arguments, authority=recorded, **given)
+            streamed = self.inner.stream(
+                handler, arguments, after=after, authority=recorded, **sent
+            )
             async with aclosing(streamed) as items:  # type: ignore[type-var]
                 async for item in items:
                     yield item

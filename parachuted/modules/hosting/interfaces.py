@@ -68,8 +68,7 @@ class ArrivalOrder:
             if self._table is not None:
                 with suppress(
                     StorageFailedError
-                    # the disk refuses, which is told elsewhere: until the next start it is known
-                    # here
+                    # reported elsewhere: until the next start it is known here
                 ):
                     self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]
@@ -225,7 +224,7 @@ class ProvidedInterface:
             finally:
                 pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:
-                    own.taint.read(f"an answer of {self._name}", "imported")
+                    own.taint.read_words(f"an answer of {self._name}", "imported")
             return answer
 
         return call

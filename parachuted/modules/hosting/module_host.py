@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -28,7 +29,7 @@ from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, SentBeside
 from parachuted.modules.hosting.start_frame import StartFrame
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
@@ -36,7 +37,6 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.describing import unapproved
 from parachuted.modules.results import MOST_BYTES, to_json
 from parachuted.modules.services import Services
-from parachuted.modules.streams import BodySource
 
 log = logging.getLogger(__name__)
 
@@ -161,17 +161,14 @@ class ModuleHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
+        **sent: Unpack[SentBeside],
     ) -> object:
         number = next(self._streams)
-        with self._bodies.opened(source) as opened:
+        with self._bodies.opened(sent.get("source")) as opened:
             body = {
-                **_body(handler, arguments, path, query, tolerant=tolerant),
+                **_body(handler, arguments, sent),
                 "timeout_s": timeout_s,
                 "source": opened,
                 "stream": number,
@@ -207,12 +204,9 @@ class ModuleHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         after: str | None = None,
         authority: Authority = NOBODY,
+        **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
         module and fills nothing.
@@ -224,8 +218,8 @@ class ModuleHost:
         number = next(self._streams)
         self._open_streams += 1
         try:
-            with self._bodies.opened(source) as opened:
-                asked = _body(handler, arguments, path, query, tolerant=tolerant)
+            with self._bodies.opened(sent.get("source")) as opened:
+                asked = _body(handler, arguments, sent)
                 await self._ask(
                     "stream",
                     {"stream": number, **asked, "source": opened, "after": after},
@@ -476,18 +470,11 @@ class ModuleHost:
         self._log.say(logging.INFO, line)
 
 
-def _body(
-    handler: str,
-    arguments: Mapping[str, object],
-    path: Mapping[str, str],
-    query: Mapping[str, str | list[str]],
-    *,
-    tolerant: bool,
-) -> dict[str, object]:
+def _body(handler: str, arguments: Mapping[str, object], sent: SentBeside) -> dict[str, object]:
     return {
         "handler": handler,
         "arguments": to_json(arguments),
-        "path": dict(path),
-        "query": dict(query),
-        "tolerant": tolerant,
+        "path": dict(sent.get("path", {})),
+        "query": dict(sent.get("query", {})),
+        "tolerant": sent.get("tolerant", False),
     }

@@ -22,7 +22,7 @@ _ENDS_WITHIN_S = 5.0
 
 
 class _Started:
-    """One run: the steps that nobody has read yet, and its task."""
+    """One run: the steps that have not been read yet, and its task."""
 
     def __init__(self, authority: Authority) -> None:
         self.authority = authority
@@ -44,7 +44,7 @@ class _Started:
             self.moved.set()
 
     def ended(self, task: asyncio.Task[RunReport]) -> None:
-        """Its error, if any, is for `result`, and for nobody else."""
+        """Its error, if any, is for `result` alone."""
         if not task.cancelled():
             task.exception()
         self.moved.set()

@@ -149,9 +149,9 @@ class RemoteVault(PipeAccess):
         try:
             async for piece in _pieces(chunks):
                 data = base64.b64encode(piece).decode()
-                # until it has begun; once it has ended, the call itself says why
+                # until it has started; once it has ended, the call itself says why
                 body = {"number": number, "data": data}
-                while not (  # noqa: ASYNC110  the daemon has begun when it says so
+                while not (  # noqa: ASYNC110  the daemon says when it has started
                     made.done() or await self._caller.ask("vault.upload_piece", body)
                 ):
                     await asyncio.sleep(_AGAIN_S)

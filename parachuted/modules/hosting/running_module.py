@@ -6,8 +6,7 @@ Arguments and results are JSON, so the pipe changes no meaning.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
 from parachuted.access.authority import NOBODY, Authority
 
@@ -16,7 +15,18 @@ if TYPE_CHECKING:
     from parachuted.modules.streams import BodySource
 
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
-NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class SentBeside(TypedDict, total=False):
+    """What a request holds besides its JSON body; `source` is a body that is not JSON.
+
+    `tolerant`: names may be in camelCase, and unknown ones are left out.
+    """
+
+    path: Mapping[str, str]
+    query: Mapping[str, str | list[str]]
+    tolerant: bool
+    source: BodySource | None
 
 
 class RunningModule(Protocol):
@@ -58,17 +68,14 @@ class RunningModule(Protocol):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
         authority: Authority = NOBODY,
+        **sent: Unpack[SentBeside],
     ) -> object:
         """Call a route's or a tool's handler.
 
-        `arguments` is the JSON body, and `source` one that is not JSON; the answer is JSON, a
-        `results.Response` of JSON, a FileResponse or a BytesResponse.
+        `arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
+        FileResponse or a BytesResponse.
         """
 
     def stream(
@@ -76,12 +83,9 @@ class RunningModule(Protocol):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         after: str | None = None,
         authority: Authority = NOBODY,
+        **sent: Unpack[SentBeside],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
 

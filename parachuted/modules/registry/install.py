@@ -111,6 +111,16 @@ def fetched(
         yield FetchedModule(folder=folder, root=folder.parent, source=f"file://{folder}")
 
 
+def official_modules() -> list[Manifest]:
+    """The manifests of the modules that come with parachuted, by name."""
+    root = bundled_folder("modules")
+    folders = sorted(one.parent for one in root.glob(f"*/{FILE}"))
+    return [
+        manifest_of(FetchedModule(folder=one, root=root, source=f"{_OFFICIAL}{one.name}"), ())
+        for one in folders
+    ]
+
+
 def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
     """Its manifest, for its name and version.
 
@@ -218,7 +228,7 @@ def _ref(source: str) -> str | None:
 
 
 def _address(source: str) -> str | None:
-    """What git is given; None: the source is no address."""
+    """What git is given; None: the source is not an address."""
     if found := _GITHUB.fullmatch(source):
         return f"https://github.com/{found[1]}/{found[2]}"
     if _PASSWORD.match(source):

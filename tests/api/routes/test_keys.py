@@ -55,6 +55,20 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
     assert datetime.fromisoformat(one["last_used_at"]).tzinfo is not None
 
 
+async def test_a_new_key_comes_with_a_link_to_the_page_and_its_qr_code(live: Live):
+    async with live(api__hosts="notes.example") as life:
+        phone = await made(life)
+    async with live() as life:
+        here = await made(life, label="tablet")
+
+    assert phone["link"] == f"https://notes.example/#key={phone['key']}"
+    assert len({len(row) for row in phone["qr"]} | {len(phone["qr"])}) == 1, "it is a square"
+    assert set("".join(phone["qr"])) == {"0", "1"}
+    assert phone["qr"][0].startswith("11111110")
+    assert here["link"] is None, "no other machine reaches this one"
+    assert here["qr"]
+
+
 async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
     scopes = [
         {"module": "daily", "capabilities": ["read"], "paths": ["Daily/**"]},

@@ -1,0 +1,54 @@
+"""What of strangers' texts limits a turn: what entered its prompt, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say, use
+from tests.api.routes.test_modules import install
+from tests.chat.test_turns_live import call, events, talking
+from tests.chat.test_with_daily_and_brain import save
+
+__all__ = ["talking"]
+ZED = "Brain/entities/people/zed-zorn.md"
+
+
+def writes_once(request: RecordedRequest) -> Sequence[Block]:
+    """In each turn it writes a note that is named by how much was said before."""
+    if "AskUserQuestion" not in json.dumps(request.body.get("tools", ())):
+        return [say("Noted.")]
+    said = json.dumps(request.body["messages"])
+    if "tool_result" in said:
+        return [say("Done.")]
+    return [use("write_note", path=f"Projects/n{len(said)}.md", text="Written.")]
+
+
+async def test_a_strangers_entity_limits_the_turn_whose_prompt_it_enters_and_no_other(
+    talking, vault: Path
+):
+    save(vault, ZED, "---\ntype: person\norigin: imported\n---\n# Zed Zorn\n\nLikes walnuts.\n")
+    save(vault, "Projects/AGENTS.md", "# Projects\n\nNothing yet.\n")
+    async with ScriptedMessages([writes_once] * 100) as api, talking(api) as life:
+        for name in ("brain", "chat"):
+            await install(life, bundled_folder("modules") / name, "trusted")
+
+        async def written(message: str) -> bool:
+            body = {"message": message, "workingDirectory": "Projects"}
+            turn = [one for _, one in await events(life, "POST", "/api/chat", body)]
+            assert turn[-1]["type"] == "done", turn[-1]
+            [result] = [one["content"] for one in turn if one["type"] == "tool_result"]
+            is_written = result.endswith("is written.")
+            assert is_written or "it is suggested to a person" in result, result
+            return bool(is_written)
+
+        assert await written("Please tidy all of the shelves in here")
+        assert not await written("Which pruning shears does Zed Zorn need for walnuts")
+        path = "/api/brain/recall?query=pruning%20shears"
+        async with asyncio.timeout(60):  # Brain knows of the conversation
+            while "Chat/sessions/" not in json.dumps(await call(life, "GET", path)):
+                await asyncio.sleep(0.05)
+        assert await written("Where would such pruning shears be kept here")
