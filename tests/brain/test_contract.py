@@ -129,6 +129,11 @@ async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Liv
         for one in page["results"]:
             again = await app(life, "GET", f"/api/brain/entities/by_id?id={one['@id']}")
             assert fits(again, ENTITY), again
+        raw = "/api/brain/entities/Brain/entities/people/empty.md"  # an id with slashes, as it is
+        await app(life, "PUT", raw, {"data": {"status": "away"}})
+        assert "status: away\n" in (vault / "Brain/entities/people/empty.md").read_text()
+        await app(life, "DELETE", raw)
+        assert not (vault / "Brain/entities/people/empty.md").exists()
 
 
 async def test_queries_are_kept(live: Live):
