@@ -119,6 +119,7 @@ class Composition:
         )
         self.authenticator.listen(self.at_work.recheck)
         self._build_modules()
+        self._build_agents()
         self._build_upkeep()
         self.followers = ChangeFollowers(
             origins=self.origins,
@@ -365,9 +366,8 @@ class Composition:
         )
 
     def _build_modules(self) -> None:
-        """The modules, and their agents and the daemon's own that a person can ask for."""
-        home, folder = self.home, self.settings.vault
-        chosen = self.settings.modules
+        """The modules and other people's MCP servers, behind the same walls."""
+        home, folder, chosen = self.home, self.settings.vault, self.settings.modules
         self.trust = ModuleApprovals(home, folder, env=self.env, reserved=RESERVED)
         self.prompts = ModulePrompts(home)
         self.cages = IsolationFactory(
@@ -387,7 +387,7 @@ class Composition:
         )
         self.modules = ModuleManager(
             trust=self.trust,
-            make_services=lambda approved: ModuleContext(approved, sources),
+            make_services=lambda approved: ModuleContext(approved, self._module_sources),
             start_worker=lambda approved, services: ModuleHost(approved, services, self.cages),
             bus=self.bus,
             asker=self.hooks,
@@ -404,19 +404,19 @@ class Composition:
                 self.authenticator.ring.identity, self.authenticator.holds, self.at_work
             ),
         )
+
+    def _build_agents(self) -> None:
+        """The agents that can be asked for, and what modules reach of the daemon, these too."""
+        private = self.home, self.settings.vault
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
-        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)}
-        self.agents = AgentService(
-            self._make_agent_runner(vaults),
-            self.modules.approved,
-            self._agents_of,
-            self.core_agents,
-        )
-        sources = ModuleContextSources(
+        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(*private).tools)}
+        runner = self._make_agent_runner(vaults)
+        self.agents = AgentService(runner, self.modules.approved, self._agents_of, self.core_agents)
+        self._module_sources = ModuleContextSources(
             vaults=vaults,
             user_home=self.user_home,
-            kept_out=(home, folder),
+            kept_out=private,
             data=self.vault.folder / MODULE_DATA,
             has_model=self.chosen.backend.name != "offline",
             agents_of=self._agents_of,

@@ -20,7 +20,7 @@ from parachuted.modules import (
 
 from . import type_file
 from .answers import MentionAnswers, Suggest
-from .checks import find_problems
+from .checks import find_problems, find_twins
 from .context import ContextText
 from .contradictions import Contradictions
 from .earlier import EarlierMentions
@@ -43,6 +43,7 @@ from .rows import (
     Recollection,
     RelatedRow,
     Resolved,
+    TwinRow,
     TypeShown,
     Upserted,
     note_row,
@@ -428,6 +429,20 @@ class Brain:
             "title": found.name,
             "url": f"/api/brain/entities/by_id?id={found.para_id}",
         }
+
+    async def twins(self, entity: str | None = None) -> list[TwinRow]:
+        """Entities of one type that are called the same: all, or those of one entity."""
+        wanted = (await self._meant(entity)).path if entity else None
+        view = await self.store.view()
+        pairs = [
+            pair for pair in find_twins(view.index) if wanted in {None, *(one.path for one in pair)}
+        ]
+        seen = await self.store.present({one.path for pair in pairs for one in pair})
+        return [
+            TwinRow(entity=row(one), other=row(other))
+            for one, other in pairs
+            if {one.path, other.path} <= seen
+        ]
 
     async def problems(self) -> list[Finding]:
         """What is wrong with files that the caller may read, and what to do."""

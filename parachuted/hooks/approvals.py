@@ -153,10 +153,7 @@ class HookApprovals:
         with self._lock, self._writing():
             self._look()
             pins = {} if self._pins is None else self._pins
-            found: dict[str, str] = {**declared}
-            for file in files:
-                with contextlib.suppress(_UnfitError):
-                    found[str(file)] = self._digest(file)
+            found = {**declared, **self.digests(files)}
             if changed := [path for path, digest in shown.items() if found.get(path) != digest]:
                 raise ScriptChangedError(
                     f"{', '.join(sorted(changed))} changed since it was shown, so nothing was "
@@ -166,6 +163,17 @@ class HookApprovals:
             if news or self._pins is None:
                 self._write({**pins, **found})
             return news
+
+    def digests(self, files: Iterable[Path]) -> dict[str, str]:
+        """What these files hold now, by path; one that is not there, or that others may write to,
+        is left out.
+        """
+        found: dict[str, str] = {}
+        with self._lock:
+            for file in files:
+                with contextlib.suppress(_UnfitError):
+                    found[str(file)] = self._digest(file)
+        return found
 
     def _changed(self, names: Iterable[str]) -> str:
         return (

@@ -29,6 +29,11 @@ SCREENS = {
     "chat": "#/chat",
     "suggestions": "#/suggestions",
     "runs": "#/runs",
+    "brain": "#/brain",
+    "entity": "#/brain/entity/kim-lee",
+    "graph": "#/brain/graph",
+    "types": "#/brain/types/project",
+    "watches": "#/watches",
     "first": "#/first",
     "modules": "#/modules/daily/consent",
     "module-settings": "#/modules/daily/settings",
@@ -39,6 +44,16 @@ SCREENS = {
     "settings": "#/settings",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
+KNOWN = {
+    "people/kim-lee.md": "---\naliases: [Kim]\ntags: [garden]\nstatus: active\n---\n# Kim Lee\n\n"
+    "Grows *beans* in the [[garden]].\n\n## Facts\n\n- Role: Baker (until 2024)\n"
+    "- Role: Gardener (since 2024-02)\n\n## Relationships\n\n- [[acme]] - Founder (2020 to 2022)\n"
+    "- [[garden]] - Member (since 2023)\n- [[bo]] - Friend\n",
+    "people/bo.md": "# Bo\n\nKeeps the seeds of the [[garden]].\n",
+    "organizations/acme.md": "# Acme\n\nMakes watering cans.\n",
+    "projects/garden.md": "# Garden\n\nA shared garden behind the [[school]].\n",
+    "topics/school.md": "# School\n",
+}
 ENTRIES = (
     "Sowed the beans with [[Kim]]. The soil is still cold.",
     "# Plan\n\n- [ ] ask Kim about the pond\n- [x] order seeds\n\nWhat about the frost?",
@@ -73,6 +88,10 @@ def _daemon(folder: Path) -> Typed:
     typed.does("start", "--port", str(port))
     for name in ("daily", "brain", "chat"):
         typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
+    for path, text in KNOWN.items():
+        place = typed.vault / "Brain/entities" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
     for entry in ENTRIES:
         typed.does("daily", "add", entry)
     hook = typed.home / "hooks/on-session-start.sh"
