@@ -34,6 +34,8 @@ SCREENS = {
     "graph": "#/brain/graph",
     "types": "#/brain/types/project",
     "watches": "#/watches",
+    "usage": "#/usage",
+    "activity": "#/activity",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
 KNOWN = {

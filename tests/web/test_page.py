@@ -374,6 +374,8 @@ SCREENS = [
     "#/brain/twins",
     "#/brain/types/project",
     "#/watches",
+    "#/usage",
+    "#/activity",
 ]
 
 

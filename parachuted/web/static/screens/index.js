@@ -23,4 +23,6 @@ export const SCREENS = [
   { id: 'watches', name: t.watches.title, icon: 'watches', load: () => import('./watches/watches.js') },
   { id: 'suggestions', name: t.suggestions.title, icon: 'suggestions', load: () => import('./suggestions/suggestions.js') },
   { id: 'runs', name: t.runs.title, icon: 'runs', isFirst: true, load: () => import('./runs/runs.js') },
+  { id: 'usage', name: t.usage.title, icon: 'usage', load: () => import('./usage/usage.js') },
+  { id: 'activity', name: t.activity.title, icon: 'activity', load: () => import('./activity/activity.js') },
 ];
