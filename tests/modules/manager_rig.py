@@ -76,7 +76,7 @@ class ManagerRig:
         self.events: list[Event] = []
         self.audit = MemoryAudit()
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
         self.trust = FailingApprovals(self.home, self.vault, env=dict(os.environ))
         self.modules = ModuleManager(
             trust=self.trust,

@@ -374,6 +374,17 @@ SCREENS = [
     "#/brain/twins",
     "#/brain/types/project",
     "#/watches",
+    "#/first",
+    "#/modules",
+    "#/modules/daily/consent",
+    "#/modules/daily/settings",
+    "#/hooks",
+    "#/agents/curator",
+    "#/keys",
+    "#/health",
+    "#/settings",
+    "#/usage",
+    "#/activity",
 ]
 
 
