@@ -223,7 +223,7 @@ async def test_no_more_is_read_than_is_shown(reported_notes, offline):
     "listing",
     ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'],
 )
-async def test_a_listing_with_nothing_in_it_is_no_failure(reported_notes, job, run, listing):
+async def test_a_listing_with_nothing_in_it_is_not_a_failure(reported_notes, job, run, listing):
     async def tell(_arguments):
         return ToolResult(text=listing)
 

@@ -71,7 +71,7 @@ class ScriptedPerson:
         return found[0]
 
 
-async def test_a_wish_is_reported_to_whoever_listens_and_once_means_once():
+async def test_a_wish_is_reported_to_all_listeners_and_once_means_once():
     agent_rig = ScriptedPerson("once", None, wait_s=0.02)
 
     assert await agent_rig.ask()

@@ -84,14 +84,14 @@ def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests
     assert [one.write for one in audited_store.kept.events] == [1, 2, 3]
 
 
-def test_a_move_is_told_of_both_paths(audited_store):
+def test_a_move_is_reported_with_both_paths(audited_store):
     audited_store.store.create(NOTE, b"one\n", AGENT)
     audited_store.store.move(NOTE, VaultPath("b.md"), AGENT)
 
     assert [one.paths for one in audited_store.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
 
 
-def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(audited_store):
+def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store):
     phone = Caller("api_key", "phone", "abc123")
     audited_store.store.create(NOTE, b"one\n", replace(PERSONS, caller=phone))
     audited_store.store.replace(NOTE, b"two\n", PERSONS)
@@ -139,7 +139,7 @@ def test_what_a_person_did_on_the_disk_is_reported(audited_store):
     assert audited_store.kept.events[2].paths == ["Projects/a.md", "old\\xff.md"]
 
 
-def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(audited_store):
+def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audited_store):
     written = audited_store.store.create(NOTE, b"one\n", PERSONS)
     audited_store.audit.noticed([change(PERSONS, written.after, "created")])
     audited_store.audit.noticed([change(AGENT, "e" * 64)])
@@ -147,7 +147,9 @@ def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(audited_st
     assert len(audited_store.kept.events) == 1
 
 
-def test_a_picture_that_we_wrote_is_not_told_again_though_no_one_reads_its_digest(audited_store):
+def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_digest(
+    audited_store,
+):
     audited_store.store.create(NOTE, b"PNG", PERSONS)
     audited_store.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
     audited_store.audit.noticed(

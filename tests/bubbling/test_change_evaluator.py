@@ -160,7 +160,9 @@ def test_a_moved_file_goes_on_from_where_it_was_seen_last(
     assert weighed.wakes
 
 
-def test_a_moved_file_that_holds_nothing_of_interest_is_no_difference(evaluator: ChangeEvaluator):
+def test_a_moved_file_that_holds_nothing_of_interest_is_not_a_difference(
+    evaluator: ChangeEvaluator,
+):
     empty = b"\n"
 
     assert (

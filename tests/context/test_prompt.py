@@ -193,7 +193,7 @@ def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: PromptRig):
     assert preview.chain.total_tokens == preview.chain.files[-1].tokens
 
 
-def test_what_the_caller_may_not_see_is_not_told(desk: PromptRig):
+def test_what_the_caller_may_not_see_is_not_reported(desk: PromptRig):
     preview = desk.preview(
         "",
         "Projects/garden",

@@ -221,7 +221,7 @@ async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted
     assert (heard[1].diff, heard[1].cause) == (None, None)
 
 
-async def test_an_event_that_another_led_to_is_not_told_with_its_difference(
+async def test_an_event_that_another_led_to_is_not_reported_with_its_difference(
     listener_rig: EventListenerRig,
 ):
     listener_rig.bus.subscribe(

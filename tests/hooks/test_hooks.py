@@ -176,7 +176,7 @@ async def test_a_hook_whose_matcher_is_none_is_listed_and_stops_what_it_guards(o
 # what a hook is given
 
 
-async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: HooksOpener):
+async def test_a_hook_gets_the_event_on_stdin_in_a_clean_environment(opened: HooksOpener):
     opened.commands(
         write_before=f"cat > {opened.out}/out; env > {opened.out}/env; pwd > {opened.out}/cwd"
     )

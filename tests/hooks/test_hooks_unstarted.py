@@ -89,7 +89,7 @@ async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard
 
 
 @pytest.mark.parametrize("why", UNSTARTABLE)
-async def test_a_note_is_not_written_while_its_guard_is_no_program(
+async def test_a_note_is_not_written_while_its_guard_is_not_a_program(
     why: str, live: Live, vault: Path, home: Path
 ):
     put_guard(home, "write.before", UNSTARTABLE[why])

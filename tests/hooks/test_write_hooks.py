@@ -105,7 +105,7 @@ async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_
     assert write_rig.text() == TEXT
 
 
-async def test_a_hook_is_told_what_would_be_written_by_whom_and_why(
+async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
     write_rig: WriteHooksRig, tmp_path: Path
 ):
     write_rig.script(f"cat > {tmp_path}/told.json")

@@ -47,7 +47,7 @@ async def test_a_part_that_is_read_after_the_next_one_has_started_is_empty():
     assert [await part.read() for part in parts] == [b"", b"second"]
 
 
-async def test_a_field_that_is_no_text_is_refused():
+async def test_a_field_that_is_not_text_is_refused():
     async for part in Form(ChunkedSource([b"\xff"])):
         with pytest.raises(EditRefusedError, match="a: is not UTF-8 text"):
             await part.text()

@@ -1,4 +1,4 @@
-"""Agent runs: one engine, whoever asks: the same grant by every way, and what cannot run here is
+"""Agent runs: one engine for all callers: the same grant by every way, and what cannot run here is
 said before anything is spent.
 """
 

@@ -152,7 +152,7 @@ async def test_an_agent_that_only_talks_ends_unchanged_with_its_last_words(tmp_p
     assert (await curator_rig.run("w")).reason == "last"
 
 
-async def test_writing_and_taking_it_back_is_no_change(tmp_path: Path):
+async def test_writing_and_taking_it_back_is_not_a_change(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update(), update(content="- old"))
 
     assert (await curator_rig.run("w")).result == "unchanged"

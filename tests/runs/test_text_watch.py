@@ -103,7 +103,7 @@ async def test_a_run_that_read_only_its_own_persons_notes_writes_what_it_may(mod
     assert watch.wrote_ == {"Work/plan.md": digest}
 
 
-async def test_a_run_is_told_of_a_write_before_its_text_is_on_the_disk(module_rig, monkeypatch):
+async def test_a_run_learns_of_a_write_before_its_text_is_on_the_disk(module_rig, monkeypatch):
     watch, at_the_write = Watch(), []
     monkeypatch.setattr(
         module_rig.store._runner,

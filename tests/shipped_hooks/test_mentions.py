@@ -29,7 +29,7 @@ def brain(vault: Path) -> None:
     write(vault, "Brain/notes.md", "# No entity\n")
 
 
-async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(
+async def test_an_entry_learns_what_it_mentions_by_link_name_or_alias(
     shipped: ShippedHooks, live: Live
 ):
     shipped.put("on-daily-entry.py")

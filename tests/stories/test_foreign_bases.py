@@ -151,7 +151,7 @@ async def test_a_restore_shows_no_foreign_base_in_a_conflict(life: Life, vault):
         assert CANARY not in json.dumps(answer), before
 
 
-async def test_whether_a_digest_is_of_a_kept_text_is_not_told(life: Life):
+async def test_whether_a_digest_is_of_a_kept_text_is_not_reported(life: Life):
     """The same answer for a text that is kept elsewhere and for one that no one has."""
     hidden = await kept(life)
     key = key_of(life, "vault:read,write", paths=["Shop/**"])
@@ -223,7 +223,7 @@ async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(
     assert found == status
 
 
-async def test_who_may_write_and_not_read_is_shown_nobodys_text(life: Life):
+async def test_who_may_write_and_not_read_is_shown_no_text(life: Life):
     """Neither in a conflict of a whole text, nor of a push."""
     await get(life, NOTE)
     key = key_of(life, "vault:write", paths=["Shop/**"])

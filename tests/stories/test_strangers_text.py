@@ -536,7 +536,7 @@ def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
 
 
 async def told(scene: TaintRig, number: int) -> None:
-    """Whoever heard of it is asked."""
+    """Anyone who heard of it is asked."""
     await scene.life.until(lambda: is_asked(scene.backend, "scribe/pen", number))
 
 
@@ -622,7 +622,7 @@ def chosen(*, is_all: bool) -> list[Pair]:
 def obeying(number: int, way_in: InputChannel, way_out: OutputChannel) -> TaintScenario:
     """What the model does.
 
-    Whoever else sees the text, another agent or a listener's, goes for the outside.
+    Anyone else who sees the text, another agent or a listener's, goes for the outside.
     """
     return TaintScenario(
         mark=mark_of(number),

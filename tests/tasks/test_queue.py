@@ -253,7 +253,7 @@ def test_a_batch_that_is_undone_leaves_the_queue_as_it_was(queue: Queue, state: 
     assert ready(queue) == ["x"]
 
 
-def test_whoever_asked_is_told_of_each_change(queue: Queue):
+def test_each_caller_hears_of_each_change(queue: Queue):
     told: list[str] = []
     queue.on_change(lambda: told.append("changed"))
     queue.finish(queue.begin(add(queue, "x"), "r1", ["c1"]))

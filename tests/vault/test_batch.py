@@ -52,7 +52,7 @@ def test_several_notes_are_written_and_each_is_answered_and_recorded(store_rig: 
     assert store_rig.objects.get(digest_of(NEW)) == NEW
 
 
-def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(store_rig: StoreRig):
+def test_what_cannot_be_done_to_one_note_is_reported_of_that_one_alone(store_rig: StoreRig):
     fill(store_rig)
     requests = [
         *edits(store_rig, "a.md"),

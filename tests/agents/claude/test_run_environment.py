@@ -167,7 +167,7 @@ async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_a
     assert outcome.account.cost_usd == boxed.claude.gateway.spent(job.id).usd > 0
 
 
-async def test_what_is_objected_to_does_not_happen_and_the_agent_is_told_why(boxed, run):
+async def test_what_is_objected_to_does_not_happen_and_the_agent_learns_why(boxed, run):
     boxed.objection = "this agent may run git alone"
     boxed.claude.api.add([shell("touch /vault/made")], [say("done")])
     async with boxed.job() as job:

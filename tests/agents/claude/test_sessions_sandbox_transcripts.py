@@ -113,7 +113,7 @@ def folder(path, _target):
 
 
 @pytest.mark.parametrize("make", [link, hard_link, pipe, listener, huge, folder])
-def test_what_is_no_plain_transcript_is_left_where_it_is(folders, tmp_path, monkeypatch, make):
+def test_what_is_not_a_plain_transcript_is_left_where_it_is(folders, tmp_path, monkeypatch, make):
     secret = tmp_path / "secret"
     secret.write_text("a key")
     monkeypatch.chdir(tmp_path)

@@ -130,7 +130,7 @@ def test_a_note_that_is_too_large_is_served_raw_alone(reading_rig: NoteReadingRi
             reading_rig.served(shape)
 
 
-def test_a_link_to_what_is_no_note_is_nothing(reading_rig: NoteReadingRig):
+def test_a_link_to_what_is_not_a_note_is_nothing(reading_rig: NoteReadingRig):
     reading_rig.file.with_name("b.md").symlink_to("b.txt")
 
     with pytest.raises(NotFoundError):

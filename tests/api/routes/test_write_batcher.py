@@ -117,7 +117,7 @@ async def test_an_edit_is_recorded_as_its_callers(batcher_rig: WriteBatcherRig):
     assert [write.author.caller for write in written] == [PHONE]
 
 
-async def test_one_that_fails_is_told_so_alone(batcher_rig: WriteBatcherRig):
+async def test_one_that_fails_is_reported_alone(batcher_rig: WriteBatcherRig):
     def refused() -> VaultPath:
         raise PathRefusedError("no")
 

@@ -73,7 +73,7 @@ async def test_one_that_was_killed_names_the_signal():
 @pytest.mark.parametrize(
     "said", ["'x' * 100", "'\\0\\0\\0\\2{}'", "'\\xff\\xff\\xff\\xff'", "'{' * 1000000"]
 )
-async def test_one_that_says_what_is_no_frame_is_ended(said):
+async def test_one_that_says_what_is_not_a_frame_is_ended(said):
     began = time.monotonic()
     process, _ = await lived(
         f"import sys, time; sys.stdout.buffer.write(({said}).encode('latin-1')); "

@@ -162,7 +162,7 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
     assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 
-async def test_the_audit_is_told_of_the_run_and_of_each_call(module_rig):
+async def test_the_audit_hears_of_the_run_and_of_each_call(module_rig):
     backend = ScriptedBackend(
         [use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")]
     )
@@ -391,7 +391,7 @@ async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
     ]
 
 
-async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(module_rig):
+async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_learns_of_it(module_rig):
     async def broken(_job):
         raise RuntimeError("the backend fell over")
 

@@ -128,7 +128,7 @@ async def test_twenty_messages_wait_and_the_next_is_refused(module_rig):
     wait.set()
 
 
-async def test_a_run_that_is_no_conversation_is_asked_and_told_nothing(module_rig):
+async def test_a_run_that_is_not_a_conversation_is_asked_and_told_nothing(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]))
     run = await runs.start("chat", "Dig.", {})
     await runs.result(run)
