@@ -137,6 +137,11 @@ class Composition:
         return self.vault.port
 
     @property
+    def tls_port(self) -> int:
+        """The port that is served encrypted; 0 where none is."""
+        return self.vault.tls_port
+
+    @property
     def most_cost_usd(self) -> float:
         return 0.0 if self.chosen.backend.name == "offline" else self.settings.agent.max_cost_usd
 

@@ -32,6 +32,7 @@ from parachuted.api.routes.search import ParaRoutes
 from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
+from parachuted.api.routes.tls import TlsRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "SignInRoutes",
     "SuggestionRoutes",
     "SupervisorRoutes",
+    "TlsRoutes",
     "VaultHealth",
     "WorkerRoutes",
     "WriteBatcher",

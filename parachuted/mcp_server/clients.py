@@ -173,7 +173,8 @@ class McpClient:
 
     def _end(self, act: _Act) -> None:
         store = self._sources.store
-        act.record.end(store.history, store.objects, self._sources.clock(), act.record.reason)
+        now, record = self._sources.clock(), act.record
+        record.end(store.history, store.objects, now, record.reason, is_durable=False)
 
     def _author(self) -> Author:
         return (
@@ -194,7 +195,7 @@ class McpClient:
     def _recorded(self, _path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
         act = self._act
         if act is not None and not act.is_begun:
-            act.record.begin(self._sources.store.history)
+            act.record.begin(self._sources.store.history, is_durable=False)
             act.is_begun = True
         yield lambda _written: None
 

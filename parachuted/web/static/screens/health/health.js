@@ -7,10 +7,12 @@ import { useLoad } from '../../lib/load.js';
 import { address, noteAddress } from '../../lib/router.js';
 import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
+import { momentName } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Confirm } from '../../ui/confirm.js';
 import { Facts } from '../../ui/facts.js';
 import { Button, Command, Shown, Tag } from '../../ui/parts.js';
+import { Qr } from '../../ui/qr.js';
 
 /** Where a finding is dealt with, by the first word of what it is about. */
 const SCREENS = /** @type {Record<string, [string, string]>} */ ({
@@ -83,7 +85,18 @@ const Device = () => html`
   <section><h2>${t.health.phone}</h2>
     <p class="soft">${isSecureContext ? t.health.secure : t.health.insecure}</p>
     ${!isSecureContext && html`<${Command}>parachute tls<//>`}
+    ${may('system', 'admin') && html`<${Encrypted} />`}
   </section>`;
+
+/** How other devices reach the daemon encrypted, and get the authority that they are to trust. */
+function Encrypted() {
+  const found = useLoad((signal) => get('/api/tls', {}, signal), []);
+  return html`<${Shown} of=${found}>${(/** @type {any} */ told) => (told.address ? html`
+    <details><summary>${t.health.tls}</summary>
+      <p class="soft">${t.health.tlsWhy}</p><${Qr} rows=${told.qr} label=${t.health.qr} />
+      <${Facts} of=${[[t.health.address, told.address], [t.health.authority, told.authority], [t.health.fingerprint, told.fingerprint], [t.health.ends, momentName(told.ends_at)]]} /></details>` : isSecureContext && html`
+    <p class="soft">${t.health.noTls}</p><${Command}>parachute tls<//>`)}<//>`;
+}
 
 function Logins() {
   const found = useLoad((signal) => get('/api/auth/logins', {}, signal), []);
