@@ -104,7 +104,7 @@ class Composition:
         vault = self.vault = watched or WatchedVault(settings, home, clock=clock)
         self.clock, self.bus, self.problems = vault.clock, vault.bus, vault.problems
         self.root, self.state, self.objects = vault.root, vault.state, vault.objects
-        self.index, self.history, self.noticer = vault.index, vault.history, vault.detector
+        self.index, self.history, self.detector = vault.index, vault.history, vault.detector
         self.at_work, self.gateway = ActiveRuns(), chosen.gateway
         if self.gateway is not None:
             self.gateway.report_to(self.problems.set)
@@ -117,7 +117,7 @@ class Composition:
         self.authenticator = KeyAuthenticator(
             KeyRing(KeyFile(home), self.clock), settings.auth_mode, vault.token, self.latest
         )
-        self.authenticator.listen(self.at_work.recheck)
+        self.authenticator.subscribe(self.at_work.recheck)
         self._build_modules()
         self._build_agents()
         self._build_upkeep()
@@ -211,7 +211,7 @@ class Composition:
             self.writes.wrote,
             ask=self.write_hooks.ask,
             is_asked=self.write_hooks.is_asked,
-            notice=self.noticer.notice,
+            notice=self.detector.notice,
         )
 
     def _publish_hook_error(self, error: HookError) -> None:
@@ -226,7 +226,7 @@ class Composition:
             self.index,
             lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
             caught_up=trim_memory,
-            is_noticing=lambda: self.noticer.is_noticing,
+            is_noticing=lambda: self.detector.is_noticing,
         )
         bubble = self.settings.bubble
         self.origins = Origins(self.state, listed(self.settings.agent.untrusted), self.index)
@@ -370,7 +370,7 @@ class Composition:
         home, folder, chosen = self.home, self.settings.vault, self.settings.modules
         self.trust = ModuleApprovals(home, folder, env=self.env, reserved=RESERVED)
         self.prompts = ModulePrompts(home)
-        self.cages = IsolationFactory(
+        self.isolation = IsolationFactory(
             sandbox=chosen.sandbox,
             run=home / "run" / "modules",
             secret=(home, folder, self.user_home),
@@ -380,7 +380,7 @@ class Composition:
         self.mcp_servers = McpServers(
             ServerRegistry(self.root, home),
             HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
-            self.cages,
+            self.isolation,
             vault=folder,
             home=home,
             env=self.env,
@@ -388,7 +388,7 @@ class Composition:
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=lambda approved: ModuleContext(approved, self._module_sources),
-            start_worker=lambda approved, services: ModuleHost(approved, services, self.cages),
+            start_worker=lambda approved, services: ModuleHost(approved, services, self.isolation),
             bus=self.bus,
             asker=self.hooks,
             vault=folder,

@@ -72,9 +72,9 @@ class Daemon(Composition):
         self._supervisor: HttpServer | None = None
         self._trimmer = MemoryTrimmer()
         if self.chosen.model is not None:  # what a model needs loads while the first task waits
-            self.bus.listen(lambda _event: expect_heavy("claude"), "task.queued")
-        self.bus.listen(lambda _event: self._trimmer.trim_soon(), "run.finished")
-        self.bus.listen(self._end_runs_of_module, "module.disabled")
+            self.bus.subscribe(lambda _event: expect_heavy("claude"), "task.queued")
+        self.bus.subscribe(lambda _event: self._trimmer.trim_soon(), "run.finished")
+        self.bus.subscribe(self._end_runs_of_module, "module.disabled")
 
     def _make_tls_listener(self) -> TlsListener | None:
         """What opens the port of TLS; None where the settings name none."""
@@ -151,7 +151,7 @@ class Daemon(Composition):
             await self._tls.run()
 
     async def _run_modules(self) -> None:
-        await self.cages.sweep()
+        await self.isolation.sweep()
         await self.modules.start()
         await self.modules.run()
 
@@ -210,9 +210,9 @@ class Daemon(Composition):
     async def _follow_changes(self) -> None:
         """Save what the start found, then follow changes; what changes meanwhile waits."""
         self.search.indexer.start()
-        await self.noticer.save()
+        await self.detector.save()
         await asyncio.to_thread(self.texts.forget_unneeded)
-        await self.noticer.run()
+        await self.detector.run()
 
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""

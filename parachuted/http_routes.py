@@ -133,7 +133,7 @@ class HttpRoutes:
         tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
-        parts.authenticator.listen(mcp.recheck)
+        parts.authenticator.subscribe(mcp.recheck)
         return mcp
 
     def make_app(self) -> Application:
@@ -148,8 +148,8 @@ class HttpRoutes:
             parts.clock,
             FileAnswers(parts.root, FileDigests(parts.root)),
         )
-        authenticator.listen(streams.recheck)
-        authenticator.listen(dispatcher.recheck)
+        authenticator.subscribe(streams.recheck)
+        authenticator.subscribe(dispatcher.recheck)
         groups = (
             *self._status_routes(dispatcher),
             *file_routes(parts.store, parts.index, parts.search, writer, parts.elapsed.moment),
@@ -199,7 +199,7 @@ class HttpRoutes:
                 path=parts.settings.vault,
                 index=parts.index,
                 watches=parts.watches,
-                is_watching_by=lambda: "polling" if parts.noticer.polling else "events",
+                is_watching_by=lambda: "polling" if parts.detector.polling else "events",
             ),
             loop=LoopHealth(
                 queue=parts.queue, reviews=parts.reviews, budget=parts.budget, worker=parts.worker
@@ -241,7 +241,7 @@ class HttpRoutes:
             most_cost_usd=parts.most_cost_usd,
             full_every_s=parts.settings.scan.full_every_s,
         )
-        return health, loop, WorkerRoutes(parts.worker, parts.noticer, parts.index), doctor, polled
+        return health, loop, WorkerRoutes(parts.worker, parts.detector, parts.index), doctor, polled
 
     def _context_routes(self) -> tuple[object, ...]:
         """What an agent reads before a conversation, and the move from older programs."""

@@ -310,7 +310,6 @@ class ReplaceSpan:
 NoteEdit: TypeAlias = Annotated[
     SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan, ByKind()
 ]
-NOTE_EDITS = (SetKey, RemoveKey, SetSection, AppendSection, ReplaceSpan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,13 +58,13 @@ class McpServers:
         self,
         registry: ServerRegistry,
         approvals: HookApprovals,
-        cages: IsolationFactory,
+        isolation: IsolationFactory,
         *,
         vault: Path,
         home: Path,
         env: Mapping[str, str],
     ) -> None:
-        self.registry, self._approvals, self._cages = registry, approvals, cages
+        self.registry, self._approvals, self._isolation = registry, approvals, isolation
         self._vault, self._home, self._env = vault.resolve(), home.resolve(), env
 
     def problem(self, server: KnownServer) -> str | None:
@@ -179,7 +179,7 @@ class McpServers:
     ) -> ServerConnection:
         mark = new_mark()
         path = self._env.get("PATH", os.defpath)
-        launch = await self._cages.hold_program(
+        launch = await self._isolation.hold_program(
             program.words,
             mark,
             env={"PATH": path, **definition.env},

@@ -126,6 +126,24 @@ async def test_what_a_call_writes_as_a_run_of_its_own_is_undone_alone_or_with_th
         assert (letter.read_text(), fact.exists()) == ("Dear Kim.\n", False)
 
 
+async def test_calls_that_changed_nothing_are_listed_only_when_all_are_asked_for(
+    live: Live, vault: Path, tmp_path: Path
+):
+    idle = """
+    @route("POST", "/lines")
+    async def add(self):
+        await self.vault.write("Scribe/line.md", "One.\\n")
+        await self.vault.delete("Scribe/line.md")
+    """
+    folder = write_module(tmp_path / "scribe", idle, name="scribe", manifest=SCRIBES)
+    async with live() as life:
+        await install(life, folder, "trusted")
+        await post(life, "/api/scribe/lines")
+        assert (await get(life, "/api/runs"))["runs"] == []
+        (run,) = (await get(life, "/api/runs?all=true"))["runs"]
+        assert (run["agent"], run["outcome"]) == ("module:scribe", "unchanged")
+
+
 async def test_a_call_that_writes_nothing_is_no_run(live: Live, vault: Path):
     async with live() as life:
         await with_modules(life, "daily")

@@ -42,6 +42,8 @@ SCREENS = {
     "keys": "#/keys",
     "health": "#/health",
     "settings": "#/settings",
+    "usage": "#/usage",
+    "activity": "#/activity",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
 KNOWN = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Route, expect
@@ -175,3 +176,52 @@ def test_what_a_key_may_not_see_is_said_and_can_be_tried_again(opens: Opens):
     it.sees("this key may not read Brain")
     it.click("Try again")
     it.sees("New entity")
+
+
+def usage(name: str, **of: str) -> dict[str, object]:
+    tokens = {"input_tokens": 900, "output_tokens": 99, "cache_read_tokens": 1}
+    return {name: of[name], "requests": 3, "usd": 1.25, "cache_written_tokens": 0, **tokens}
+
+
+def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(opens: Opens, daemon: Typed):
+    it = opens("#/journal")
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+
+    def spent(route: Route) -> None:
+        told = route.fetch().json()
+        told["spent"] |= {
+            "total": usage("date", date=today),
+            "days": [usage("date", date=today)],
+            "agents": [usage("agent", agent=f"helper {HOSTILE}")],
+            "causes": [usage("cause", cause="c-20260224-101500-000-0000")],
+        }
+        route.fulfill(json=told)
+
+    it.page.route(re.compile("/api/usage"), spent)
+    it.shows("#/usage")
+    it.sees(f"helper {HOSTILE}")
+    it.sees("what began")
+    expect(it.page.get_by_role("img", name=re.compile(today))).to_be_visible()
+    it.page.get_by_label("Counted").select_option("tokens")
+    it.sees("1,000 in all")
+    assert it.faults() == []
+    it.click("Stop all…")
+    it.click("Stop all now")
+    it.sees("Nothing runs until you resume.")
+    assert daemon.json("status")["agent"]["paused"]
+    it.click("Resume")
+    it.sees("Runs go on.")
+
+
+def test_who_called_whom_is_live_searched_and_verified(opens: Opens, daemon: Typed):
+    it = opens("#/activity", width=390)
+    it.sees("not altered:")
+    daemon.does("search", "Livestock")
+    it.page.get_by_label("Search in what is listed").fill("api/search")
+    it.sees("GET /api/search")
+    row = it.page.get_by_role("row").filter(has_text="GET /api/search").first
+    row.get_by_role("button").press("Enter")
+    it.sees("api_call")
+    it.page.get_by_label("Outcome").select_option("false")
+    it.sees("Nothing of that kind was done.")
+    assert it.faults() == []

@@ -383,6 +383,8 @@ SCREENS = [
     "#/keys",
     "#/health",
     "#/settings",
+    "#/usage",
+    "#/activity",
 ]
 
 

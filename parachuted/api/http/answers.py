@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from http.client import responses
 
 import orjson
@@ -69,6 +70,8 @@ def _in_utf8(value: object) -> object:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
         return {_in_utf8(key): _in_utf8(one) for key, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _in_utf8(getattr(value, one.name)) for one in fields(value)}
     return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
 
 

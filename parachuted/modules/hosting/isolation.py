@@ -117,7 +117,7 @@ class IsolatedLaunch:
 
 
 class IsolationFactory:
-    """Makes cages.
+    """Makes isolations.
 
     `run` is a private folder of the home; `secret` are the folders that no module's process may
     see.
