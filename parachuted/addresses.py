@@ -44,6 +44,12 @@ def page_address(host: str, port: int, names: Sequence[str]) -> str:
     return f"http://{address}:{port}/" if address else ""
 
 
+def tls_address(host: str, port: int, names: Sequence[str]) -> str:
+    """Where another device opens the web page encrypted; empty where none reaches it."""
+    name = names[0] if names else address_for_others(host)
+    return f"https://{name}:{port}/" if name and port else ""
+
+
 def qr_rows(text: str) -> list[str]:
     """The QR code of a text, a row each, its dark squares as 1."""
     import segno  # noqa: PLC0415  few keys are made

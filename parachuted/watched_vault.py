@@ -98,6 +98,7 @@ class WatchedVault:
         self.stopping = asyncio.Event()
         self.sockets: Sequence[socket.socket] = ()
         self.port = 0  # the one that is listened on, once `listen` was called
+        self.tls_port = 0  # the one that is served encrypted, once it is open
         self.is_scanned = False
 
     def _load_index(self) -> VaultIndex:

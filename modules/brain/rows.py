@@ -45,11 +45,12 @@ class Resolved(TypedDict):
 
 
 class Upserted(TypedDict):
-    """An entity that was written."""
+    """An entity that was written; `run` made a new one, and nothing else."""
 
     entity_id: str
     path: str
     created: bool
+    run: str | None
 
 
 class Merged(TypedDict):

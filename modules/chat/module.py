@@ -43,6 +43,10 @@ class ChatModule(
         """Stop the turn that goes on there, and end the process that waits for the next one."""
         await self.turns.forget(session_id)
 
+    async def end_processes(self, session_id: str) -> None:
+        """End the process that waits for the next turn there."""
+        await self.turns.end_process(session_id)
+
     async def runs_of(self, session_id: str) -> list[str]:
         """The runs of a conversation's agent and of its curator, and those that kept facts of it in
         Brain, the newest first.

@@ -39,8 +39,10 @@ def narrowing_of(
     """The bounds of a run: the session's own, and never more than the mode's.
 
     Without folders of its own a session reaches what its mode says: the folders of its context, the
-    working folder, or all of the vault. ActRefusedError: something cannot be read, or may not be
-    given; nothing is guessed.
+    working folder, or all of the vault. One with folders of its own has no MCP server that it does
+    not name: a server was approved for the whole vault.
+
+    ActRefusedError: something cannot be read, or may not be given; nothing is guessed.
     """
     said = permissions or SessionPermissions(capabilities=mode.usual)
     folders: Sequence[str] | None = said.allowed_folders
@@ -53,6 +55,7 @@ def narrowing_of(
         read=() if "read" not in capabilities else reach,
         write=() if "write" not in capabilities else reach,
         tools=said.allowed_mcps,
+        mcps=None if said.allowed_folders is None else said.allowed_mcps or (),
         capabilities=capabilities,
         sandbox=None if said.sandbox_override is None else _sandbox(said.sandbox_override),
     )

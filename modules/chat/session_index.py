@@ -31,6 +31,11 @@ CREATE TABLE messages (
     session INTEGER NOT NULL, place INTEGER NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL,
     PRIMARY KEY (session, place)) WITHOUT ROWID;
 CREATE INDEX by_message ON messages (id);
+CREATE TABLE former_names (path TEXT PRIMARY KEY, id TEXT NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER removed AFTER DELETE ON sessions BEGIN
+    INSERT OR REPLACE INTO former_names VALUES (old.path, old.id); END;
+CREATE TRIGGER renamed AFTER UPDATE OF path ON sessions BEGIN
+    INSERT OR REPLACE INTO former_names VALUES (old.path, old.id); END;
 CREATE VIRTUAL TABLE texts USING fts5(
     title, summary, tags, body, tokenize = "unicode61 remove_diacritics 2");
 """
@@ -141,6 +146,11 @@ class SessionIndex:
                     "UPDATE sessions SET path = ?, session = ? WHERE path = ?",
                     [target, moved, source],
                 )
+
+    def was_anothers(self, path: str, session_id: str) -> bool:
+        """Whether the file of another session had that name, so that its history is of that one."""
+        asked = "SELECT 1 FROM former_names WHERE path = ? AND id != ?"
+        return bool(self._rows(asked, [path, session_id]))
 
     def digests(self) -> dict[str, str]:
         """The digest of each file, by path."""

@@ -116,7 +116,7 @@ class SessionRoutes(SessionService):
 
     @route("POST", "/{session_id}/archive", tolerant=True)
     async def archive_session(self, session_id: str) -> SessionAnswer:
-        """Put a session away."""
+        """Put a session away; hooks of `session.end` hear that it has ended."""
         return await self._changed(session_id, {"archived": True})
 
     @route("POST", "/{session_id}/unarchive", tolerant=True)
@@ -210,7 +210,10 @@ class SessionRoutes(SessionService):
         return {"session": session_shape(await self.sessions.create(**fields))}
 
     async def _changed(self, session_id: str, fields: SessionFields) -> SessionAnswer:
-        return {"session": session_shape(await self.sessions.change(session_id, **fields))}
+        session = await self.sessions.change(session_id, **fields)
+        if fields.get("archived"):
+            await self.end_processes(session.id)
+        return {"session": session_shape(session)}
 
 
 def _config(trust_level: str | None, workspace_id: str | None, mode: Mode) -> SessionFields:

@@ -97,6 +97,9 @@ class SessionService(Module):
     async def end_turns(self, session_id: str) -> None:
         """A session is gone: nothing works for it any more."""
 
+    async def end_processes(self, session_id: str) -> None:
+        """A session is put away: nothing waits for its next turn."""
+
     async def doctor(self) -> list[Finding]:
         """Files that cannot be read as they should, and ids that two files have."""
         return await self.sessions.findings()

@@ -57,6 +57,8 @@ class SessionWriter:
         title = fields.get("title") or untitled(fields["para_id"])
         for number in range(1, _MOST_TWINS):
             path = FOLDER + file_name(title, day, number)
+            if self._files.index.was_anothers(path, fields["id"]):
+                continue
             try:
                 await self._vault.create(path, text)
             except ConflictError:
@@ -159,7 +161,8 @@ class SessionWriter:
         for number in range(1, _MOST_TWINS):
             name = file_name(session.title, day_of(session.created_at), number)
             target = f"{folder}/{name}"
-            if await self._vault.exists(target):
+            is_taken = self._files.index.was_anothers(target, session.id)
+            if is_taken or await self._vault.exists(target):
                 continue
             try:
                 await self._vault.move(session.path, target)

@@ -110,10 +110,17 @@ class Turns:
 
     async def forget(self, session_id: str) -> None:
         """The session is gone: stop its turn, and end the process that was kept for the next."""
-        turn, last = self._active.get(session_id), self._last_runs.pop(session_id, None)
+        turn = self._active.get(session_id)
         if turn is not None:
             turn.is_aborted = True
             await _stop(turn)
+        await self.end_process(session_id)
+
+    async def end_process(self, session_id: str) -> None:
+        """End the process that was kept for the next turn, and with it the session, as hooks have
+        it; a turn that goes on does so.
+        """
+        last = self._last_runs.pop(session_id, None)
         if last is not None:
             with suppress(NotFoundError):  # so old that its process has ended
                 await last.stop()

@@ -5,6 +5,7 @@ Apart from the narrowing itself, which the module API shows: that is imported wi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from parachuted.access.agent_config import AgentConfig, is_outside
@@ -36,8 +37,9 @@ def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
     if narrowing.write is not None:
         writes = all_of(writes, grant_of(one for one in narrowing.write if not is_outside(one)))
     if narrowing.tools is not None:
-        wanted = {one.removeprefix("mcp__") for one in narrowing.tools}
-        tools = tuple(one for one in tools if not wanted.isdisjoint({one, one.partition("__")[0]}))
+        tools = tuple(one for one in tools if _is_named(one, narrowing.tools))
+    if narrowing.mcps is not None:
+        tools = tuple(one for one in tools if "__" not in one or _is_named(one, narrowing.mcps))
     return replace(
         grant,
         reads=reads,
@@ -46,3 +48,9 @@ def narrowed_grant(grant: Grant, narrowing: AgentNarrowing) -> Grant:
         outside=outside,
         tools=tools,
     )
+
+
+def _is_named(tool: str, names: Iterable[str]) -> bool:
+    """Whether the tool, or the MCP server that it is of, is among them."""
+    wanted = {one.removeprefix("mcp__") for one in names}
+    return not wanted.isdisjoint({tool, tool.partition("__")[0]})

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from parachuted.cli.client import ask, home_of, is_running, quoted
 from parachuted.cli.commands import JSON, argument, command, flag
-from parachuted.cli.show import count, say, say_json, say_table, say_text
+from parachuted.cli.show import agrees, count, say, say_json, say_table, say_text
 from parachuted.errors import ParachuteError
 from parachuted.presence import is_locked
 
@@ -184,21 +184,49 @@ def mcp_servers(options: argparse.Namespace) -> int:
     "mcp approve",
     "let an MCP server run as it is now",
     argument("name", help="as `parachute mcp servers` names it"),
+    argument("--digest", metavar="D", help="approve it only as it was listed with this digest"),
+    flag("--yes", help="approve it as it is shown, without being asked"),
     JSON,
 )
 def mcp_approve(options: argparse.Namespace) -> int:
-    """Let an MCP server run as it is now, behind walls, for the agents that may use such tools.
+    """Show what an MCP server runs, and ask whether it may, behind walls, for the agents that may
+    use such tools.
 
-    It is pinned: its command, the files that this names, and its tools. What changes does not run
-    until it is approved again.
+    It is pinned as it was shown: its command, the files that this names, and its tools. What
+    changes does not run until it is approved again.
     """
-    answer = ask("POST", f"/api/mcps/{quoted(options.name)}/approve", {}, timeout_s=_APPROVE_S)
+    digest = options.digest or _shown_and_agreed(options)
+    if digest is None:
+        return 1
+    body = {"digest": digest}
+    path = f"/api/mcps/{quoted(options.name)}/approve"
+    answer = ask("POST", path, body, timeout_s=_APPROVE_S)
     if options.json:
         return say_json(answer)
     say(f"{options.name} is approved, with {count(len(answer['tools']), 'tool')}.")
     for tool in answer["tools"]:
         say(f"  {tool['name']}")
     return 0
+
+
+def _shown_and_agreed(options: argparse.Namespace) -> str | None:
+    """The digest of what was shown, once a person agrees to it; None where they do not."""
+    listed = ask("GET", "/api/mcps")["servers"]
+    found = next((one for one in listed if one["name"] == options.name), None)
+    if found is None:
+        raise ParachuteError(
+            f"there is no MCP server {options.name}; `parachute mcp servers` lists them"
+        )
+    if found["digest"] is None:
+        raise ParachuteError(
+            f"{options.name} cannot be approved: {'; '.join(found['validationErrors'])}"
+        )
+    if not options.json:
+        say(f"{options.name} runs  {found['displayCommand']}")
+        say(f"its definition and files are  {found['digest']}")
+    if not options.yes and not agrees("May it run, behind walls, for your agents?"):
+        return None
+    return str(found["digest"])
 
 
 @command(

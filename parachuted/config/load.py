@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config.settings import Settings, describe_settings, is_loopback
+from parachuted.config.settings import Settings, describe_settings, is_loopback, is_open_to_others
 from parachuted.errors import ConfigError, StorageFailedError
 from parachuted.home_files import (
     CannotEditError,
@@ -252,12 +252,12 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
             "bubble.quiet_s",
             f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}",
         )
-    if settings.auth_mode == "disabled" and not is_loopback(settings.host):
+    if settings.auth_mode == "disabled" and is_open_to_others(settings):
         yield (
             "auth_mode",
             "host",
             (
-                f"may not be disabled while host is {settings.host}, where others could connect; "
+                f"may not be disabled while {_opening(settings)}, where others could connect; "
                 "remote asks them for keys"
             ),
         )
@@ -270,6 +270,12 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
                 "what is in a vault"
             ),
         )
+
+
+def _opening(settings: Settings) -> str:
+    if not is_loopback(settings.host):
+        return f"host is {settings.host}"
+    return f"tls.host is {settings.tls.host}"
 
 
 def _invalid(layer: _Layer) -> Iterator[str]:
@@ -409,9 +415,8 @@ def _from_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> _Layer:
 def _unknown(name: str, known: Sequence[str]) -> str:
     if held := [key for key in known if key.startswith(f"{name}.")]:
         return f"{name} has settings of its own, such as {held[0]}, and no value"
-    spellings = {
-        spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())
-    }
+    spellings = {key.rpartition(".")[2].lower(): key for key in known}
+    spellings |= {key.lower(): key for key in known}
     near = difflib.get_close_matches(name.lower(), spellings, n=1)
     return (
         f"{name} is not a setting; "

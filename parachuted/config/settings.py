@@ -25,6 +25,12 @@ def _address(host: str) -> str:
     return host
 
 
+def is_open_to_others(settings: Settings) -> bool:
+    """Whether other machines could reach what the daemon listens at."""
+    is_served = settings.tls.port > 0 and not is_loopback(settings.tls.host)
+    return is_served or not is_loopback(settings.host)
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach what listens there."""
     return host == "localhost" or ip_address(host).is_loopback
@@ -125,6 +131,16 @@ class ApiSettings:
         _Origins,
         "The web pages that may use the API, such as https://notes.example, separated by commas.",
     ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """Where other devices reach the API encrypted, with the authority that `parachute tls` made."""
+
+    port: Annotated[_Port, "The port that is served encrypted, such as 3443; 0 for none."] = 0
+    host: Annotated[
+        _Host, "The address that it listens on; 0.0.0.0 is every one, and only keys open it."
+    ] = "0.0.0.0"  # noqa: S104  what is asked for by `tls.port`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,6 +334,7 @@ class Settings:
     ] = "remote"
     log_level: Annotated[_Level, "The least that is logged."] = "info"
     api: ApiSettings = ApiSettings()
+    tls: TlsSettings = TlsSettings()
     agent: AgentSettings = AgentSettings()
     budget: BudgetSettings = BudgetSettings()
     conversation: ConversationSettings = ConversationSettings()
@@ -370,7 +387,9 @@ def _described(section: type, prefix: str) -> Iterator[SettingDescription]:
 
 
 def _default_text(default: object) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default).removesuffix(".0")
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default).removesuffix(".0") if isinstance(default, float) else str(default)
 
 
 def _kind(kind: object) -> str:

@@ -93,7 +93,7 @@ class HookEventListener:
         self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
-        self._end = bus.listen_to_batches(self._on_events)
+        self._end = bus.subscribe_to_batches(self._on_events)
 
     @contextlib.contextmanager
     def about(self, changes: Sequence[Change]) -> Iterator[None]:

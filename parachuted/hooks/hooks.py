@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks.approvals import HookApprovals
+from parachuted.hooks.approvals import HookApprovals, ScriptReview
 from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
     ALLOWED,
@@ -242,13 +243,24 @@ class Hooks:
         _, record = await self._run(hook, hook_event, old.stdin.encode("utf-8", "backslashreplace"))
         return record
 
-    def approve(self, names: Iterable[str] | None = None) -> list[str]:
+    def review(self, name: str) -> list[ScriptReview]:
+        """The scripts of the hook with that id, and what was approved. Raises NotFoundError."""
+        return self._approvals.review(self._get(name).files)
+
+    def approve(
+        self,
+        names: Iterable[str] | None = None,
+        shown: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[str]:
         """Pin hooks as they are now: those with these ids, or all.
 
-        Returns the newly pinned files. Raises NotFoundError.
+        Returns the newly pinned files. Raises NotFoundError, and ScriptChangedError where one of
+        `shown`, digests by path, is another by now.
         """
         hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
-        found = self._approvals.approve([file for hook in hooks for file in hook.files])
+        found = self._approvals.approve(
+            [file for hook in hooks for file in hook.files], shown=shown
+        )
         self._check_approvals()
         return found
 

@@ -128,6 +128,7 @@ def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> A
 
 
 EVERYWHERE = AccessGrant(alternatives=None)
+NOWHERE = AccessGrant(alternatives=())
 EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
 NOBODY = Identity(kind="nobody", id="", name="nobody")
 

@@ -21,7 +21,7 @@ from parachuted.access.paths import is_hidden
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.private_text import without_private
 from parachuted.agents import ToolResult
-from parachuted.errors import ActRefusedError, ParachuteError
+from parachuted.errors import ActRefusedError, ConflictError, ParachuteError
 from parachuted.hooks import HookApprovals
 from parachuted.mcp_client.connection import ServerConnection
 from parachuted.mcp_client.definition import ServerDefinition
@@ -58,13 +58,13 @@ class McpServers:
         self,
         registry: ServerRegistry,
         approvals: HookApprovals,
-        cages: IsolationFactory,
+        isolation: IsolationFactory,
         *,
         vault: Path,
         home: Path,
         env: Mapping[str, str],
     ) -> None:
-        self.registry, self._approvals, self._cages = registry, approvals, cages
+        self.registry, self._approvals, self._isolation = registry, approvals, isolation
         self._vault, self._home, self._env = vault.resolve(), home.resolve(), env
 
     def problem(self, server: KnownServer) -> str | None:
@@ -86,17 +86,41 @@ class McpServers:
                 found += _tools(server.name, self.registry.tools_of(server.name))
         return found
 
-    async def approve(self, name: str, *, is_here: bool = False) -> list[ServerTool]:
-        """Let it run as it is now, and its tools be called as they are now. Only who `is_here`, at
-        the command line of this machine, lets it read files outside the vault.
+    def digest(self, server: KnownServer) -> str | None:
+        """What names all that `approve` pins: its definition, and each file that this names; None
+        for one that cannot run. Blocks on the disk.
+        """
+        if server.definition is None:
+            return None
+        try:
+            program = self._program(server.definition)
+        except ActRefusedError:
+            return None
+        return _digest_of(self._pins(server, server.definition, program))
 
-        NotFoundError; ActRefusedError for one that cannot be read, ModuleFailedError for one that
-        does not start: then it is not approved.
+    async def approve(self, name: str, digest: str, *, is_here: bool = False) -> list[ServerTool]:
+        """Let it run as it was shown with that `digest`, and its tools be called as they are now.
+        Only who `is_here`, at the command line of this machine, lets it read files outside the
+        vault.
+
+        NotFoundError; ConflictError where it has changed since it was shown; ActRefusedError for
+        one that cannot be read, ModuleFailedError for one that does not start: then it is not
+        approved.
         """
         server = await asyncio.to_thread(self.registry.get, name)
         if server.definition is None:
             raise ActRefusedError(f"{name} cannot be approved: {server.problem}")
         program = await asyncio.to_thread(self._program, server.definition)
+        pins = await asyncio.to_thread(self._pins, server, server.definition, program)
+        if _digest_of(pins) != digest:
+            raise ConflictError(
+                f"{name} has changed since it was shown; look at it again in `parachute mcp "
+                "servers`",
+                base=b"",
+                ours=b"",
+                theirs=b"",
+                is_known=False,
+            )
         outside = await asyncio.to_thread(self._outside, program)
         if outside and not is_here:
             raise ActRefusedError(
@@ -104,8 +128,7 @@ class McpServers:
                 f"command line of this machine, with `{COMMAND}`"
             )
         tools = await self._listed(server.name, server.definition, program)
-        pins = {_pin(server): _digest(server.definition, program)}
-        await asyncio.to_thread(self._approvals.approve, program.files, pins)
+        await asyncio.to_thread(self._approvals.approve, (), pins)
         await asyncio.to_thread(self.registry.keep_tools, name, tools)
         problem = await asyncio.to_thread(self.problem, server)
         if problem is not None:
@@ -129,6 +152,12 @@ class McpServers:
         definition, program = await asyncio.to_thread(self._ready, name)
         return await self._connect(name, definition, program)
 
+    def _pins(
+        self, server: KnownServer, definition: ServerDefinition, program: _Program
+    ) -> dict[str, str]:
+        own = {_pin(server): _digest(definition, program)}
+        return own | self._approvals.digests(program.files)
+
     def _ready(self, name: str) -> tuple[ServerDefinition, _Program]:
         server = self.registry.get(name)
         problem = self.problem(server)
@@ -150,7 +179,7 @@ class McpServers:
     ) -> ServerConnection:
         mark = new_mark()
         path = self._env.get("PATH", os.defpath)
-        launch = await self._cages.hold_program(
+        launch = await self._isolation.hold_program(
             program.words,
             mark,
             env={"PATH": path, **definition.env},
@@ -257,6 +286,11 @@ class ServerCalls:
 
 def _pin(server: KnownServer) -> str:
     return f"{server.source}:{server.name}"
+
+
+def _digest_of(pins: Mapping[str, str]) -> str:
+    said = json.dumps(sorted(pins.items()))
+    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
 
 
 def _tools(server: str, tools: Sequence[Mapping[str, object]]) -> list[ServerTool]:

@@ -13,6 +13,7 @@ from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.keys import NOWHERE
 from parachuted.modules.hosting.module_agents import ModuleAgents, order_of_core
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
@@ -125,7 +126,10 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachableFiles:
-    """The files of the vault that an agent reaches: the numbers, and the first of each."""
+    """The files of the vault that an agent reaches: the numbers, and the first of each.
+
+    `strangers` are left out of a container's copy, and mark a run that reads them.
+    """
 
     reads: int
     writes: int
@@ -140,14 +144,14 @@ class AgentListing:
 
     def __init__(
         self,
-        desk: AgentService,
+        agents: AgentService,
         modules: ApprovedModules,
         names: Callable[[], Iterable[str]],
         watches: WatchRegistry,
         index: VaultIndex,
         origins: Origins,
     ) -> None:
-        self._desk, self._modules, self._names = desk, modules, names
+        self._agents, self._modules, self._names = agents, modules, names
         self._watches, self._index, self._origins = watches, index, origins
 
     def all_names(self) -> list[str]:
@@ -166,8 +170,8 @@ class AgentListing:
         if name == CURATOR:
             return self._curator()
         options = {} if folder is None else {"working_directory": folder}
-        order = await self._desk.order(name, "", options, authority=Authority(), entry="cli")
-        one, runs = order.definition, self._desk.runs
+        order = await self._agents.order(name, "", options, authority=Authority(), entry="cli")
+        one, runs = order.definition, self._agents.runs
         grant = runs.grant(order)
         here, lost = await runs.possible(order, grant)
         problem = await runs.obstacle(order, here)
@@ -199,8 +203,7 @@ class AgentListing:
             except NotFoundError:  # its module was switched off meanwhile
                 continue
             except (ActRefusedError, ParachuteError) as error:
-                nothing = exactly([])
-                grant = Grant(agent=name, reads=nothing, writes=nothing, lane=nothing)
+                grant = Grant(agent=name, reads=NOWHERE, writes=NOWHERE, lane=NOWHERE)
                 module = name.partition("/")[0]
                 found.append(
                     AgentStatus(

@@ -196,8 +196,9 @@ class VaultAccess(Protocol):
         ...
 
     async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes as one run, which `parachute undo` takes back whole, and return the
-        run's id.
+        """Change several notes as one run of its own, which `parachute undo` takes back whole and
+        with nothing else, and return the run's id. It follows from the run of the present call,
+        where that has written.
 
         Each note is a write of its own, in this order. The first that fails ends it; what was
         written before is the run's, which the error then names.

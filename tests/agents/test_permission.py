@@ -37,7 +37,7 @@ class Desk:
         self.permissions = PermissionRequests(self.bus, now, wait_s, never=never)
         self.events: list[Event] = []
         self._answers = list(answers)
-        self.bus.listen(self._hear)
+        self.bus.subscribe(self._hear)
 
     def _hear(self, event: Event) -> None:
         self.events.append(event)

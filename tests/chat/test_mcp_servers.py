@@ -70,7 +70,11 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
         status, tested = await call(life, "POST", "/api/mcps/sums/test")
         assert (status, tested["success"]) == (200, False)
 
-        status, approved = await call(life, "POST", "/api/mcps/sums/approve", {})
+        assert (await call(life, "POST", "/api/mcps/sums/approve", {}))[0] == 400
+        stale = {"digest": "sha256:0"}
+        assert (await call(life, "POST", "/api/mcps/sums/approve", stale))[0] == 409
+        shown = {"digest": rows_hold(listed)["sums"]["digest"]}
+        status, approved = await call(life, "POST", "/api/mcps/sums/approve", shown)
         assert (status, [one["name"] for one in approved["tools"]]) == (
             200,
             ["sums__add", "sums__reach"],
@@ -84,7 +88,7 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
             "allowed_mcps": None,
             "capabilities": ["Read", "Write"],
         }
-        for mcps, is_offered in ((None, True), ([], False), (["sums"], True), (["other"], False)):
+        for mcps, is_offered in ((None, False), ([], False), (["sums"], True), (["other"], False)):
             body = {"permissions": permissions | {"allowed_mcps": mcps}}
             assert (await call(life, "PATCH", f"/api/chat/{session}", body))[0] == 200
             body = {"message": f"Add them with {mcps}.", "sessionId": session}
@@ -96,6 +100,11 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
             if is_offered:
                 assert "instead it is suggested" in results[-1]
         assert not (vault / NOTE).exists()
+        whole = {"permissions": permissions | {"allowed_folders": None, "allowed_mcps": None}}
+        whole |= {"contextFolders": ["Garden"]}
+        assert (await call(life, "PATCH", f"/api/chat/{session}", whole))[0] == 200
+        await events(life, "POST", "/api/chat", {"message": "Add all.", "sessionId": session})
+        assert "add" in model.offered[-1]
 
         status, found = await call(
             life, "POST", "/api/mcps", {"name": "more", "command": sys.executable}
@@ -133,7 +142,8 @@ async def test_a_conversation_of_a_limited_key_has_no_server(talking, vault: Pat
     async with ScriptedMessages([model] * 200) as api, talking(api) as life:
         await install(life, bundled_folder("modules") / "chat", "trusted")
         listed = rows_hold((await call(life, "GET", "/api/mcps"))[1])
-        approved = await call(life, "POST", "/api/mcps/sums/approve", {})
+        shown = {"digest": listed["sums"]["digest"]}
+        approved = await call(life, "POST", "/api/mcps/sums/approve", shown)
         assert approved[0] == 200, (approved, listed)
         scopes = ("chat:read,write", "vault:read,write", "curator:read,write")
         for paths, is_offered in (((), True), (("Chat/**", "Garden/**"), False)):

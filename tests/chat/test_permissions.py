@@ -34,6 +34,14 @@ def test_null_is_all_tools_and_an_empty_list_none():
     assert narrowed(Bounds(allowed_mcps=("brain-search",))).tools == ("brain-search",)
 
 
+def test_a_session_with_folders_of_its_own_has_the_mcp_servers_that_it_names():
+    assert narrowed(Bounds(allowed_mcps=None)).mcps is None
+    own = ("Projects",)
+    assert narrowed(Bounds(allowed_folders=own)).mcps == ()
+    assert narrowed(Bounds(allowed_folders=own)).tools is None
+    assert narrowed(Bounds(allowed_folders=own, allowed_mcps=("sums",))).mcps == ("sums",)
+
+
 def test_the_folders_of_a_session_take_the_place_of_its_modes_even_where_they_are_none():
     assert narrowed(Bounds(allowed_folders=("Brain/",))).read == ("Brain/**",)
     assert narrowed(Bounds(allowed_folders=()), mode="trusted").read == ()

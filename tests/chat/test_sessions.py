@@ -309,6 +309,19 @@ async def test_a_file_that_a_person_named_keeps_its_name(vault: Path):
     assert files(vault) == ["2026-01-02 My beans.md", "Garden.md"]
 
 
+async def test_no_session_gets_the_name_that_anothers_file_had(chat: ModuleHarness, vault: Path):
+    first = await conversations(chat).create("Garden")
+    (name,) = files(vault)
+    await chat.request("DELETE", f"/{first['id']}")
+    second = await conversations(chat).create("Garden")
+    assert files(vault) != [name], "its history is the first one's"
+    await chat.request("PATCH", f"/{second['id']}", body={"title": "Beans"})
+    await chat.request("PATCH", f"/{second['id']}", body={"title": "Garden"})
+    assert files(vault) == [name.replace(".md", " 2.md")]
+    third = await conversations(chat).create("Beans")
+    assert [one for one in files(vault) if one.endswith("Beans 2.md")], third
+
+
 async def test_no_two_sessions_begin_with_the_same_name(chat: ModuleHarness, vault: Path):
     names = set()
     for title in ("Beans", "Peas"):

@@ -246,11 +246,15 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
         assert "Garden/a.md" in runs.started[1].prompt
 
 
-async def test_what_is_left_of_a_sessions_turns_ends_with_the_session(vault):
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [("DELETE", "", None), ("POST", "/archive", None), ("PATCH", "", {"archived": True})],
+)
+async def test_what_is_left_of_a_sessions_turns_ends_with_the_session(vault, method, path, body):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
         events = await ask(module, "Beans?")
         assert not runs.started[0].stopped.is_set()
-        await module.request("DELETE", f"/{events[-1]['sessionId']}")
+        await module.request(method, f"/{events[-1]['sessionId']}{path}", body=body)
         assert runs.started[0].stopped.is_set()
 
 

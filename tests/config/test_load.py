@@ -78,6 +78,7 @@ def test_every_setting_has_a_variable_and_a_flag(home):
     of_its_own = {
         "host": "::1",
         "api.hosts": "::1",
+        "tls.host": "::1",
         "modules.providers": "BrainInterface=brain",
         "agent.untrusted": "Mail/**",
     }

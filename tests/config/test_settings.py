@@ -42,6 +42,8 @@ def test_the_keys_are_those_that_were_agreed():
         "api.hosts",
         "api.supervisor_port",
         "api.cors_origins",
+        "tls.port",
+        "tls.host",
         "agent.backend",
         "agent.model",
         "agent.base_url",

@@ -448,7 +448,7 @@ async def test_most_of_many_files_gone_at_once_are_not_believed(events_rig, coun
 
 async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
     said = []
-    events_rig.bus.listen(lambda event: said.append(event.data["problem"]))
+    events_rig.bus.subscribe(lambda event: said.append(event.data["problem"]))
     for number in range(40):
         (events_rig.vault / f"{number}.md").write_text(str(number))
     async with events_rig.detector(gone=0.03) as detector:

@@ -17,7 +17,7 @@ def told():
 @pytest.fixture
 def problems(told):
     bus = Bus(lambda: datetime.now(UTC))
-    bus.listen(lambda event: told.append((event.data["subject"], event.data["problem"])))
+    bus.subscribe(lambda event: told.append((event.data["subject"], event.data["problem"])))
     return Problems(bus)
 
 

@@ -214,7 +214,7 @@ async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted
 
 
 async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear: Ear):
-    ear.bus.listen(
+    ear.bus.subscribe(
         lambda event: (
             ear.bus.publish(
                 "file.deleted", path="z.md", by="person", run=None, causes=[], digest=None

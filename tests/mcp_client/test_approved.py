@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
+from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
 from parachuted.mcp_client import McpServers
 from tests.mcp_client.conftest import NEEDS_WALLS, declare
 
@@ -18,13 +18,33 @@ def problem(servers: McpServers, name: str = "sums") -> str | None:
     return servers.problem(servers.registry.get(name))
 
 
+async def approve(servers: McpServers, name: str, *, is_here: bool = False):
+    """Approve it as it is shown now."""
+    known = {one.name: one for one in servers.registry.all()}
+    digest = servers.digest(known[name]) if name in known else ""
+    return await servers.approve(name, digest or "", is_here=is_here)
+
+
+@pytest.mark.parametrize("what", ["the file", "the definition"])
+async def test_what_is_approved_is_what_was_shown(servers, vault, what):
+    shown = servers.digest(servers.registry.get("sums"))
+    if what == "the file":
+        script = vault / "sums_server.py"
+        script.write_text(script.read_text() + "\n# more\n")
+    else:
+        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+    with pytest.raises(ConflictError, match="has changed since it was shown"):
+        await servers.approve("sums", shown)
+    assert "has not been approved" in (problem(servers) or "")
+
+
 async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(servers, vault):
     assert "has not been approved" in (problem(servers) or "")
     assert servers.tools() == []
     with pytest.raises(ActRefusedError, match="has not been approved"):
         await servers.look("sums")
 
-    approved = await servers.approve("sums")
+    approved = await approve(servers, "sums")
 
     assert [one.name for one in approved] == ["sums__add", "sums__reach"]
     assert problem(servers) is None
@@ -38,7 +58,7 @@ async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(
 
 @pytest.mark.parametrize("what", ["the file", "the definition"])
 async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vault, what):
-    await servers.approve("sums")
+    await approve(servers, "sums")
     if what == "the file":
         script = vault / "sums_server.py"
         script.write_text(script.read_text() + "\n# more\n")
@@ -50,14 +70,14 @@ async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vau
     with pytest.raises(ActRefusedError, match="has changed"):
         await servers.look("sums")
 
-    await servers.approve("sums")
+    await approve(servers, "sums")
     assert problem(servers) is None
 
 
 async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
     (vault / "Secret.md").write_text("no")
     (tmp_path / "home/token").write_text("no")
-    await servers.approve("sums")
+    await approve(servers, "sums")
     calls = servers.open()
     for path in (vault / "Secret.md", tmp_path / "home/token", Path("/etc/hostname")):
         answer = await calls.call("sums", "reach", {"path": str(path)})
@@ -76,7 +96,7 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
         parachute={"command": sys.executable},
     )
     with pytest.raises(ModuleFailedError, match="ended with code 3"):
-        await servers.approve("ends")
+        await approve(servers, "ends")
     assert "has not been approved" in (problem(servers, "ends") or "")
     for name, why in (
         ("gone", "no program"),
@@ -86,9 +106,9 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
     ):
         assert why in (problem(servers, name) or ""), name
         with pytest.raises(ActRefusedError, match=why):
-            await servers.approve(name)
+            await approve(servers, name)
     with pytest.raises(NotFoundError):
-        await servers.approve("nobody")
+        await approve(servers, "nobody")
 
 
 async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(servers, vault):
@@ -105,7 +125,7 @@ async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(se
         (".obsidian/app.json", "hidden or private"),
         ("../keys/.ssh/id_rsa", "among keys"),
         ("../other.txt", "outside the vault"),
-        ("Tools", "is no file"),
+        ("Tools", "is not a file"),
         ("../home/token", "the home of parachuted"),
     ],
 )
@@ -119,9 +139,9 @@ async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, pat
     declare(vault, more={"command": sys.executable, "args": ["sums_server.py", path]})
 
     with pytest.raises(ActRefusedError, match=why):
-        await servers.approve("more")
+        await approve(servers, "more")
     if path == "../other.txt":
-        await servers.approve("more", is_here=True)
+        await approve(servers, "more", is_here=True)
         assert problem(servers, "more") is None
 
 
@@ -133,7 +153,7 @@ async def test_what_lies_around_its_program_is_not_given_to_it(servers, vault, t
     program.write_text(f"#!{sys.executable}\n{(vault / 'sums_server.py').read_text()}")
     program.chmod(0o755)
     declare(vault, sums={"command": str(program)})
-    await servers.approve("sums")
+    await approve(servers, "sums")
     calls = servers.open()
     answer = await calls.call("sums", "reach", {"path": str(around / "notes.txt")})
     assert answer.text == "reached: nothing"
@@ -143,9 +163,9 @@ async def test_what_lies_around_its_program_is_not_given_to_it(servers, vault, t
 async def test_a_file_that_comes_later_is_not_given_before_it_is_approved(servers, vault):
     both = {"command": sys.executable, "args": ["sums_server.py", "later.txt"]}
     declare(vault, more=both)
-    await servers.approve("more")
+    await approve(servers, "more")
     (vault / "later.txt").write_text("no")
     (vault / "later.txt").chmod(0o600)
     declare(vault, more=both, other={**both, "args": ["sums_server.py", "./later.txt"]})
-    await servers.approve("other")
+    await approve(servers, "other")
     assert "has changed since" in (problem(servers, "more") or "")

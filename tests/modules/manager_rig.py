@@ -72,7 +72,7 @@ class ManagerRig:
         self.events: list[Event] = []
         self.audit = Told()
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
         self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
         self.modules = ModuleManager(
             trust=self.trust,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import NOBODY, Authority, current
+from parachuted.access.authority import NO_AUTHORITY, Authority, current
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.audit.activity import ActivityLog
@@ -51,7 +51,7 @@ def acted_on() -> Authority:
     itself.
     """
     found = current()
-    return Authority() if found is NOBODY else found
+    return Authority() if found is NO_AUTHORITY else found
 
 
 class Told:
@@ -169,7 +169,7 @@ class ModuleRig:
             self.clock, self.state, ModuleAudit(NullAuditRecorder(), self.clock)
         )
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
 
     def clock(self) -> datetime:
         return NOON
@@ -254,7 +254,7 @@ class ModuleRig:
         place.symlink_to(to)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """As the noticer: the index, and search, know what is there now."""
+        """As the change detector: the index, and search, know what is there now."""
         for path in paths:
             self.noticed.append(path)
             file, entry = self.vault / path, None

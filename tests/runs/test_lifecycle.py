@@ -61,7 +61,7 @@ class LifecycleRig:
         self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
         self.state = open_state(folder / "state.journal")
         self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
         self.audit = RunAudit(self, lambda: NOON, TASK, agent="helper", backend="scripted")
         self.account = RunAccount(
             task=TASK,

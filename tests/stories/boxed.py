@@ -53,7 +53,7 @@ async def boxed(
                 pass
         daemon = Daemon(settings, home, chosen)
         life = Life(daemon=daemon, vault=vault)
-        daemon.bus.listen(life.events.append)
+        daemon.bus.subscribe(life.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")

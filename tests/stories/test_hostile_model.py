@@ -94,7 +94,7 @@ async def watched(life: Life) -> AsyncIterator[list[float]]:
             await asyncio.sleep(0.05)
 
     loop = asyncio.get_running_loop()
-    life.daemon.bus.listen(deny)
+    life.daemon.bus.subscribe(deny)
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look(), name="a person looks")
         try:

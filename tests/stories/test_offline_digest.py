@@ -92,7 +92,7 @@ async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
         await life.until(lambda: life.daemon.reviews.of("Sales.md"))
         await life.until(
-            lambda: life.daemon.index.get("Archive/Acme.md") and not life.daemon.noticer.busy
+            lambda: life.daemon.index.get("Archive/Acme.md") and not life.daemon.detector.busy
         )
         save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
         await life.until(lambda: life.daemon.index.get("People/Acme.md"))

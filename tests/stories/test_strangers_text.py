@@ -640,7 +640,7 @@ async def steps(
         for number, way_in, _ in pairs:
             if turn < len(which(way_in)):
                 await which(way_in)[turn](running, number)
-        await running.life.daemon.noticer.rescan()
+        await running.life.daemon.detector.rescan()
     await running.life.settled()
 
 

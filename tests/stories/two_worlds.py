@@ -218,7 +218,7 @@ async def happen(world: World) -> None:
     await life.settled()
     life.daemon.worker.pause()
     save(note, note.read_text() + f"\n{secret('a line that waits to be reviewed')}\n")
-    await life.daemon.noticer.rescan()
+    await life.daemon.detector.rescan()
     await life.until(lambda: world.is_apart or life.daemon.queue.all())
     await know(world)
 

@@ -62,7 +62,7 @@ class SuggestionRig:
         )
         self.origins = Origins(self.state)
         self.bus, self.audit = Bus(self.clock), Heard()
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
         self.suggestions = Suggestions(
             self.store,
             state=self.state,

@@ -53,7 +53,7 @@ class Shop:
             self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order
         )
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
 
     def clock(self) -> datetime:
         return self.now

@@ -34,6 +34,14 @@ SCREENS = {
     "graph": "#/brain/graph",
     "types": "#/brain/types/project",
     "watches": "#/watches",
+    "first": "#/first",
+    "modules": "#/modules/daily/consent",
+    "module-settings": "#/modules/daily/settings",
+    "hooks": "#/hooks/hook/on-session-start.sh",
+    "agents": "#/agents/daily/journal",
+    "keys": "#/keys",
+    "health": "#/health",
+    "settings": "#/settings",
     "usage": "#/usage",
     "activity": "#/activity",
 }
@@ -88,6 +96,14 @@ def _daemon(folder: Path) -> Typed:
         place.write_text(text)
     for entry in ENTRIES:
         typed.does("daily", "add", entry)
+    hook = typed.home / "hooks/on-session-start.sh"
+    hook.parent.mkdir(exist_ok=True, mode=0o700)
+    hook.write_text("#!/bin/sh\n# Keeps the attic as it is\ncat >/dev/null\n")
+    hook.chmod(0o755)
+    typed.does("hooks", "approve")
+    hook.write_text(f"{hook.read_text()}echo '{{}}'\n")
+    typed.does("keys", "create", "my phone")
+    typed.does("keys", "create", "helper", "--scope", "daily:read", "--path", "Daily/**")
     typed.does("chat", "What grows in the garden?")
     typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
     typed.until(lambda: "Plant the tomatoes" in (typed.vault / "AGENTS.md").read_text(), 60)

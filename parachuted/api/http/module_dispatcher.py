@@ -30,7 +30,7 @@ from parachuted.keys import AccessGrant, Capability, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
-from parachuted.modules.hosting.running_module import RunningModule, SentBeside
+from parachuted.modules.hosting.running_module import RequestArguments, RunningModule
 from parachuted.modules.registry.declaration import (
     KEPT_PATHS,
     ModuleDeclaration,
@@ -196,7 +196,7 @@ class ModuleDispatcher:
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json and call.request.body_exists else {}
         source = None if takes_json else RequestBody(call, authority.check)
-        sent: SentBeside = {
+        sent: RequestArguments = {
             "path": dict(call.request.match_info),
             "query": query,
             "tolerant": spec.tolerant,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import cast
 
 from typing_extensions import TypedDict
 
@@ -25,7 +24,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.events import Problems
 from parachuted.history import HistoryPruning
 from parachuted.search import Search
-from parachuted.state import SQLITE_VERSION
+from parachuted.state import SQLITE_VERSION, DatabaseStatus
 from parachuted.times import Time, time_of
 from parachuted.tools import VaultDoctor
 from parachuted.tools.doctor import check_control_folder, conflict_copies
@@ -74,20 +73,11 @@ class HistorySizeResponse(TypedDict):
     since: Time | None
 
 
-class DatabaseResponse(TypedDict):
-    """`version` is that of the schema, null until the file is open; `size` in bytes."""
-
-    file: str
-    version: int | None
-    size: int
-    problem: str | None
-
-
 class DatabasesResponse(TypedDict):
     """The SQLite library, and the files that are kept with it."""
 
     sqlite: str
-    files: list[DatabaseResponse]
+    files: list[DatabaseStatus]
 
 
 class ModuleFindingResponse(TypedDict):
@@ -202,10 +192,7 @@ class DoctorRoutes:
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
             found.append(self._gateway.usage_store.status())
-        return {
-            "sqlite": SQLITE_VERSION,
-            "files": [cast("DatabaseResponse", asdict(one)) for one in found],
-        }
+        return {"sqlite": SQLITE_VERSION, "files": found}
 
     async def _history_size(self) -> HistorySizeResponse | None:
         try:

@@ -33,8 +33,16 @@ class AddServerRequest(RequestModel):
     name: Annotated[str, Field(min_length=1, max_length=200, examples=["sums"])]
 
 
+class ApproveServerRequest(RequestModel):
+    """What is approved: the server as it was listed with this digest."""
+
+    digest: Annotated[str, Field(min_length=1, max_length=200, examples=["sha256:" + "0" * 64])]
+
+
 class McpServerRow(TypedDict):
-    """A server; `validationErrors` say what keeps it from running."""
+    """A server; `validationErrors` say what keeps it from running, `digest` names its definition
+    and each file that this names, for its approval; None where it cannot run.
+    """
 
     name: str
     displayType: str
@@ -43,6 +51,7 @@ class McpServerRow(TypedDict):
     validationErrors: list[str]
     source: str
     approved: bool
+    digest: str | None
 
 
 class McpServersResponse(TypedDict):
@@ -104,6 +113,7 @@ class McpServerRoutes:
             validationErrors=[],
             source="builtin",
             approved=True,
+            digest=None,
         )
         return {"servers": [own, *[await self._row(one) for one in known]]}
 
@@ -122,15 +132,18 @@ class McpServerRoutes:
         return {"name": name, "status": "removed"}
 
     @post("/api/mcps/{name}/approve", _SYSTEM, "admin", reach="beyond", names=_NAMES)
-    async def approve(self, call: ApiCall, name: str) -> McpServerToolsResponse:
-        """Let a server run as it is now: its definition, the files that it names, and its tools.
+    async def approve(
+        self, call: ApiCall, name: str, body: ApproveServerRequest
+    ) -> McpServerToolsResponse:
+        """Let a server run as it was listed with that `digest`: its definition, the files that it
+        names, and its tools as they are now. 409 where it has changed since.
 
         It is started once, behind the same walls, to list them. One that names files outside the
         vault is approved on the command line of this machine.
         """
         _refuse_own(name)
         is_here = call.identity.kind == "loopback" and call.identity.id == "cli"
-        tools = await self._servers.approve(name, is_here=is_here)
+        tools = await self._servers.approve(name, body.digest, is_here=is_here)
         return {"error": None, "tools": _rows(tools)}
 
     @post("/api/mcps/{name}/test", _SYSTEM, "admin", reach="beyond", names=_NAMES)
@@ -169,6 +182,7 @@ class McpServerRoutes:
             validationErrors=[problem] if problem else [],
             source=".mcp.json" if server.source == "vault" else "added",
             approved=problem is None,
+            digest=await asyncio.to_thread(self._servers.digest, server),
         )
 
     def _own_tools(self) -> list[McpToolRow]:

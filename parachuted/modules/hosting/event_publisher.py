@@ -16,12 +16,12 @@ from typing import TypeVar
 
 from parachuted.access.authority import Authority
 from parachuted.access.events import HOLDS, FieldKind, fits
-from parachuted.access.grant import NOTHING, any_of, exactly
+from parachuted.access.grant import any_of, exactly
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
 from parachuted.history.run_account import NAME
-from parachuted.keys import AccessGrant, Identity
+from parachuted.keys import NOWHERE, AccessGrant, Identity
 from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
@@ -59,7 +59,7 @@ class AuthorReach:
         if run is None or not is_agents(by):
             return authority
         granted = self._runs.granted(run)
-        reads, writes = (NOTHING, NOTHING) if granted is None else granted
+        reads, writes = (NOWHERE, NOWHERE) if granted is None else granted
         return _within(authority, paths, reads, writes)
 
     def _limited_to_key(
@@ -70,10 +70,10 @@ class AuthorReach:
         """
         identity = self._identity_of(key)
         if identity is None:
-            return _within(replace(authority, caller=key), paths, NOTHING, NOTHING)
+            return _within(replace(authority, caller=key), paths, NOWHERE, NOWHERE)
         module = by.removeprefix(_MODULE) if by.startswith(_MODULE) else None
         reads, writes = (
-            identity.grant(module or "vault", "write" if module else one) or NOTHING
+            identity.grant(module or "vault", "write" if module else one) or NOWHERE
             for one in ("read", "write")
         )
         limited = _within(authority, paths, reads, writes)
@@ -109,7 +109,7 @@ class EventPublisher:
         self._names: dict[str, set[str]] = {}
         self._told: OrderedDict[int, Authority] = OrderedDict()
         self._inboxes: dict[str, list[Inbox]] = {}
-        self._stop_listening: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._unfinished: list[tuple[str, int]] = []
         self._lock = threading.Lock()
@@ -139,8 +139,8 @@ class EventPublisher:
         for inbox in inboxes:
             for event in inbox.events:
                 self._inboxes.setdefault(event, []).append(inbox)
-        self._stop_listening()
-        self._stop_listening = self._bus.listen(self._hear) if self._inboxes else lambda: None
+        self._unsubscribe()
+        self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
 
     def _hear(self, event: Event) -> None:
         led_by = self.told(event)

@@ -14,14 +14,14 @@ from typing import Protocol, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments, RunningModule
 from parachuted.modules.hosting.status import Where
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -69,8 +69,8 @@ class RecordedModule:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         async with self._recorded(handler, authority) as recorded:
             return await self.inner.call(
@@ -83,7 +83,7 @@ class RecordedModule:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         async with self._recorded(handler, authority) as recorded:
             await self.inner.tell(handler, data, timeout_s=timeout_s, authority=recorded)
@@ -94,8 +94,8 @@ class RecordedModule:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         async with self._recorded(handler, authority) as recorded:
             streamed = self.inner.stream(
@@ -105,7 +105,7 @@ class RecordedModule:
                 async for item in items:
                     yield item
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         return self.inner.interface(name, authority)
 
     @asynccontextmanager

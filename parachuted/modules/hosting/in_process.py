@@ -15,11 +15,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, cast
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
@@ -143,8 +143,8 @@ class InProcessHost:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         found = self._handler(handler)
         bound = found.bind(arguments, sent)
@@ -158,7 +158,7 @@ class InProcessHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         found = self._handler(handler)
         await self._contained(
@@ -174,8 +174,8 @@ class InProcessHost:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields, or the Stream that it returns holds.
 
@@ -194,7 +194,7 @@ class InProcessHost:
             handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
         )
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         found = self._interfaces.get(name)
         return (
             None
@@ -290,7 +290,7 @@ class _Handler:
         self.function = function
         self.arguments = plan(function)
 
-    def bind(self, body: Mapping[str, object], sent: SentBeside) -> dict[str, object]:
+    def bind(self, body: Mapping[str, object], sent: RequestArguments) -> dict[str, object]:
         return self.arguments.bind(
             sent.get("path", {}),
             sent.get("query", {}),

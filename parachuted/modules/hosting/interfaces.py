@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parachuted.access.authority import NOBODY, Authority, pass_on
+from parachuted.access.authority import NO_AUTHORITY, Authority, pass_on
 from parachuted.errors import ActRefusedError, ModuleFailedError, StorageFailedError
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.state import StateStore
@@ -150,7 +150,7 @@ class Interfaces:
             (
                 one.provider
                 for one in self._offers.get(name, ())
-                if one.get(name, NOBODY) is not None
+                if one.get(name, NO_AUTHORITY) is not None
             ),
             "",
         )
@@ -194,7 +194,7 @@ class ProvidedInterface:
         self._name, self._find, self._caller = name, find, caller
 
     def __bool__(self) -> bool:
-        return self._find(self._name, NOBODY) is not None
+        return self._find(self._name, NO_AUTHORITY) is not None
 
     def __repr__(self) -> str:
         return f"<{self._name}, provided by a module>"

@@ -18,7 +18,7 @@ from typing import Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.answer_codec import OpenBodies, has_bytes, item_of, result_of
@@ -29,7 +29,7 @@ from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, SentBeside
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.start_frame import StartFrame
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
@@ -162,8 +162,8 @@ class ModuleHost:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         number = next(self._streams)
         with self._bodies.opened(sent.get("source")) as opened:
@@ -190,7 +190,7 @@ class ModuleHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         await self._ask(
             "tell",
@@ -205,8 +205,8 @@ class ModuleHost:
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
         module and fills nothing.
@@ -247,13 +247,17 @@ class ModuleHost:
             with suppress(ModuleFailedError):  # its process is gone, and the stream with it
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         is_there = (
             self._connection is not None
             and self._declared is not None
             and name in self._declared.provides
         )
-        return RemoteInterface(name, self._ask, authority) if is_there else None
+        if not is_there:
+            return None
+        return RemoteInterface(
+            name, lambda body: self._ask("interface", body, CALL_LIMIT_S, authority)
+        )
 
     def _usable(self) -> RpcConnection:
         if self._connection is None:
@@ -470,7 +474,9 @@ class ModuleHost:
         self._log.say(logging.INFO, line)
 
 
-def _body(handler: str, arguments: Mapping[str, object], sent: SentBeside) -> dict[str, object]:
+def _body(
+    handler: str, arguments: Mapping[str, object], sent: RequestArguments
+) -> dict[str, object]:
     return {
         "handler": handler,
         "arguments": to_json(arguments),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 
 if TYPE_CHECKING:
     from parachuted.modules.registry.declaration import ModuleDeclaration
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 
 
-class SentBeside(TypedDict, total=False):
+class RequestArguments(TypedDict, total=False):
     """What a request holds besides its JSON body; `source` is a body that is not JSON.
 
     `tolerant`: names may be in camelCase, and unknown ones are left out.
@@ -69,8 +69,8 @@ class RunningModule(Protocol):
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         """Call a route's or a tool's handler.
 
@@ -84,8 +84,8 @@ class RunningModule(Protocol):
         arguments: Mapping[str, object],
         *,
         after: str | None = None,
-        authority: Authority = NOBODY,
-        **sent: Unpack[SentBeside],
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
 
@@ -99,13 +99,13 @@ class RunningModule(Protocol):
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         """Call the handler of an event or schedule with what it names of `data`; the result is
         dropped.
         """
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         """The object that it provides under that name, or None; for a module host, one whose
         methods are calls over the pipe.
 

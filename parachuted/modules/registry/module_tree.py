@@ -294,7 +294,9 @@ def _check_name(name: str, path: str) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise TreeRefusedError(f"{path!a} has a name that is not UTF-8") from error
-    if any(unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name):
+    if not (name.isascii() and name.isprintable()) and any(
+        unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name
+    ):
         raise TreeRefusedError(f"{path!a} has a name with invisible characters")
     if len(path) > _LONGEST:
         raise TreeRefusedError(f"{path[:80]}… is too long a path")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.api.http.answers import json_answer, json_bytes, json_value, pieced_answer
+from parachuted.modules.results import Finding
 
 JSON = st.recursive(
     st.none()
@@ -44,10 +45,20 @@ def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
 
 def test_a_text_that_is_no_utf8_is_reported_with_escapes_and_keeps_no_one_from_the_rest():
     """A model may name a note so, and what it called is shown to all who look at the run."""
-    document = {"said": [("a\ud800b", {"\udcff": 1})], "at": datetime(2026, 2, 24, tzinfo=UTC)}
+    problem = Finding(problem="\ud800", path="a.md")
+    document = {
+        "said": [("a\ud800b", {"\udcff": 1}, problem)],
+        "at": datetime(2026, 2, 24, tzinfo=UTC),
+    }
 
     assert json.loads(json_bytes(document)) == {
-        "said": [["a\\ud800b", {"\\udcff": 1}]],
+        "said": [
+            [
+                "a\\ud800b",
+                {"\\udcff": 1},
+                {"problem": "\\ud800", "advice": "", "path": "a.md"},
+            ]
+        ],
         "at": "2026-02-24T00:00:00+00:00",
     }
 

@@ -59,7 +59,7 @@ async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live
     assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
         "history.db": 2,
         "seen.db": 1,
-        "search.db": 4,
+        "search.db": 5,
     }
     assert all(one["problem"] is None for one in files.values())
     assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))

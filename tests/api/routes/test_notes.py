@@ -197,6 +197,7 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(li
     save(vault / "b.md", "two\n")
     async with live() as life:
         one, two = [(await get(life, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
+        assert (await answered(life, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
         async with (
             aiohttp.ClientSession() as session,
             session.put(life.url + "/api/notes/a.md", data=b"new\n") as answer,

@@ -182,6 +182,12 @@ def test_what_is_no_source_is_refused_and_nothing_is_written(module_rig, source)
     assert list(module_rig.vault.rglob("*")) == []
 
 
+@pytest.mark.parametrize("name", ["chat", "daily", "Brain"])
+def test_the_bare_name_of_an_official_module_is_answered_with_what_to_write(module_rig, name):
+    with pytest.raises(InstallRefusedError, match=f"install parachute://{name.lower()}`"):
+        install(module_rig, name)
+
+
 def test_a_clone_that_fails_says_so_in_gits_words(module_rig):
     with pytest.raises(InstallRefusedError, match="git could not get it"):
         install(module_rig, (module_rig.base / "nothing.git").as_uri())
