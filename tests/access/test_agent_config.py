@@ -23,7 +23,7 @@ ADMIN = {
 }
 
 
-def test_an_agent_that_is_told_nothing_may_nothing():
+def test_an_agent_that_learns_nothing_may_nothing():
     agent = AgentConfig()
 
     assert not agent.sees("Daily/a.md")
