@@ -28,7 +28,7 @@ class Brain:
         text = f"{entity} likes beans, in {max_tokens} tokens"
         return {"text": text, "truncated": False, "entity": {"path": "Brain/entities/lena.md"}}
 
-    async def recall(self, query, num_results):
+    async def recall(self, query, num_results, **_options):
         row = {"title": "Lena", "path": "Brain/entities/lena.md", "text": "Likes beans."}
         return {"results": [{**row, "is_match": "beans" in query}][:num_results]}
 
