@@ -88,14 +88,14 @@ async def _save_path(vault: Path, home: Path) -> list[str]:
     ready = asyncio.Event()
     running = asyncio.get_running_loop().create_task(daemon.run(ready.set))
     await ready.wait()
-    await daemon.noticer.rescan()
+    await daemon.detector.rescan()
     await asyncio.to_thread(daemon.search.settle, _PATIENCE_S)
 
     def end(_event: object) -> None:
         recorder.is_on = False
         queued.set()
 
-    daemon.bus.listen(end, "task.queued")
+    daemon.bus.subscribe(end, "task.queued")
     recorder.is_on = True
     sys.setprofile(recorder)
     watched.write_text("# Watched\n\nTwo.\n")

@@ -104,7 +104,7 @@ class Composition:
         vault = self.vault = watched or WatchedVault(settings, home, clock=clock)
         self.clock, self.bus, self.problems = vault.clock, vault.bus, vault.problems
         self.root, self.state, self.objects = vault.root, vault.state, vault.objects
-        self.index, self.history, self.noticer = vault.index, vault.history, vault.detector
+        self.index, self.history, self.detector = vault.index, vault.history, vault.detector
         self.at_work, self.gateway = ActiveRuns(), chosen.gateway
         if self.gateway is not None:
             self.gateway.report_to(self.problems.set)
@@ -117,8 +117,9 @@ class Composition:
         self.authenticator = KeyAuthenticator(
             KeyRing(KeyFile(home), self.clock), settings.auth_mode, vault.token, self.latest
         )
-        self.authenticator.listen(self.at_work.recheck)
+        self.authenticator.subscribe(self.at_work.recheck)
         self._build_modules()
+        self._build_agents()
         self._build_upkeep()
         self.followers = ChangeFollowers(
             origins=self.origins,
@@ -134,6 +135,11 @@ class Composition:
     def port(self) -> int:
         """The port of the API; 0 before it is open."""
         return self.vault.port
+
+    @property
+    def tls_port(self) -> int:
+        """The port that is served encrypted; 0 where none is."""
+        return self.vault.tls_port
 
     @property
     def most_cost_usd(self) -> float:
@@ -205,7 +211,7 @@ class Composition:
             self.writes.wrote,
             ask=self.write_hooks.ask,
             is_asked=self.write_hooks.is_asked,
-            notice=self.noticer.notice,
+            notice=self.detector.notice,
         )
 
     def _publish_hook_error(self, error: HookError) -> None:
@@ -220,7 +226,7 @@ class Composition:
             self.index,
             lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
             caught_up=trim_memory,
-            is_noticing=lambda: self.noticer.is_noticing,
+            is_noticing=lambda: self.detector.is_noticing,
         )
         bubble = self.settings.bubble
         self.origins = Origins(self.state, listed(self.settings.agent.untrusted), self.index)
@@ -360,12 +366,11 @@ class Composition:
         )
 
     def _build_modules(self) -> None:
-        """The modules, and their agents and the daemon's own that a person can ask for."""
-        home, folder = self.home, self.settings.vault
-        chosen = self.settings.modules
+        """The modules and other people's MCP servers, behind the same walls."""
+        home, folder, chosen = self.home, self.settings.vault, self.settings.modules
         self.trust = ModuleApprovals(home, folder, env=self.env, reserved=RESERVED)
         self.prompts = ModulePrompts(home)
-        self.cages = IsolationFactory(
+        self.isolation = IsolationFactory(
             sandbox=chosen.sandbox,
             run=home / "run" / "modules",
             secret=(home, folder, self.user_home),
@@ -375,15 +380,15 @@ class Composition:
         self.mcp_servers = McpServers(
             ServerRegistry(self.root, home),
             HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
-            self.cages,
+            self.isolation,
             vault=folder,
             home=home,
             env=self.env,
         )
         self.modules = ModuleManager(
             trust=self.trust,
-            make_services=lambda approved: ModuleContext(approved, sources),
-            start_worker=lambda approved, services: ModuleHost(approved, services, self.cages),
+            make_services=lambda approved: ModuleContext(approved, self._module_sources),
+            start_worker=lambda approved, services: ModuleHost(approved, services, self.isolation),
             bus=self.bus,
             asker=self.hooks,
             vault=folder,
@@ -399,19 +404,19 @@ class Composition:
                 self.authenticator.ring.identity, self.authenticator.holds, self.at_work
             ),
         )
+
+    def _build_agents(self) -> None:
+        """The agents that can be asked for, and what modules reach of the daemon, these too."""
+        private = self.home, self.settings.vault
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
-        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(home, folder).tools)}
-        self.agents = AgentService(
-            self._make_agent_runner(vaults),
-            self.modules.approved,
-            self._agents_of,
-            self.core_agents,
-        )
-        sources = ModuleContextSources(
+        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(*private).tools)}
+        runner = self._make_agent_runner(vaults)
+        self.agents = AgentService(runner, self.modules.approved, self._agents_of, self.core_agents)
+        self._module_sources = ModuleContextSources(
             vaults=vaults,
             user_home=self.user_home,
-            kept_out=(home, folder),
+            kept_out=private,
             data=self.vault.folder / MODULE_DATA,
             has_model=self.chosen.backend.name != "offline",
             agents_of=self._agents_of,

@@ -10,12 +10,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parachuted.access.origins import set_looked_back
 from parachuted.agent_choice import BackendChoice
 from parachuted.api import HttpServer, Mode
 from parachuted.composition import Composition
-from parachuted.config import Settings, is_loopback, set_setting
+from parachuted.config import Settings, is_open_to_others, set_setting
 from parachuted.errors import ConfigError, DaemonError
 from parachuted.events import ChangeListeners, Event
 from parachuted.heavy import expect_heavy
@@ -25,6 +26,9 @@ from parachuted.times import utc_now
 from parachuted.upkeep import record_declared_origins
 from parachuted.vault import rescue
 from parachuted.watched_vault import WatchedVault
+
+if TYPE_CHECKING:
+    from parachuted.tls_listener import TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -64,12 +68,22 @@ class Daemon(Composition):
             self, started=self.clock(), end=self._end, set_auth_mode=self._set_auth_mode
         )
         self._server: HttpServer | None = None
+        self._tls = self._make_tls_listener()
         self._supervisor: HttpServer | None = None
         self._trimmer = MemoryTrimmer()
         if self.chosen.model is not None:  # what a model needs loads while the first task waits
-            self.bus.listen(lambda _event: expect_heavy("claude"), "task.queued")
-        self.bus.listen(lambda _event: self._trimmer.trim_soon(), "run.finished")
-        self.bus.listen(self._end_runs_of_module, "module.disabled")
+            self.bus.subscribe(lambda _event: expect_heavy("claude"), "task.queued")
+        self.bus.subscribe(lambda _event: self._trimmer.trim_soon(), "run.finished")
+        self.bus.subscribe(self._end_runs_of_module, "module.disabled")
+
+    def _make_tls_listener(self) -> TlsListener | None:
+        """What opens the port of TLS; None where the settings name none."""
+        chosen = self.settings.tls
+        if not chosen.port:
+            return None
+        from parachuted.tls_listener import TlsListener  # noqa: PLC0415  few daemons load it
+
+        return TlsListener(self.home, chosen.host, chosen.port, self.problems, self.clock)
 
     def _end_runs_of_module(self, event: Event) -> None:
         """A module that was switched off, or whose rights were changed, has no agents at work."""
@@ -106,6 +120,7 @@ class Daemon(Composition):
                     group.create_task(self.pruning.run(), name="history"),
                     group.create_task(self._sweep_sandboxes(), name="sandboxes"),
                     group.create_task(self.approvals.run(), name="suggestions"),
+                    group.create_task(self._renew_certificate(), name="tls"),
                 ]
                 await self.vault.stopping.wait()
                 for task in tasks:
@@ -131,8 +146,12 @@ class Daemon(Composition):
         else:
             log.info("containers that an earlier daemon left are gone", extra={"containers": found})
 
+    async def _renew_certificate(self) -> None:
+        if self._tls is not None:
+            await self._tls.run()
+
     async def _run_modules(self) -> None:
-        await self.cages.sweep()
+        await self.isolation.sweep()
         await self.modules.start()
         await self.modules.run()
 
@@ -167,6 +186,8 @@ class Daemon(Composition):
         self.write_hooks.begin()
         self._server = HttpServer(self.http.make_app())
         await self._server.open_at(vault.sockets)
+        if self._tls is not None:
+            vault.tls_port = await self._tls.open(self._server)
         await self._listen_as_supervisor()
         gc.collect()  # imports leave a copy of each class with slots
         gc.enable()
@@ -189,9 +210,9 @@ class Daemon(Composition):
     async def _follow_changes(self) -> None:
         """Save what the start found, then follow changes; what changes meanwhile waits."""
         self.search.indexer.start()
-        await self.noticer.save()
+        await self.detector.save()
         await asyncio.to_thread(self.texts.forget_unneeded)
-        await self.noticer.run()
+        await self.detector.run()
 
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""
@@ -204,9 +225,9 @@ class Daemon(Composition):
 
         Raises ConfigError, and changes nothing, if it would let everyone in.
         """
-        if mode == "disabled" and not is_loopback(self.settings.host):
+        if mode == "disabled" and is_open_to_others(self.settings):
             raise ConfigError(
-                [f"auth_mode may not be disabled while the daemon listens on {self.settings.host}"]
+                ["auth_mode may not be disabled while other machines reach the daemon"]
             )
         await asyncio.to_thread(set_setting, self.home, "auth_mode", mode)
         self.authenticator.mode = mode

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
+from parachuted.addresses import page_address, tls_address
 from parachuted.api import (
     AgentRoutes,
     AgentRunRoutes,
@@ -31,6 +33,7 @@ from parachuted.api import (
     ModelRoutes,
     ModuleDispatcher,
     ModuleRoutes,
+    ModuleSettingRoutes,
     ParaRoutes,
     PermissionRoutes,
     PolledRoutes,
@@ -38,9 +41,11 @@ from parachuted.api import (
     RunRoutes,
     SandboxRoutes,
     SessionMigrationRoutes,
+    SettingRoutes,
     SignInRoutes,
     SuggestionRoutes,
     SupervisorRoutes,
+    TlsRoutes,
     VaultHealth,
     WorkerRoutes,
     WriteBatcher,
@@ -49,7 +54,7 @@ from parachuted.api import (
     make_supervisor_app,
 )
 from parachuted.composition import Composition
-from parachuted.config import listed
+from parachuted.config import SettingsListing, listed
 from parachuted.mcp_server import (
     ClientSources,
     ClientTable,
@@ -66,6 +71,9 @@ from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 from parachuted.web import PageRoutes
 
+if TYPE_CHECKING:
+    from parachuted.certificates import CertificateAuthority
+
 
 class HttpRoutes:
     """The routes of one daemon."""
@@ -81,11 +89,21 @@ class HttpRoutes:
         """`end` takes whether the daemon restarts."""
         self._parts, self._started, self._end = parts, started, end
         self._set_auth_mode = set_auth_mode
+        self._authority = self._find_authority()
         self._contexts = ContextRoutes(parts.index, parts.watches, parts.sessions)
         self._history = HistoryRoutes(parts.store, parts.restore)
         self._runs = RunRoutes(parts.store, parts.undo)
         self._suggested = SuggestionRoutes(parts.suggestions, parts.store)
         self.mcp = self._make_mcp()
+
+    def _find_authority(self) -> CertificateAuthority | None:
+        """The authority whose certificates are served; None where nothing is served encrypted."""
+        if not self._parts.settings.tls.port:
+            return None
+        from parachuted.certificates import CertificateAuthority  # noqa: PLC0415  few load it
+
+        authority = CertificateAuthority(self._parts.home)
+        return authority if authority.exists() else None
 
     def _make_mcp(self) -> McpRoutes:
         parts = self._parts
@@ -115,7 +133,7 @@ class HttpRoutes:
         tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
-        parts.authenticator.listen(mcp.recheck)
+        parts.authenticator.subscribe(mcp.recheck)
         return mcp
 
     def make_app(self) -> Application:
@@ -130,8 +148,8 @@ class HttpRoutes:
             parts.clock,
             FileAnswers(parts.root, FileDigests(parts.root)),
         )
-        authenticator.listen(streams.recheck)
-        authenticator.listen(dispatcher.recheck)
+        authenticator.subscribe(streams.recheck)
+        authenticator.subscribe(dispatcher.recheck)
         groups = (
             *self._status_routes(dispatcher),
             *file_routes(parts.store, parts.index, parts.search, writer, parts.elapsed.moment),
@@ -142,10 +160,19 @@ class HttpRoutes:
             AuditRoutes(parts.audit, parts.clock),
             *self._agent_routes(writer),
             ModuleRoutes(parts.modules, parts.trust, parts.prompts),
+            ModuleSettingRoutes(parts.modules, parts.trust, parts.home / "logs" / "daemon.log"),
             ParaRoutes(parts.modules, dispatcher),
             HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
-            ApiKeyRoutes(authenticator, parts.modules, parts.clock, self._set_auth_mode),
+            ApiKeyRoutes(
+                authenticator, parts.modules, parts.clock, self._set_auth_mode, self._page
+            ),
             SignInRoutes(authenticator, parts.clock),
+            TlsRoutes(self._authority, self._page),
+            SettingRoutes(
+                SettingsListing(parts.settings, parts.home, parts.env, parts.vault.flags),
+                lambda: authenticator.mode,
+                self._set_auth_mode,
+            ),
             PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
@@ -153,6 +180,15 @@ class HttpRoutes:
         app = make_app(self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher)
         app.on_shutdown.append(lambda _app: self.mcp.close())
         return app
+
+    def _page(self) -> str:
+        """Where other machines open the web page; empty where none can."""
+        settings, names = self._parts.settings, listed(self._parts.settings.api.hosts)
+        if self._authority is not None and not names:
+            return tls_address(
+                settings.tls.host, self._parts.tls_port, self._authority.info().names
+            )
+        return page_address(settings.host, self._parts.port, names)
 
     def _status_routes(self, dispatcher: ModuleDispatcher) -> tuple[object, ...]:
         """How the daemon and its loop are, and what apps poll of it."""
@@ -163,7 +199,7 @@ class HttpRoutes:
                 path=parts.settings.vault,
                 index=parts.index,
                 watches=parts.watches,
-                is_watching_by=lambda: "polling" if parts.noticer.polling else "events",
+                is_watching_by=lambda: "polling" if parts.detector.polling else "events",
             ),
             loop=LoopHealth(
                 queue=parts.queue, reviews=parts.reviews, budget=parts.budget, worker=parts.worker
@@ -205,7 +241,7 @@ class HttpRoutes:
             most_cost_usd=parts.most_cost_usd,
             full_every_s=parts.settings.scan.full_every_s,
         )
-        return health, loop, WorkerRoutes(parts.worker, parts.noticer, parts.index), doctor, polled
+        return health, loop, WorkerRoutes(parts.worker, parts.detector, parts.index), doctor, polled
 
     def _context_routes(self) -> tuple[object, ...]:
         """What an agent reads before a conversation, and the move from older programs."""
@@ -253,7 +289,9 @@ class HttpRoutes:
     def _front(self) -> ApiMiddleware:
         parts = self._parts
         api = parts.settings.api
-        guard = HostGuard(hosts=listed(api.hosts), origins=listed(api.cors_origins))
+        certified = self._authority.info().names if self._authority is not None else ()
+        hosts = (*listed(api.hosts), *certified)
+        guard = HostGuard(hosts=hosts, origins=listed(api.cors_origins))
         return ApiMiddleware(guard, parts.authenticator, parts.root, parts.audit, parts.clock)
 
     def _supervisor_routes(self) -> tuple[object, ...]:

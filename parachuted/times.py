@@ -23,7 +23,7 @@ _NAMES = frozenset(
         "until",
     }
 )
-_OTHERS = "steps"  # what an agent called tools with is told as it was
+_OTHERS = "steps"  # the arguments of an agent's calls stay as they were
 _T = TypeVar("_T")
 
 

@@ -68,7 +68,7 @@ class WatchedVault:
         """
         if not settings.vault.is_dir():
             raise DaemonError(no_vault(settings.vault))
-        self.settings, self.home, self.clock, self._flags = settings, home, clock, dict(flags or {})
+        self.settings, self.home, self.clock, self.flags = settings, home, clock, dict(flags or {})
         self.folder = state_folder(home, settings.vault)
         self._presence = Presence(os.fspath(home), os.fspath(settings.vault))
         self.bus = Bus(clock)
@@ -98,6 +98,7 @@ class WatchedVault:
         self.stopping = asyncio.Event()
         self.sockets: Sequence[socket.socket] = ()
         self.port = 0  # the one that is listened on, once `listen` was called
+        self.tls_port = 0  # the one that is served encrypted, once it is open
         self.is_scanned = False
 
     def _load_index(self) -> VaultIndex:
@@ -161,7 +162,7 @@ class WatchedVault:
                 "vault": os.fspath(self.settings.vault),
                 "version": __version__,
                 "started": time_of(self.clock()),
-                "flags": self._flags,
+                "flags": self.flags,
                 "token": self.token,
             }
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cache
@@ -18,11 +18,10 @@ from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agents import Backend
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.modules.hosting import loading
 from parachuted.times import utc_now
 from tests.cli import forked
-from tests.compiled import compile_once
 from tests.engine import WITHOUT, an_engine
+from tests.module_cache import install_module_cache
 from tests.stories.life import Life, Live, running_daemon
 
 HOURS = 3 * 60 * 60
@@ -100,16 +99,42 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileSched
     return FileScheduling(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays, so no garbage is looked for meanwhile."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Each process of tests begins at another folder, so that on a fresh clone they share the work
+    of compiling all files.
+    """
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and collector.nodeid == "tests":
+        number = int(worker["workerid"].removeprefix("gw"))
+        first = len(report.result) * number // worker["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # Files go to the processes in this order, so that no long one is started last.
     longest = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(
-        key=lambda item: (
-            -1
-            if "engine" in getattr(item, "fixturenames", ())
-            else longest.get(item.nodeid.partition("::")[0], len(longest))
-        )
-    )
+
+    def place_of(item: pytest.Item) -> tuple[int, str]:
+        file = item.nodeid.partition("::")[0]
+        needs_engine = "engine" in getattr(item, "fixturenames", ())
+        return (-1 if needs_engine else longest.get(file, len(longest)), file)
+
+    items.sort(key=place_of)
     for item in items:
         is_torture = config.getoption("--torture")
         is_property = is_hypothesis_test(getattr(item, "obj", None))
@@ -151,7 +176,7 @@ def torture(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _isolated_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test, nor a program that it starts, sees the developer's own home, settings or
     credentials.
     """
@@ -159,19 +184,15 @@ def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in os.environ:
             if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "COVERAGE_")):
                 patch.delenv(name)
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("user")))
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _modules_compiled_once() -> Iterator[None]:
-    """Modules that are loaded again and again are compiled once."""
+def _module_cache() -> Iterator[None]:
+    """Modules that are loaded again and again are read into code once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            loading._SourceLoader,
-            "get_code",
-            lambda loader, _name: compile_once(loader._source, loader.path),
-        )
+        install_module_cache(patch)
         yield
 
 

@@ -20,7 +20,7 @@ from parachuted.modules import (
 
 from . import type_file
 from .answers import MentionAnswers, Suggest
-from .checks import find_problems
+from .checks import find_problems, find_twins
 from .context import ContextText
 from .contradictions import Contradictions
 from .earlier import EarlierMentions
@@ -43,6 +43,7 @@ from .rows import (
     Recollection,
     RelatedRow,
     Resolved,
+    TwinRow,
     TypeShown,
     Upserted,
     note_row,
@@ -402,7 +403,9 @@ class Brain:
         nodes, edges, more = drawing["nodes"], drawing["edges"], drawing["more"]
         assert isinstance(nodes, list)  # noqa: S101  as its docstring says
         assert isinstance(edges, list)  # noqa: S101
-        seen = await self._readable(view, (node["path"] for node in nodes))
+        # No agent is given this answer, so that none of ten thousand files is opened for it.
+        paths = await self._vault.readable([node["path"] for node in nodes])
+        seen = {path: one for path in paths if (one := view.index.at(path)) is not None}
         return {
             "nodes": [
                 {**node, "id": seen[node["path"]].key} for node in nodes if node["path"] in seen
@@ -428,6 +431,20 @@ class Brain:
             "title": found.name,
             "url": f"/api/brain/entities/by_id?id={found.para_id}",
         }
+
+    async def twins(self, entity: str | None = None) -> list[TwinRow]:
+        """Entities of one type that are called the same: all, or those of one entity."""
+        wanted = (await self._meant(entity)).path if entity else None
+        view = await self.store.view()
+        pairs = [
+            pair for pair in find_twins(view.index) if wanted in {None, *(one.path for one in pair)}
+        ]
+        seen = await self.store.present({one.path for pair in pairs for one in pair})
+        return [
+            TwinRow(entity=row(one), other=row(other))
+            for one, other in pairs
+            if {one.path, other.path} <= seen
+        ]
 
     async def problems(self) -> list[Finding]:
         """What is wrong with files that the caller may read, and what to do."""

@@ -30,7 +30,14 @@ def find_problems(index: EntityIndex, types: Types, faults: Mapping[str, str]) -
                 other.path,
                 "remove the copy, or its line para_id: if it is another thing",
             )
-    yield from _twins(index)
+    for entity, other in find_twins(index):
+        yield _finding(
+            f"it may be the same as {other.path}: both are called {entity.name}"
+            if other.name == entity.name
+            else f"it may be the same as {other.path}: {entity.name} and {other.name}",
+            entity.path,
+            "merge them, or give one another name",
+        )
     for entity in index.files:
         if entity.path not in faults:
             yield from _of_entity(entity, types.by_name.get(entity.type))
@@ -54,20 +61,16 @@ def _of_entity(entity: Entity, kind: EntityType | None) -> Iterator[Finding]:
             yield _finding(said, entity.path, f"change it, or the field's type in {type_file.PATH}")
 
 
-def _twins(index: EntityIndex) -> Iterator[Finding]:
-    """Two entities of one type that are called the same in two spellings."""
+def find_twins(index: EntityIndex) -> Iterator[tuple[Entity, Entity]]:
+    """Two entities of one type that are called the same in two spellings, each with the first one
+    of that name.
+    """
     first: dict[tuple[str, str], Entity] = {}
     for entity in index:
         for name in {stem(one) for one in (entity.name, *entity.aliases)} - {""}:
             other = first.setdefault((entity.type, name), entity)
             if other is not entity:
-                yield _finding(
-                    f"it may be the same as {other.path}: both are called {entity.name}"
-                    if other.name == entity.name
-                    else f"it may be the same as {other.path}: {entity.name} and {other.name}",
-                    entity.path,
-                    "merge them, or give one another name",
-                )
+                yield entity, other
                 break
 
 

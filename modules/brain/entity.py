@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from parachuted.modules import is_shortened
+
 from .periods import ALWAYS, Period, split_period
 
 Json: TypeAlias = object  # a value of JSON; what it is, is looked at where it is used
@@ -126,7 +128,7 @@ def read_entity(
     lines = _Lines(body, text.count("\n", 0, body_at) + 1)
     own = OWN_KEYS if is_kind else OWN_KEYS - {"type"}
     fields = {key: value for key, value in frontmatter.items() if key not in own}
-    facts = tuple(lines.facts())
+    facts = tuple(lines.facts)
     problems += (
         f"{one.text!r} and {other.text!r} both hold: end one, as in `(until 2024)`"
         for one, other in contradictions(facts)
@@ -141,7 +143,7 @@ def read_entity(
         status=_text(frontmatter, "status", problems),
         description=_text(frontmatter, "description", problems),
         fields=fields,
-        relationships=(*_of_fields(fields), *lines.relationships()),
+        relationships=(*_of_fields(fields), *lines.relationships),
         facts=facts,
         body=body,
         digest=digest,
@@ -177,8 +179,11 @@ def relationship_of(item: str, line: int) -> Iterator[Relationship]:
     """What an item of `## Relationships` says: `[[kim]] - Founder (since 2020)`, `Founder: [[kim]]`
     or any sentence with links.
     """
-    said, period = split_period(item)
-    links = list(_links(said))
+    yield from _relationships_in(*split_period(item), line)
+
+
+def _relationships_in(said: str, period: Period, line: int) -> Iterator[Relationship]:
+    links = list(_links(said)) if "[" in said else []
     for found in links:
         label = ""
         if len(links) == 1:
@@ -199,11 +204,12 @@ def relationship_of(item: str, line: int) -> Iterator[Relationship]:
 
 
 class _Lines:
-    """The lines of a body outside code, by the section in which they are."""
+    """What the lines of a body outside code say, by the section in which they are."""
 
     def __init__(self, body: str, first: int) -> None:
         self.title = ""
-        self._found: list[tuple[int, str, str]] = []
+        self.relationships: list[Relationship] = []
+        self.facts: list[Fact] = []
         section, depth = "", 0
         for number, line in _outside_code(body, first):
             if "#" in line and (heading := _HEADING.fullmatch(line)):
@@ -214,23 +220,19 @@ class _Lines:
                     section = title.casefold() if title.casefold() in _READ else ""
                     depth = level
             elif section or "](" in line or "[[" in line:
-                self._found.append((number, section, line))
+                self._add(number, section, line)
 
-    def relationships(self) -> Iterator[Relationship]:
-        for number, section, line in self._found:
-            item = _ITEM.fullmatch(line)
-            if section == _RELATIONSHIPS and item:
-                yield from relationship_of(item[1], number)
-            else:
-                for found in _links(line):
-                    yield Relationship(target=_target(found), line=number)
-
-    def facts(self) -> Iterator[Fact]:
-        for number, section, line in self._found:
-            item = _ITEM.fullmatch(line)
-            if section and item:
-                text, period = split_period(item[1])
-                yield Fact(text=text.strip(), section=section, period=period, line=number)
+    def _add(self, number: int, section: str, line: str) -> None:
+        item = _ITEM.fullmatch(line) if section else None
+        if item is not None and not is_shortened(item[1]):
+            text, period = split_period(item[1])
+            fact = Fact(text=text.strip(), section=section, period=period, line=number)
+            self.facts.append(fact)
+            if section == _RELATIONSHIPS:
+                self.relationships += _relationships_in(text, period, number)
+                return
+        for found in _links(line):
+            self.relationships.append(Relationship(target=_target(found), line=number))
 
 
 def _outside_code(body: str, first: int) -> Iterator[tuple[int, str]]:

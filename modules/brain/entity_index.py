@@ -245,3 +245,15 @@ def _sameness(entity: Entity, text: str, folded: str) -> tuple[float, str]:
     if text in entity.aliases:
         return _SAME_ALIAS, "alias"
     return (_FOLDED_NAME if fold(entity.name) == folded else _FOLDED_ALIAS), "spelling"
+
+
+def listed(entities: Iterable[Entity], kind: str | None, part: str = "") -> list[Entity]:
+    """Those of a type, or of any, with that part in a name or alias; by name."""
+    wanted = fold(part)
+    found = [
+        one
+        for one in entities
+        if (not kind or one.type == kind)
+        and (not wanted or any(wanted in fold(name) for name in one.names))
+    ]
+    return sorted(found, key=lambda one: (one.name.casefold(), one.path))

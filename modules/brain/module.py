@@ -15,6 +15,7 @@ from parachuted.modules import Finding, Module, Response, event, mcp_tool, route
 from . import queries
 from .brain import Brain
 from .entity import Json
+from .entity_index import listed
 from .graph import Direction
 from .queries import SavedQuery
 from .recall_index import RecallIndex
@@ -28,9 +29,11 @@ from .rows import (
     Recollection,
     RelatedRow,
     Resolved,
+    TwinRow,
     TypeShown,
     Upserted,
     flat,
+    row,
 )
 from .vectors import Embedder, load_embedder
 
@@ -49,6 +52,21 @@ class EntityPage(TypedDict):
     results: list[dict[str, object]]
     count: int
     offset: int
+
+
+class EntityRows(TypedDict):
+    """Entities by name; `count` is how many there are in all."""
+
+    results: list[EntityRow]
+    count: int
+    offset: int
+
+
+class TwinsFound(TypedDict):
+    """Entities that may be one, in pairs."""
+
+    twins: list[TwinRow]
+    count: int
 
 
 class Mentions(TypedDict):
@@ -172,6 +190,12 @@ class BrainModule(Module):
         """Make two entities one. `parachute undo` of the answer's `run` takes it back."""
         return await self.brain.merge(keep, other)
 
+    @route("GET", "/twins")
+    async def twins_route(self, entity: str | None = None) -> TwinsFound:
+        """Entities of one type that are called the same: all, or those of one entity."""
+        found = await self.brain.twins(entity)
+        return TwinsFound(twins=found, count=len(found))
+
     @route("GET", "/facts")
     async def facts_route(self, entity: str, on: str | None = None) -> list[FactRow]:
         """What is known of an entity, or was on a day."""
@@ -229,7 +253,7 @@ class BrainModule(Module):
         around: str | None = None,
         type: str | None = None,
         depth: Depth = 2,
-        limit: Annotated[int, Field(ge=1, le=1_000)] = 300,
+        limit: Annotated[int, Field(ge=1, le=10_000)] = 300,
         on: str | None = None,
     ) -> dict[str, object]:
         """Nodes and edges to draw: those around an entity, or those with the most links."""
@@ -291,13 +315,26 @@ class BrainModule(Module):
         """One entity."""
         return await self._shown(id)
 
+    @route("GET", "/entities")
+    async def list_all_entities(
+        self,
+        type: str | None = None,
+        q: Annotated[str, Field(max_length=200)] = "",
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> EntityRows:
+        """Entities of all types, or of one, by name; `q` is a part of a name or alias."""
+        store = self.brain.store
+        found = listed((await store.view()).index, type, q)
+        part = [row(one) async for one in store.readable(found[offset : offset + limit])]
+        return EntityRows(results=part, count=len(found), offset=offset)
+
     @route("GET", "/entities/{type}")
     async def list_entities(self, type: str, limit: Limit = 100, offset: Offset = 0) -> EntityPage:
         """Entities of a type, by name."""
         store = self.brain.store
         view = await store.view()
-        found = [one for one in view.index if one.type == type]
-        found.sort(key=lambda one: (one.name.casefold(), one.path))
+        found = listed(view.index, type)
         kind = view.types.by_name.get(type)
         part = [flat(one, kind) async for one in store.readable(found[offset : offset + limit])]
         return EntityPage(results=part, count=len(found), offset=offset)

@@ -41,7 +41,8 @@ def split_period(line: str) -> tuple[str, Period]:
 
     What looks like a period but names a day that no calendar has is part of the line.
     """
-    found = _ENDING.search(line)
+    at = line.rfind("(")  # nothing else begins one, and most lines have none
+    found = _ENDING.match(line, len(line[:at].rstrip())) if at >= 0 else None
     if found is None:
         return line, ALWAYS
     word = (found["word"] or "").lower()

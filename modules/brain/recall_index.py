@@ -24,7 +24,7 @@ from .words import set_apart
 
 _Row: TypeAlias = tuple[str, str, str, str, bytes]  # key, path, title, both digests
 
-_VERSION = 3
+_VERSION = 4
 # what is private, and what a word is, may be another thing in another release
 _MADE_WITH = f"{MODEL}, parachuted {metadata.version('parachuted')}"
 _FIRST_ENTITY = -(1 << 40)  # FTS5 is fast where numbers grow

@@ -45,11 +45,12 @@ class Resolved(TypedDict):
 
 
 class Upserted(TypedDict):
-    """An entity that was written."""
+    """An entity that was written; `run` made a new one, and nothing else."""
 
     entity_id: str
     path: str
     created: bool
+    run: str | None
 
 
 class Merged(TypedDict):
@@ -60,6 +61,13 @@ class Merged(TypedDict):
     merged_id: str
     run: str
     notes: list[str]
+
+
+class TwinRow(TypedDict):
+    """Two entities of one type that are called the same in some spelling."""
+
+    entity: EntityRow
+    other: EntityRow
 
 
 class MentionRow(TypedDict):

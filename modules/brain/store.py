@@ -109,17 +109,19 @@ class EntityStore:
         """An id that no file has."""
         return new_para_id(self._views.whole.index.has_id)
 
-    async def add(self, kind: EntityType, name: str, text: str) -> str:
-        """Write a new file for an entity of that name, and return its path."""
+    async def add(self, kind: EntityType, name: str, text: str) -> tuple[str, str]:
+        """Write a new file for an entity of that name; its path, and the run that made it alone."""
         stem = slug(name) or slug(kind.name)
         for number in range(1, 1000):
             path = f"{ENTITIES}{kind.folder}/{stem}{'' if number == 1 else f'-{number}'}.md"
             try:
-                await self._vault.create(path, text)
+                run = await self._vault.edit_all(
+                    [NoteChange(path, None, text=text)], reason=f"a new {kind.name}: {name[:80]}"
+                )
             except ConflictError:
                 continue
             await self.loader.look(path)
-            return path
+            return path, run
         raise EditRefusedError(f"There are too many entities called {name[:80]}.")
 
     async def change(

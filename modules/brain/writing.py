@@ -64,7 +64,9 @@ class Writer:
         named = {} if fold(name) in map(fold, whole.names) else {"name": name}
         rest = {key: value for key, value in data.items() if key != "name"}
         await self._update(known, {**rest, **named, **added}, is_whole=False)
-        return Upserted(entity_id=await self.id_of(known.path), path=known.path, created=False)
+        return Upserted(
+            entity_id=await self.id_of(known.path), path=known.path, created=False, run=None
+        )
 
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
         """Give an entity's fields these values, and its text where `body` is one."""
@@ -230,8 +232,8 @@ class Writer:
         }
         if isinstance(data.get("content"), str):
             held.setdefault(BODY, data["content"])
-        path = await self.store.add(kind, name, new_file(para_id, kind.name, name, held))
-        return Upserted(entity_id=para_id, path=path, created=True)
+        path, run = await self.store.add(kind, name, new_file(para_id, kind.name, name, held))
+        return Upserted(entity_id=para_id, path=path, created=True, run=run)
 
     async def _update(self, known: Entity, data: Mapping[str, Json], *, is_whole: bool) -> None:
         """Set what differs, as one write."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from parachuted.errors import EditRefusedError, ParachuteError
-from parachuted.modules import NoteChange, SetKey, route
+from parachuted.modules import route
 
 from .importing import ExportError, Imported, read_export
-from .session import NewSession, now
+from .session import NewSession
 from .session_service import SessionService
 
 _IMPORT: Final = "/api/import"
@@ -74,7 +74,7 @@ class ImportRoutes(SessionService):
             errors=errors,
             session_ids=made,
             conversations=[_planned(one, is_there=one.id in there) for one in found],
-            run=await self._marked(made) if made else None,
+            run=self.current_call.own_run if made else None,
         )
 
     async def _add(self, one: Imported, *, archived: bool) -> str:
@@ -90,14 +90,6 @@ class ImportRoutes(SessionService):
         if one.created_at is not None:
             fields["created_at"] = one.created_at
         return (await self.sessions.create(one.messages, announce=False, **fields)).id
-
-    async def _marked(self, made: list[str]) -> str:
-        """Mark the last of them with the time of the import; the run that all of it is part of."""
-        path = (await self.sessions.get(made[-1])).path
-        return await self.vault.edit_all(
-            [NoteChange(path, [SetKey("imported_at", now())])],
-            reason=f"an import of {len(made)} conversations",
-        )
 
 
 def _planned(one: Imported, *, is_there: bool) -> PlannedSession:

@@ -207,9 +207,10 @@ class WriteBack:
         path = answer.get("path")
         if not isinstance(path, str):
             return record
-        created = answer.get("created") is True
+        created, run = answer.get("created") is True, answer.get("run")
         digest = await self._module.vault.digest(path) if created else None
-        return replace(record, path=path, created=created, digest=digest)
+        run = run if isinstance(run, str) else None
+        return replace(record, path=path, created=created, digest=digest, run=run)
 
     async def _suggest(
         self, brain: BrainAccess, session: Session, record: StoredFact

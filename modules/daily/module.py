@@ -198,8 +198,13 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @route("GET", "/entries/{entry_id}")
     async def get_entry(self, entry_id: str) -> WholeEntry:
-        """One entry."""
-        return self._whole(await self._days.find(entry_id))
+        """One entry. Where there is none, the existing app reads `error` and `id` of the answer."""
+        try:
+            return self._whole(await self._days.find(entry_id))
+        except NotFoundError as error:
+            said = {"message": error.message, "detail": error.message}
+            body = {"error": "Not Found", **said, "id": entry_id}
+            return Response(status=404, body=body)  # type: ignore[return-value]  # as in create
 
     @route("PATCH", "/entries/{entry_id}")
     async def change_entry(

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.errors import ActRefusedError
-from parachuted.keys import EVERYWHERE, AccessGrant
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 from parachuted.vault import new_id
 
 Entry: TypeAlias = Literal[
@@ -152,12 +152,10 @@ class Authority:
         return replace(self, taint=taint)
 
 
-NOBODY = Authority(
-    reads=AccessGrant(alternatives=()), writes=AccessGrant(alternatives=()), holds=lambda: False
-)
+NO_AUTHORITY = Authority(reads=NOWHERE, writes=NOWHERE, holds=lambda: False)
 """On whose behalf code works that no call of the daemon led to: it reaches nothing."""
 
-_CURRENT: ContextVar[Authority] = ContextVar("parachuted_authority", default=NOBODY)
+_CURRENT: ContextVar[Authority] = ContextVar("parachuted_authority", default=NO_AUTHORITY)
 
 
 def current() -> Authority:

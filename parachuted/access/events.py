@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol, Self, TypeAlias
 
 from parachuted.access.paths import is_code, is_hidden
-from parachuted.keys import AccessGrant, Scope, granted
+from parachuted.keys import NOWHERE, AccessGrant, Scope, granted
 from parachuted.keys.scopes import VAULT
 
 _LONGEST_ID = 200
@@ -185,7 +185,6 @@ _FITS: Mapping[FieldKind, Callable[[object], bool]] = MappingProxyType(
 Data: TypeAlias = Mapping[str, object]
 
 _CREATED, _MOVED, _DELETED = "file.created", "file.moved", "file.deleted"
-_NOTHING = AccessGrant(alternatives=())
 _WORDS = frozenset({FieldKind.TEXT, FieldKind.TEXTS, FieldKind.FREE, FieldKind.MESSAGE})
 
 
@@ -257,7 +256,7 @@ class EventFilter:
 
     scopes: tuple[Scope, ...] = ()
     module: str | None = None
-    files: AccessGrant = _NOTHING
+    files: AccessGrant = NOWHERE
     is_everything: bool = False
     _grants: dict[str, AccessGrant | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -309,7 +308,7 @@ class EventFilter:
     def _within(
         self, grant: AccessGrant, kind: EventShape, data: Data, values: EventValues
     ) -> tuple[str, Data] | None:
-        reads = grant if self.module is not None else self._granted(VAULT) or _NOTHING
+        reads = grant if self.module is not None else self._granted(VAULT) or NOWHERE
         sees_all = self.module is None and grant.alternatives is None
         reads_all = self.module is None and reads.alternatives is None
         named, has_hidden, has_code = values.paths

@@ -13,9 +13,7 @@ from typing import Literal, TypeAlias
 from parachuted.access.agent_config import AgentConfig, SandboxConfig, is_outside
 from parachuted.access.authority import Entry
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.keys import AccessGrant, PathGlob
-
-NOTHING = AccessGrant(alternatives=())
+from parachuted.keys import NOWHERE, AccessGrant, PathGlob
 
 
 class ExactPaths(PathGlob):
@@ -69,12 +67,12 @@ def grant_of(patterns: Iterable[str]) -> AccessGrant:
     Raises ValueError for an invalid pattern.
     """
     globs = tuple(map(PathGlob, patterns))
-    return AccessGrant(alternatives=((globs,),)) if globs else NOTHING
+    return AccessGrant(alternatives=((globs,),)) if globs else NOWHERE
 
 
 def exactly(paths: Iterable[str]) -> AccessGrant:
     files = ExactPaths(paths)
-    return AccessGrant(alternatives=(((files,),),)) if files.text else NOTHING
+    return AccessGrant(alternatives=(((files,),),)) if files.text else NOWHERE
 
 
 def all_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
@@ -94,7 +92,7 @@ def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
     lists = [config.paths, config.sandbox.allowed_paths if config.sandbox else ()]
     given = [paths for paths in lists if paths]
     if not given:
-        return NOTHING
+        return NOWHERE
     more = tuple(
         tuple(PathGlob(path) for path in paths if not is_outside(path) and "${" not in path)
         for paths in given
@@ -266,10 +264,10 @@ def build_grant(
     """
     every = [one.at(folder) for one in (config, *narrowing)]
     reads = reduce(
-        lambda grant, one: within(grant, one) if one.may_read else NOTHING, every, bounds_read
+        lambda grant, one: within(grant, one) if one.may_read else NOWHERE, every, bounds_read
     )
     writes = reduce(
-        lambda grant, one: within(grant, one) if one.may_write else NOTHING, every, bounds_write
+        lambda grant, one: within(grant, one) if one.may_write else NOWHERE, every, bounds_write
     )
     bash = reduce(narrower, (one.bash or False for one in every))
     network = reduce(narrower, map(_network, every))

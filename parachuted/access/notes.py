@@ -310,12 +310,12 @@ class ReplaceSpan:
 NoteEdit: TypeAlias = Annotated[
     SetKey | RemoveKey | SetSection | AppendSection | ReplaceSpan, ByKind()
 ]
-NOTE_EDITS = (SetKey, RemoveKey, SetSection, AppendSection, ReplaceSpan)
 
 
 @dataclass(frozen=True, slots=True)
 class NoteChange:
-    """What is to become of one note of several: these edits; None: it is removed.
+    """What is to become of one note of several: these edits; None: it is removed, or, where there
+    is a `text`, made with it.
 
     `base` is the digest that the edits were decided on.
     """
@@ -323,3 +323,4 @@ class NoteChange:
     path: str
     edits: Sequence[NoteEdit] | None
     base: str | None = None
+    text: str | None = None

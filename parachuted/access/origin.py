@@ -6,7 +6,7 @@ has read marks all that it does after. A run that resumes a session has read all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Literal, TypeAlias, cast
 
@@ -16,15 +16,7 @@ from parachuted.vault import printable
 Origin: TypeAlias = Literal["you", "agent", "bot", "imported", "web"]
 UNTRUSTED: frozenset[Origin] = frozenset({"bot", "imported", "web"})
 _MOST_TOLD = 20
-
-
-def untrusted_origin(value: object) -> Origin | None:
-    """The origin that a note's frontmatter declares, where it is untrusted: a declaration can
-    remove trust, never give it.
-    """
-    words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
-    said = {word.strip().casefold() for word in words if isinstance(word, str)}
-    return next((origin for origin in sorted(UNTRUSTED) if origin in said), None)
+_WORDS = "\0"  # no path holds it
 
 
 class Taint:
@@ -37,9 +29,7 @@ class Taint:
         self._at_first: list[Callable[[], object]] = []
 
     def read(self, source: str, origin: Origin) -> None:
-        """Record a text that the run has read: `source` is a vault path, or words such as `the
-        prompt` or `an answer of example.org`.
-        """
+        """Record a text that the run has read: `source` is a file's path, or names it by one."""
         if origin not in UNTRUSTED:
             return
         is_first = not self._sources
@@ -47,6 +37,12 @@ class Taint:
         if is_first:
             for act in self._at_first:
                 act()
+
+    def read_words(self, words: str, origin: Origin) -> None:
+        """Record a text that is in no file; `words` say what it is, and anyone may see them, such
+        as `the prompt` or `an answer of example.org`.
+        """
+        self.read(f"{_WORDS}{words}", origin)
 
     def at_first(self, act: Callable[[], object]) -> None:
         """Call the function before the run sees its first untrusted text, in the reading thread, so
@@ -76,10 +72,11 @@ class Taint:
         known = {
             source: origin
             for source, origin in self._sources.items()
-            if not source.endswith(".md") or may_read(source)
+            if source.startswith(_WORDS) or may_read(source)
         }
         named = [
-            f"{printable(source)} ({origin})" for source, origin in list(known.items())[:_MOST_TOLD]
+            f"{printable(source.removeprefix(_WORDS))} ({origin})"
+            for source, origin in list(known.items())[:_MOST_TOLD]
         ]
         if len(known) < len(self._sources):
             named.append(f"{len(self._sources) - len(known)} that it may not open")

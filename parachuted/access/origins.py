@@ -4,8 +4,8 @@ A text is as little trusted as the least of these says: the folders that a setti
 frontmatter's `origin`, and what was recorded of it. So trust is only ever lost along the way, as in
 Denning's lattice (1976). Recorded is what a run that had read strangers' texts wrote, what was seen
 to say that it is a stranger's, and what was moved or copied from where strangers' texts lie. So
-neither a move, nor a copy, nor an edit, nor a deleted key of the frontmatter clears it, whoever
-made that; only `trust` does, which is a person's own act.
+neither a move, nor a copy, nor an edit, nor a deleted key of the frontmatter clears it; only
+`trust` does, which is a person's own act.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Protocol, cast
 
-from parachuted.access.origin import UNTRUSTED, Origin, untrusted_origin
+from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.errors import ParachuteError
 from parachuted.keys import PathGlob
 from parachuted.state import StateStore
@@ -109,7 +109,7 @@ class Origins:
         row = self._table.take(path)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
             return "you"
-        declared = untrusted_origin(frontmatter_origin)
+        declared = _declared_untrusted(frontmatter_origin)
         if declared is not None:
             return declared
         if row is not None and row["origin"] in UNTRUSTED:
@@ -288,7 +288,7 @@ class Origins:
         row = self._table.take(seen.path)
         if row is not None and new is not None and row.get(_TRUSTED) == new:
             return None
-        origin = untrusted_origin(seen.origin) or (row["origin"] if row is not None else None)
+        origin = _declared_untrusted(seen.origin) or (row["origin"] if row is not None else None)
         if (
             origin not in UNTRUSTED
             and (known := self._of_digest(new)) is not None
@@ -360,6 +360,15 @@ class Origins:
                 digest = _digest(entry)
                 if digest is not None and self._is_place(f"{folder}/{name}" if folder else name):
                     yield digest
+
+
+def _declared_untrusted(value: object) -> Origin | None:
+    """The origin that a note's frontmatter declares, where it is untrusted: a declaration can
+    remove trust, never give it.
+    """
+    words = [value] if isinstance(value, str) else value if isinstance(value, Sequence) else ()
+    said = {word.strip().casefold() for word in words if isinstance(word, str)}
+    return next((origin for origin in sorted(UNTRUSTED) if origin in said), None)
 
 
 def _with(

@@ -1,9 +1,7 @@
 """Private text: what of a note enters no prompt and no index that an agent reads. Pure.
 
-A section is private by the tag `#private` in its heading, with all below it; a whole note by
-`private: true` in its frontmatter. In its place an agent is shown one line, which it may move, but
-not lose: what it writes has the private text put back. Where readers of markdown may disagree, more
-is left out rather than less.
+In the place of a private part an agent is shown one line, which it may move, but not lose: what it
+writes has the private text put back.
 """
 
 from __future__ import annotations
@@ -13,50 +11,46 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from parachuted.access.private_parts import PrivatePart, private_parts
 from parachuted.errors import ActRefusedError
 from parachuted.vault import (
     Edit,
-    ParsedNote,
     ReplaceAll,
     ReplaceSpans,
     SectionEdit,
     SeveralEdits,
-    Span,
     apply_edit,
     parse_note,
 )
 
-LEFT_OUT = re.compile(r"^(?:#{1,6} )?\(private part \d+: left out\)", re.MULTILINE)
-_NAMED = b"private"
-_WHOLE = re.compile(
-    rb"^[\"']?private[\"']?[ \t]*:[ \t]*[\"']?(?:true|yes|on|1)\b", re.IGNORECASE | re.MULTILINE
-)
-_HEADING = re.compile(
-    rb"^ {0,3}(#{1,6})[ \t](?:[^\n]*\s)?#private(?![\w/-])", re.IGNORECASE | re.MULTILINE
-)
-_TAG = re.compile(r"(?:^|\s)#private(?![\w/-])", re.IGNORECASE)
+_BEGINS = r"(?:#{1,6} |[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]?)?)"
+LEFT_OUT = re.compile(rf"^{_BEGINS}\(private part \d+: left out\)", re.MULTILINE)
+_PREFIX = re.compile(rb"[ \t]*(?:>|[-+*]|\d{1,9}[.)])[ \t]")
 _MARK = re.compile(
-    rb"^(?:#{1,6} )?\(private part (\d+): left out\)[ \t]*(?:\r?\n|\Z)", re.MULTILINE
+    rb"^%b\(private part (\d+): left out\)[ \t]*(?:\r?\n|\Z)" % _BEGINS.encode(), re.MULTILINE
 )
 
 
 def without_private(data: bytes) -> bytes:
     """The note as an agent may see it; the same bytes where nothing in it is private."""
     note = parse_note(data)
-    spans = private_spans(note)
-    if not spans:
+    private = private_parts(note)
+    if not private:
         return data
-    parts, end = [], 0
-    for number, (level, span) in enumerate(spans, 1):
-        mark = b"#" * level + b" " * (level > 0) + b"(private part %d: left out)" % number
-        parts += [data[end : span.start], mark + note.eol]
-        end = span.stop
-    return b"".join([*parts, data[end:]])
+    shown, end = [], 0
+    for number, part in enumerate(private, 1):
+        mark = b"%b(private part %d: left out)" % (_begin(data, part), number)
+        shown += [data[end : part.start], mark + note.eol]
+        end = part.stop
+    return b"".join([*shown, data[end:]])
 
 
-def may_be_private(data: bytes) -> bool:
-    """Whether the word stands in it at all, which is soon known."""
-    return _NAMED in data.lower()
+def _begin(data: bytes, part: PrivatePart) -> bytes:
+    """What the line in place of that part begins with, so that it stays a heading or an item."""
+    if part.level:
+        return b"#" * part.level + b" "
+    found = _PREFIX.match(data, part.start, part.stop)
+    return found[0] if found else b""
 
 
 def visible_to_agents(text: str) -> str:
@@ -69,30 +63,6 @@ def visible_to_agents(text: str) -> str:
 def is_shortened(text: str) -> bool:
     """Whether a private part was left out of the text that was read."""
     return LEFT_OUT.search(text) is not None
-
-
-def private_spans(note: ParsedNote) -> Sequence[tuple[int, Span]]:
-    """The private parts in their order, each with the level of its heading; 0: the whole note."""
-    data = note.data
-    if not may_be_private(data):
-        return ()
-    front = data[: note.body.start] if note.frontmatter or not data.startswith(b"---") else data
-    if _WHOLE.search(front) or (not note.is_read and _HEADING.search(data)):
-        return ((0, Span(start=0, stop=len(data))),)
-    starts = {found.start(): len(found[1]) for found in _HEADING.finditer(data, note.body.start)}
-    starts |= {
-        heading.start: heading.level
-        for heading in note.outline.headings
-        if _TAG.search(heading.title)
-    }
-    found: list[tuple[int, Span]] = []
-    for start, level in sorted(starts.items()):
-        if found and start < found[-1][1].stop:
-            continue
-        ends = (one.start for one in note.outline.headings if one.level <= level)
-        stop = next((end for end in ends if end > start), len(data))
-        found.append((level, Span(start=start, stop=stop)))
-    return found
 
 
 def edit_keeping_private(edit: Edit, before: bytes) -> Edit:
@@ -108,7 +78,7 @@ def edit_keeping_private(edit: Edit, before: bytes) -> Edit:
     if Counter(part.strip() for part in parts) - kept:
         raise ActRefusedError(
             "the note has a private part, which an agent neither sees nor changes; keep its line "
-            "(private part …: left out) as a heading of its own, or edit another section"
+            "(private part …: left out) on a line of its own, or edit another section"
         )
     return edit
 
@@ -129,7 +99,7 @@ def _with_parts(edit: Edit, parts: Sequence[bytes]) -> Edit:
 
 
 def _parts(data: bytes) -> list[bytes]:
-    return [data[span.start : span.stop] for _, span in private_spans(parse_note(data))]
+    return [data[part.start : part.stop] for part in private_parts(parse_note(data))]
 
 
 def _restored(data: bytes, parts: Sequence[bytes]) -> bytes:

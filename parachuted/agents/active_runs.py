@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from parachuted.access.authority import Entry
 from parachuted.errors import AgentFailedError, AgentStoppedError
-from parachuted.keys import AccessGrant
+from parachuted.keys import NOWHERE, AccessGrant
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,7 @@ def _yes() -> bool:
 
 
 def _nothing() -> Reach:
-    nothing = AccessGrant(alternatives=())
-    return nothing, nothing
+    return NOWHERE, NOWHERE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

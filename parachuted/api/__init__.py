@@ -23,13 +23,16 @@ from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
 from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
+from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes
 from parachuted.api.routes.search import ParaRoutes
+from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
+from parachuted.api.routes.tls import TlsRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "ModelRoutes",
     "ModuleDispatcher",
     "ModuleRoutes",
+    "ModuleSettingRoutes",
     "ParaRoutes",
     "PermissionRoutes",
     "PolledRoutes",
@@ -67,9 +71,11 @@ __all__ = [
     "SandboxRoutes",
     "ServerLimits",
     "SessionMigrationRoutes",
+    "SettingRoutes",
     "SignInRoutes",
     "SuggestionRoutes",
     "SupervisorRoutes",
+    "TlsRoutes",
     "VaultHealth",
     "WorkerRoutes",
     "WriteBatcher",

@@ -76,6 +76,7 @@ def tasks(options: Namespace) -> int:
     "runs",
     "what agents did",
     argument("run_name", nargs="?", metavar="RUN", help="show this run whole"),
+    argument("--all", action="store_true", help="also calls of modules that changed nothing"),
     limit(20),
     JSON,
 )
@@ -83,7 +84,8 @@ def runs(options: Namespace) -> int:
     """List the latest runs, or show one with what it read, wrote and cost."""
     if options.run_name:
         return _one_run(options)
-    answer = ask("GET", f"/api/runs?limit={max(1, min(options.limit, 500))}")
+    more = "&all=true" if options.all else ""
+    answer = ask("GET", f"/api/runs?limit={max(1, min(options.limit, 500))}{more}")
     if options.json:
         return say_json(answer)
     rows = [

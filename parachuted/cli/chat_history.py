@@ -71,7 +71,7 @@ def _files(path: Path) -> list[Path]:
     inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     found = [one for one in inside if one.is_file()]  # a FIFO would be waited for
     if not found:
-        raise NotFoundError(f"{path} is no transcript, and no folder with some (*.jsonl)")
+        raise NotFoundError(f"{path} is neither a transcript (*.jsonl) nor a folder of transcripts")
     return found
 
 

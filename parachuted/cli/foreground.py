@@ -91,7 +91,7 @@ async def _serve(
             loop.add_signal_handler(number, watched.stopping.set)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if not quiet:
-            watched.bus.listen_to_batches(_narrate)
+            watched.bus.subscribe_to_batches(_narrate)
         await watched.begin(load)
         await watched.load()
     except BaseException:

@@ -12,9 +12,9 @@ import sys
 from argparse import Namespace
 from datetime import UTC, datetime
 
+from parachuted.addresses import page_address, terminal_qr
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, argument, command, group
-from parachuted.cli.page import address_for_others
 from parachuted.cli.show import say, say_json, say_table, when
 from parachuted.config import home_folder, listed
 from parachuted.errors import ParachuteError
@@ -172,28 +172,22 @@ def _show(made: MintedKey) -> None:
     say()
     say(f"    {made.secret}")
     if sys.stdout.isatty():
-        import segno
-
         link = _link(made.secret)
         say(f"\nThe web page, signed in: {link}\n" if link else "")
-        segno.make(link or made.secret, micro=False).terminal(
-            compact=(sys.stdout.encoding or "").lower().startswith("utf")
-        )
+        terminal_qr(link or made.secret, sys.stdout.encoding)
 
 
 def _link(secret: str) -> str:
     """Where a phone opens the page with that key; empty where only this machine reaches the daemon.
 
-    The key stands behind `#`, which a browser sends to no one.
+    The key stands behind `#`, which a browser does not send.
     """
     record = running_daemon(home_of(os.environ))
     if record is None:
         return ""
     names = listed(current_settings().api.hosts)
-    address = address_for_others(str(record["host"]))
-    if names:
-        return f"https://{names[0]}/#key={secret}"
-    return f"http://{address}:{record['port']}/#key={secret}" if address else ""
+    address = page_address(str(record["host"]), int(str(record["port"])), names)
+    return f"{address}#key={secret}" if address else ""
 
 
 def _lends(scope: Scope) -> bool:

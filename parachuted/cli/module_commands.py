@@ -22,7 +22,7 @@ from parachuted.cli.client import ask, current_vault, is_running
 from parachuted.cli.commands import CommandFunction, CommandParser, Json
 from parachuted.cli.show import say, say_json, say_lines
 from parachuted.config import home_folder
-from parachuted.errors import ConfigError, NoDaemonError, NotFoundError
+from parachuted.errors import ConfigError, NoDaemonError, NotFoundError, ParachuteError
 from parachuted.modules.registry.module_registry import ModuleRegistry
 
 NOTHING = "(nothing)"
@@ -269,17 +269,16 @@ def set_module_setting(key: str, text: str) -> int:
     name, setting = _parted(key)
     kind = _get_setting(name, setting)["kind"] if is_running() else ""
     value = _value(text, kind)
-    take_back = _approvals().set_config(name, setting, value)
     if not is_running():
+        _approvals().set_config(name, setting, value)
         say(f"{key} is {text or 'its default'} from the next start of the daemon on.")
         return 0
-    module = ask("POST", f"/api/modules/{name}/restart", {})
-    if module["status"] == "failed" and f"config.{setting}" in str(module["problem"]):
-        take_back()
-        ask("POST", f"/api/modules/{name}/restart", {})
-        raise ConfigError([str(module["problem"]), f"{key} is as it was"])
+    try:
+        ask("PUT", f"/api/modules/{name}/settings/{setting}", {"value": value})
+    except ParachuteError as error:
+        raise ConfigError([error.message]) from error
     say(f"{key} is {text or 'its default'} now.")
-    return int(module["status"] == "failed")
+    return int(ask("GET", f"/api/modules/{name}")["status"] == "failed")
 
 
 def _parted(key: str) -> tuple[str, str]:

@@ -50,6 +50,7 @@ _FILES = {
     "sandbox": ("sandbox",),
     "backup": ("backup",),
     "page": ("open",),
+    "tls": ("tls",),
     "demo": ("demo",),
 }
 

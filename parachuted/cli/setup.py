@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -32,7 +31,13 @@ from parachuted.cli.module_commands import (
 from parachuted.cli.parser import make_parser
 from parachuted.cli.service import this_supervisor
 from parachuted.cli.show import agrees, say, say_json, say_table
-from parachuted.config import Settings, describe_settings, home_folder, set_setting
+from parachuted.config import (
+    Settings,
+    describe_settings,
+    home_folder,
+    set_setting,
+    setting_text,
+)
 from parachuted.errors import ConfigError, NotFoundError, ParachuteError
 from parachuted.presence import refuse_second, running_daemon
 from parachuted.vault_state import adopt, separate, was_vault
@@ -224,7 +229,7 @@ def config(options: Namespace) -> int:
     """Show every setting, its value and what it means, or change one."""
     settings = current_settings()
     rows = [
-        (key, _value(settings, key), str(default), means)
+        (key, setting_text(settings, key), str(default), means)
         for key, _type, default, means in describe_settings()
     ]
     rows += module_settings()
@@ -251,8 +256,8 @@ def config_set(options: Namespace) -> int:
         return set_module_setting(options.key, options.value)
     settings = set_setting(home_folder(os.environ), options.key, options.value)
     say(
-        f"{options.key} is {_value(settings, options.key)} from the next start of the daemon on "
-        "(`parachute restart`)."
+        f"{options.key} is {setting_text(settings, options.key)} from the next start of the "
+        "daemon on (`parachute restart`)."
     )
     return 0
 
@@ -262,7 +267,7 @@ def config_get(options: Namespace) -> int:
     """Print the value of one setting, alone."""
     if is_of_module(options.key):
         return get_module_setting(options.key)
-    say(_value(current_settings(), _known(options.key)))
+    say(setting_text(current_settings(), _known(options.key)))
     return 0
 
 
@@ -273,8 +278,8 @@ def config_unset(options: Namespace) -> int:
         return set_module_setting(options.key, "")
     settings = set_setting(home_folder(os.environ), options.key, "")
     say(
-        f"{options.key} is {_value(settings, options.key) or 'nothing'}, its default, from the "
-        "next start of the daemon on."
+        f"{options.key} is {setting_text(settings, options.key) or 'nothing'}, its default, from "
+        "the next start of the daemon on."
     )
     return 0
 
@@ -409,15 +414,6 @@ def _logins_here(settings: Settings) -> dict[str, object]:
             for one in describe_credentials(*place)
         ],
     }
-
-
-def _value(settings: Settings, key: str) -> str:
-    value: object = settings
-    for name in key.split("."):
-        value = getattr(value, name)
-    return (
-        "" if value is None else re.sub(r"(://)[^/\s@]+@", r"\1[secret]@", str(value))
-    )  # a login in an address is never shown
 
 
 _ABOUT = """\

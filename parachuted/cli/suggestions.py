@@ -30,10 +30,10 @@ from parachuted.cli.show import (
 from parachuted.errors import ParachuteError
 from parachuted.visible import fact, quoted_lines
 
-_NONE = (
-    "No suggestion waits. What agents may not do themselves, they suggest; `parachute "
-    "suggestions list --all` shows earlier ones."
+_NONE_WAITS = (
+    "No suggestion waits. `parachute suggestions list --all` also shows those that were decided on."
 )
+_NONE = "No suggestion was made yet. What agents may not do themselves, they suggest."
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
 
@@ -64,7 +64,8 @@ def suggestions_list(options: Namespace) -> int:
         (one["id"], one["title"], one["source_agent"], when(one["timestamp"]), one["status"])
         for one in answer["suggestions"]
     ]
-    say_table(rows, ("SUGGESTION", "WHAT", "BY", "AT (UTC)", "STATUS"), nothing=_NONE)
+    nothing = _NONE if options.all else _NONE_WAITS
+    say_table(rows, ("SUGGESTION", "WHAT", "BY", "AT (UTC)", "STATUS"), nothing=nothing)
     if options.all:
         for one in answer["acceptance"]:
             decided = one["approved"] + one["modified"] + one["rejected"]

@@ -1,5 +1,6 @@
 """Config: the settings, read once at the top; parts of the daemon receive plain values."""
 
+from parachuted.config.listing import ListedSetting, SettingsListing
 from parachuted.config.load import home_folder, load_settings, set_setting
 from parachuted.config.settings import (
     AgentSettings,
@@ -11,8 +12,10 @@ from parachuted.config.settings import (
     Settings,
     describe_settings,
     is_loopback,
+    is_open_to_others,
     listed,
     paired,
+    setting_text,
 )
 
 __all__ = [
@@ -20,14 +23,18 @@ __all__ = [
     "ApiSettings",
     "BubbleSettings",
     "BudgetSettings",
+    "ListedSetting",
     "ScanSettings",
     "SettingDescription",
     "Settings",
+    "SettingsListing",
     "describe_settings",
     "home_folder",
     "is_loopback",
+    "is_open_to_others",
     "listed",
     "load_settings",
     "paired",
     "set_setting",
+    "setting_text",
 ]

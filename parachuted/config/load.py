@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config.settings import Settings, describe_settings, is_loopback
+from parachuted.config.settings import Settings, describe_settings, is_loopback, is_open_to_others
 from parachuted.errors import ConfigError, StorageFailedError
 from parachuted.home_files import (
     CannotEditError,
@@ -145,6 +145,7 @@ def _walk(node: YamlNode | None, prefix: str = "") -> Iterator[tuple[str, YamlNo
 
 
 _PREFIX = "PARACHUTE_"
+_BY_DEFAULT = "by default"
 _NOT_SETTINGS = frozenset({"PARACHUTE_HOME", "PARACHUTE_EVENT", "PARACHUTE_AGENT_RUN"})
 _OLDER = {
     "vault_path": "vault",
@@ -189,15 +190,18 @@ def load_settings(home: Path, env: Mapping[str, str], flags: Mapping[str, object
     Below all of them are ANTHROPIC_BASE_URL, and VAULT_PATH and PORT, as an older server read them.
     An empty variable and a flag that is None are not given. Raises ConfigError with all mistakes.
     """
-    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
-    return _settings(
-        home,
-        [
-            _from_defaults(env),
-            _from_foreign_variables(env, {key for layer in layers for key in layer.texts}),
-            *layers,
-        ],
-    )
+    return _settings(home, _layers(home, env, flags))
+
+
+def setting_places(
+    home: Path, env: Mapping[str, str], flags: Mapping[str, object]
+) -> dict[str, str]:
+    """Where the value of each setting that is not a default's comes from, by dotted key: a line of
+    config.yaml, a variable, or an option of the command.
+    """
+    layers = _layers(home, env, flags)
+    places = {key: place for layer in layers for key, place in layer.places.items()}
+    return {key: place for key, place in places.items() if place != _BY_DEFAULT}
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
@@ -218,6 +222,12 @@ def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
             raise ConfigError([*error.problems, f"{NAME} was not changed"]) from error
         write_file(home, text)
     return settings
+
+
+def _layers(home: Path, env: Mapping[str, str], flags: Mapping[str, object]) -> list[_Layer]:
+    layers = [_from_file(home, env), _from_variables(env), _from_flags(flags, env)]
+    taken = {key for layer in layers for key in layer.texts}
+    return [_from_defaults(env), _from_foreign_variables(env, taken), *layers]
 
 
 def _settings(home: Path, layers: Sequence[_Layer]) -> Settings:
@@ -242,12 +252,12 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
             "bubble.quiet_s",
             f"should be at least bubble.quiet_s, which is {settings.bubble.quiet_s:g}",
         )
-    if settings.auth_mode == "disabled" and not is_loopback(settings.host):
+    if settings.auth_mode == "disabled" and is_open_to_others(settings):
         yield (
             "auth_mode",
             "host",
             (
-                f"may not be disabled while host is {settings.host}, where others could connect; "
+                f"may not be disabled while {_opening(settings)}, where others could connect; "
                 "remote asks them for keys"
             ),
         )
@@ -260,6 +270,12 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
                 "what is in a vault"
             ),
         )
+
+
+def _opening(settings: Settings) -> str:
+    if not is_loopback(settings.host):
+        return f"host is {settings.host}"
+    return f"tls.host is {settings.tls.host}"
 
 
 def _invalid(layer: _Layer) -> Iterator[str]:
@@ -289,7 +305,7 @@ def _nested(texts: Mapping[str, str]) -> dict[str, object]:
 
 def _from_defaults(env: Mapping[str, str]) -> _Layer:
     layer = _Layer()
-    layer.take("vault", str(Settings().vault), "by default", env)
+    layer.take("vault", str(Settings().vault), _BY_DEFAULT, env)
     return layer
 
 
@@ -399,9 +415,8 @@ def _from_flags(flags: Mapping[str, object], env: Mapping[str, str]) -> _Layer:
 def _unknown(name: str, known: Sequence[str]) -> str:
     if held := [key for key in known if key.startswith(f"{name}.")]:
         return f"{name} has settings of its own, such as {held[0]}, and no value"
-    spellings = {
-        spelling: key for key in known for spelling in (key.rpartition(".")[2].lower(), key.lower())
-    }
+    spellings = {key.rpartition(".")[2].lower(): key for key in known}
+    spellings |= {key.lower(): key for key in known}
     near = difflib.get_close_matches(name.lower(), spellings, n=1)
     return (
         f"{name} is not a setting; "

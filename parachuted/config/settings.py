@@ -25,6 +25,12 @@ def _address(host: str) -> str:
     return host
 
 
+def is_open_to_others(settings: Settings) -> bool:
+    """Whether other machines could reach what the daemon listens at."""
+    is_served = settings.tls.port > 0 and not is_loopback(settings.tls.host)
+    return is_served or not is_loopback(settings.host)
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach what listens there."""
     return host == "localhost" or ip_address(host).is_loopback
@@ -85,6 +91,7 @@ def _folder(path: str | Path) -> Path:
     return Path(path)
 
 
+_LOGIN = re.compile(r"(://)[^/\s@]+@")
 _PAIR = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}")
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?")
@@ -124,6 +131,16 @@ class ApiSettings:
         _Origins,
         "The web pages that may use the API, such as https://notes.example, separated by commas.",
     ] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """Where other devices reach the API encrypted, with the authority that `parachute tls` made."""
+
+    port: Annotated[_Port, "The port that is served encrypted, such as 3443; 0 for none."] = 0
+    host: Annotated[
+        _Host, "The address that it listens on; 0.0.0.0 is every one, and only keys open it."
+    ] = "0.0.0.0"  # noqa: S104  what is asked for by `tls.port`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +339,7 @@ class Settings:
     ] = "remote"
     log_level: Annotated[_Level, "The least that is logged."] = "info"
     api: ApiSettings = ApiSettings()
+    tls: TlsSettings = TlsSettings()
     agent: AgentSettings = AgentSettings()
     budget: BudgetSettings = BudgetSettings()
     conversation: ConversationSettings = ConversationSettings()
@@ -347,6 +365,15 @@ class SettingDescription(NamedTuple):
     means: str
 
 
+def setting_text(settings: Settings, key: str) -> str:
+    """The value of the setting of that dotted key; a login in an address is never shown."""
+    value: object = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    text = "" if value is None else _default_text(value)
+    return _LOGIN.sub(r"\1[secret]@", text)
+
+
 def describe_settings() -> list[SettingDescription]:
     """Every setting, in the order in which a person reads them."""
     return list(_described(Settings, ""))
@@ -365,7 +392,9 @@ def _described(section: type, prefix: str) -> Iterator[SettingDescription]:
 
 
 def _default_text(default: object) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default).removesuffix(".0")
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default).removesuffix(".0") if isinstance(default, float) else str(default)
 
 
 def _kind(kind: object) -> str:

@@ -207,7 +207,7 @@ def choice_of(names: Iterable[str], index: VaultIndex) -> ContextSelection:
     """The folders and files that names mean: the vault itself is empty or `.`; a context file
     stands for its folder, any other note for itself.
 
-    Raises PathRefusedError for what is no path in the vault.
+    Raises PathRefusedError for what is not a path in the vault.
     """
     folders: dict[str, None] = {}
     files: dict[VaultPath, None] = {}

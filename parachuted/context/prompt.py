@@ -270,7 +270,7 @@ class ContextAssembly:
         """The context of these folders, and of what their context files watch.
 
         Over `max_tokens` the farthest are left out first. What cannot be read is listed with the
-        reason. Raises PathRefusedError for what is no path in the vault.
+        reason. Raises PathRefusedError for what is not a path in the vault.
         """
         choice = choice_of(folders, self._index)
         chain = await asyncio.to_thread(

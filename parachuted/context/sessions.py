@@ -1,6 +1,6 @@
 """Sessions: which contexts are chosen for each conversation.
 
-Small and bounded, whoever asks.
+Small and bounded for every caller.
 """
 
 from __future__ import annotations

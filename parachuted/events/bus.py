@@ -120,7 +120,7 @@ class Bus:
         """The declarations of modules, by name."""
         return MappingProxyType(self._declared)
 
-    def listen(self, listener: Callable[[Event], None], *names: str) -> Callable[[], None]:
+    def subscribe(self, listener: Callable[[Event], None], *names: str) -> Callable[[], None]:
         """Call `listener` for each event from now on, or for each of these names; call the result
         to stop.
         """
@@ -131,16 +131,18 @@ class Bus:
                 if not is_over and (not names or event.event in names):
                     _tell(listener, event)
 
-        end_hearing = self.listen_to_batches(hear)
+        unsubscribe = self.subscribe_to_batches(hear)
 
         def end() -> None:
             nonlocal is_over
             is_over = True
-            end_hearing()
+            unsubscribe()
 
         return end
 
-    def listen_to_batches(self, listener: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
+    def subscribe_to_batches(
+        self, listener: Callable[[Sequence[Event]], None]
+    ) -> Callable[[], None]:
         """The same with all events that were published at once, for listeners to whom several cost
         hardly more than one.
         """
@@ -182,11 +184,15 @@ def _tell(listener: Callable[[_Told], None], told: _Told) -> None:
 
 
 class Problems:
-    """The open problems. Each is reported when it appears and when it is resolved."""
+    """The open problems. Each is reported when it appears and when it is resolved.
+
+    `any_open`: whether there are any.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._open: dict[str, str] = {}  # by subject
+        self.any_open = False
 
     @property
     def open(self) -> dict[str, str]:
@@ -201,6 +207,7 @@ class Problems:
             del self._open[subject]
         else:
             self._open[subject] = problem
+        self.any_open = bool(self._open)
         self._bus.publish("vault.problem", subject=subject, problem=problem)
 
     def replace(self, group: str, found: dict[str, str]) -> None:

@@ -291,7 +291,7 @@ class ChangeDetector:
             self._problems.replace("file:", scan.problems)
         else:
             self._next.everything |= self._disk_scan.is_unwatched and not self.polling
-            if self._problems.open:
+            if self._problems.any_open:
                 for path in paths.difference(scan.problems):
                     self._problems.set(f"file:{printable(path)}", None)
             if scan.problems:

@@ -9,6 +9,7 @@ from parachuted.history.retention import (
     RetentionLimits,
 )
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
+from parachuted.history.run_account import is_without_effect
 from parachuted.history.undo import Undo, UndoResult
 from parachuted.history.why import HistoryQueries, LineOrigin, Why
 
@@ -26,6 +27,7 @@ __all__ = [
     "Undo",
     "UndoResult",
     "Why",
+    "is_without_effect",
     "refuse_nothing",
     "revert",
     "revert_move",

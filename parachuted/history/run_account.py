@@ -166,6 +166,13 @@ class RunAccounts:
         }
 
 
+def is_without_effect(document: Mapping[str, object]) -> bool:
+    """Whether it is a call of a module's code or a client that changed nothing: no agent's run."""
+    by = str(document["agent"])
+    is_agents = by.startswith("module:") and "/" in by
+    return document["outcome"] == "unchanged" and by.startswith(_WITHOUT_COST) and not is_agents
+
+
 def save(
     history: History,
     document: Mapping[str, object],
@@ -257,9 +264,11 @@ class Operation:
         key = self.caller.limited_key if self.caller is not None else ""
         return Author(by=self.by, run=self.run, causes=self.causes, key=key, caller=self.caller)
 
-    def begin(self, history: History) -> None:
-        """Record the start: after a crash it is a failed run, whose writes can be undone."""
-        save(history, {**self._document(), "outcome": RUNNING})
+    def begin(self, history: History, *, is_durable: bool = True) -> None:
+        """Record the start: after a crash it is a failed run, whose writes can be undone. Without
+        `is_durable` the first write makes it so.
+        """
+        save(history, {**self._document(), "outcome": RUNNING}, is_durable=is_durable)
 
     def end(
         self,
@@ -269,8 +278,9 @@ class Operation:
         reason: str,
         *,
         quotes: Iterable[str] = (),
+        is_durable: bool = True,
     ) -> dict[str, object]:
-        """Record the end.
+        """Record the end; without `is_durable` a power cut may take that back, and no write.
 
         `quotes` are the files, as they are printed, that the reason mentions. Returns the document.
         """
@@ -285,7 +295,7 @@ class Operation:
             "wrote": net,
             "quotes": quoted.document(),
         }
-        save(history, document)
+        save(history, document, is_durable=is_durable)
         return document
 
     def _document(self) -> dict[str, object]:

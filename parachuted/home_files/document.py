@@ -172,7 +172,7 @@ class _Builder:
             entries, end = self._entries(in_flow=is_flow)
             inner = [value.stop for _, value in entries]
             node = replace(node, entries=tuple(entries))
-        # The end of a block is told where the next token is, which says nothing.
+        # The parser gives the end of a block as the place of the next token, which is too late.
         stop = self._stop(end) if is_flow else max(inner, default=stop)
         return replace(node, is_flow=is_flow, stop=stop)
 

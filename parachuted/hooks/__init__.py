@@ -2,7 +2,7 @@
 Code's protocol.
 """
 
-from parachuted.hooks.approvals import HookApprovals
+from parachuted.hooks.approvals import HookApprovals, ScriptChangedError
 from parachuted.hooks.decision import (
     ALLOWED,
     HookAnswer,
@@ -48,6 +48,7 @@ __all__ = [
     "Hooks",
     "Permission",
     "ProcessResult",
+    "ScriptChangedError",
     "WriteHooks",
     "cause_data",
     "claude_name",

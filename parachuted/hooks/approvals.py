@@ -16,12 +16,13 @@ import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.errors import StorageFailedError
+from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.private import (
     UntrustedFileError,
     locked,
@@ -48,6 +49,23 @@ class _UnfitError(Exception):
     """The file may not run, whatever it holds; the message says why."""
 
 
+class ScriptChangedError(ParachuteError):
+    """A script is not what was shown, so it was not approved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptReview:
+    """A script as it is now beside what was approved. `now` and `before` are None for one that
+    cannot be read as text, or whose approved text was not kept; `digest` for one that may not run.
+    """
+
+    path: Path
+    digest: str | None
+    is_approved: bool
+    before: str | None
+    now: str | None
+
+
 class HookApprovals:
     """The pins of one home. May be used from any thread, and beside another process."""
 
@@ -60,6 +78,7 @@ class HookApprovals:
             f"no script runs: {name} cannot be understood; `{command}` approves them as they are "
             "now, and rewrites it"
         )
+        self._texts = self._path.with_suffix("")  # what was approved, each named by its digest
         self._lock = threading.RLock()
         self._digests: dict[Path, tuple[_Mark, str]] = {}
         self._pins: dict[str, str] | None = {}
@@ -111,11 +130,23 @@ class HookApprovals:
                 return None
             return self._changed(changed)
 
+    def review(self, files: Iterable[Path]) -> list[ScriptReview]:
+        """Each script, and what was approved of it."""
+        with self._lock:
+            self._look()
+            return [
+                self._reviewed(file) for file in files if self._is_pinned(file) or file.exists()
+            ]
+
     def approve(
-        self, files: Iterable[Path], declared: Mapping[str, str] = MappingProxyType({})
+        self,
+        files: Iterable[Path],
+        declared: Mapping[str, str] = MappingProxyType({}),
+        shown: Mapping[str, str] = MappingProxyType({}),
     ) -> list[str]:
         """Let these scripts, and what is `declared` with its digest, run as they are now; returns
-        those for which that is news. Raises StorageFailedError.
+        those for which that is news. Raises StorageFailedError, and ScriptChangedError where one
+        of `shown`, digests by path, is another by now.
 
         One that is not there, or that others may write to, stays refused.
         """
@@ -123,6 +154,11 @@ class HookApprovals:
             self._look()
             pins = {} if self._pins is None else self._pins
             found = {**declared, **self.digests(files)}
+            if changed := [path for path, digest in shown.items() if found.get(path) != digest]:
+                raise ScriptChangedError(
+                    f"{', '.join(sorted(changed))} changed since it was shown, so nothing was "
+                    "approved; look at it again"
+                )
             news = sorted(path for path, digest in found.items() if pins.get(path) != digest)
             if news or self._pins is None:
                 self._write({**pins, **found})
@@ -192,6 +228,36 @@ class HookApprovals:
                 f"{self._name} could not be written: {error.strerror}", errno=error.errno
             ) from error
         self._pins, self._mark = pins, None
+        self._keep_texts(pins)
+
+    def _keep_texts(self, pins: Mapping[str, str]) -> None:
+        """Keep what is approved, to compare a later script with it; what cannot be kept is not."""
+        wanted = {digest.removeprefix("sha256:"): Path(path) for path, digest in pins.items()}
+        with contextlib.suppress(OSError):
+            self._texts.mkdir(mode=0o700, exist_ok=True)
+            kept = {one.name for one in self._texts.iterdir()}
+            for name in kept.difference(wanted):
+                (self._texts / name).unlink()
+            for name in wanted.keys() - kept:
+                with contextlib.suppress(_UnfitError, OSError):
+                    data = wanted[name].read_bytes()
+                    if len(data) <= _LIMIT and hashlib.sha256(data).hexdigest() == name:
+                        replace_private(self._texts / name, data)
+
+    def _reviewed(self, file: Path) -> ScriptReview:
+        try:
+            digest = self._digest(file)
+        except _UnfitError:
+            digest = None
+        pinned = (self._pins or {}).get(str(file))
+        before = self._texts / (pinned or "none").removeprefix("sha256:")
+        return ScriptReview(
+            path=file,
+            digest=digest,
+            is_approved=digest is not None and digest == pinned,
+            before=_text(before) if pinned is not None else None,
+            now=_text(file) if digest is not None else None,
+        )
 
     def _digest(self, path: Path) -> str:
         """The content's digest, cached by stat once a change can no longer leave that unchanged."""
@@ -226,6 +292,15 @@ class HookApprovals:
                     f"{self._name} could not be written: {error.strerror}", errno=error.errno
                 ) from error
             yield
+
+
+def _text(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_LIMIT + 1)
+        return data.decode() if len(data) <= _LIMIT else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _check(path: Path, at: os.stat_result) -> None:

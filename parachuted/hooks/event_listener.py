@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,7 +45,8 @@ _PROBLEM = "hooks:listening"
 class FactListener(Protocol):
     """The hooks, as receivers of events."""
 
-    def wants(self, event: str) -> bool: ...
+    @property
+    def wanted(self) -> AbstractSet[str]: ...
 
     def tell(self, hook_event: HookEvent) -> None: ...
 
@@ -91,7 +93,7 @@ class HookEventListener:
         self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
-        self._end = bus.listen_to_batches(self._on_events)
+        self._end = bus.subscribe_to_batches(self._on_events)
 
     @contextlib.contextmanager
     def about(self, changes: Sequence[Change]) -> Iterator[None]:
@@ -120,11 +122,7 @@ class HookEventListener:
         self._end()
 
     def _on_events(self, events: Sequence[Event]) -> None:
-        wanted = {
-            name
-            for name in {event.event for event in events} - _ASKED_WHERE_IT_HAPPENS
-            if self._hooks.wants(name)
-        }
+        wanted = self._hooks.wanted - _ASKED_WHERE_IT_HAPPENS
         for event in events:
             if event.event in wanted and event.heard_by(_HEARS) is not None:
                 self._queue(event)

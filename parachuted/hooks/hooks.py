@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.hooks.approvals import HookApprovals
+from parachuted.hooks.approvals import HookApprovals, ScriptReview
 from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
     ALLOWED,
@@ -62,6 +63,8 @@ class _QueuedEvent:
 class Hooks:
     """The hooks of one home, for one vault. All on the loop's thread but for `ask_from_thread`.
 
+    `wanted`: the events that a hook is for, or that are refused while its hooks cannot be read.
+
     `report` takes a subject and what is wrong with it, or None; `on_error` each failure of a hook.
     """
 
@@ -91,7 +94,7 @@ class Hooks:
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, tuple[Hook, ...]] = {}
         self._matches: dict[str, Match] = {}
-        self._wanted: frozenset[str] = frozenset()
+        self.wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._reporter = HookReporter(clock, report, on_error)
         self._stops = StopObjections()
@@ -140,14 +143,14 @@ class Hooks:
         self._check_approvals()
 
     def wants(self, event: str) -> bool:
-        return event in self._wanted
+        return event in self.wanted
 
     async def ask(self, hook_event: HookEvent) -> HookDecision:
         """Run all matching hooks, and combine their answers.
 
         Hooks of one `order` run at once, and see what earlier ones changed.
         """
-        if hook_event.event not in self._wanted:
+        if hook_event.event not in self.wanted:
             return ALLOWED
         if refusal := self._unreadable(hook_event.event):
             return refusal
@@ -161,7 +164,7 @@ class Hooks:
         """Run the matching hooks in the background; nothing waits for asynchronous ones, not even
         hooks of a later `order`.
         """
-        if hook_event.event not in self._wanted:
+        if hook_event.event not in self.wanted:
             return
         chosen = self._choose(hook_event)
         self._put(hook_event, [hook for hook in chosen if not hook.is_async])
@@ -240,13 +243,24 @@ class Hooks:
         _, record = await self._run(hook, hook_event, old.stdin.encode("utf-8", "backslashreplace"))
         return record
 
-    def approve(self, names: Iterable[str] | None = None) -> list[str]:
+    def review(self, name: str) -> list[ScriptReview]:
+        """The scripts of the hook with that id, and what was approved. Raises NotFoundError."""
+        return self._approvals.review(self._get(name).files)
+
+    def approve(
+        self,
+        names: Iterable[str] | None = None,
+        shown: Mapping[str, str] = MappingProxyType({}),
+    ) -> list[str]:
         """Pin hooks as they are now: those with these ids, or all.
 
-        Returns the newly pinned files. Raises NotFoundError.
+        Returns the newly pinned files. Raises NotFoundError, and ScriptChangedError where one of
+        `shown`, digests by path, is another by now.
         """
         hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
-        found = self._approvals.approve([file for hook in hooks for file in hook.files])
+        found = self._approvals.approve(
+            [file for hook in hooks for file in hook.files], shown=shown
+        )
         self._check_approvals()
         return found
 
@@ -263,7 +277,7 @@ class Hooks:
             event: tuple(sorted(hooks, key=lambda hook: hook.order))
             for event, hooks in found.items()
         }
-        self._wanted = frozenset(self._by_event) | frozenset(self._set.closed)
+        self.wanted = frozenset(self._by_event) | frozenset(self._set.closed)
 
     def _get(self, hook_id: str) -> Hook:
         for hook in self._set.hooks:

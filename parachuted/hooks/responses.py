@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import unified_diff
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from typing_extensions import TypedDict
 
 from parachuted.events.catalog import CATALOG
+from parachuted.hooks.approvals import ScriptReview
 from parachuted.hooks.claude_tools import CLI_TOOLS, OUR_TOOLS, TOOL_EVENTS
 from parachuted.hooks.hook import Hook, HookError, HookStatus
 from parachuted.hooks.hook_event import HookEvent
@@ -190,6 +192,23 @@ class ApproveHooksResponse(TypedDict):
     approved: list[str]
 
 
+class HookScriptResponse(TypedDict):
+    """A script of a hook. `hash` names it as it is now, null where it may not run; `diff` is from
+    what was approved, or from nothing where that was not kept.
+    """
+
+    path: str
+    hash: str | None
+    state: Literal["approved", "changed", "unfit"]
+    diff: str
+
+
+class HookDiffResponse(TypedDict):
+    """The scripts of a hook."""
+
+    files: list[HookScriptResponse]
+
+
 class HookEventResponse(TypedDict):
     """An event that hooks may be for."""
 
@@ -272,3 +291,28 @@ def show_events() -> list[HookEventResponse]:
         }
         for kind in sorted(CATALOG.values(), key=lambda kind: (kind.blocks, kind.name))
     ]
+
+
+def show_diff(scripts: Iterable[ScriptReview]) -> HookDiffResponse:
+    return {
+        "files": [
+            {
+                "path": str(one.path),
+                "hash": one.digest,
+                "state": "unfit"
+                if one.digest is None
+                else "approved"
+                if one.is_approved
+                else "changed",
+                "diff": "".join(
+                    unified_diff(
+                        (one.before or "").splitlines(keepends=True),
+                        (one.now or "").splitlines(keepends=True),
+                        "approved",
+                        "now",
+                    )
+                ),
+            }
+            for one in scripts
+        ]
+    }

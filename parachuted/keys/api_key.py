@@ -20,7 +20,9 @@ from parachuted.keys.scopes import CAPABILITIES, NOBODY, Identity, Scope
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
 _MOST_NAME = 100
-_FIELDS = frozenset({"id", "key_hash", "name", "created", "last_used", "expires", "scopes"})
+_FIELDS = frozenset(
+    {"id", "key_hash", "name", "created", "last_used", "expires", "parent", "scopes"}
+)
 _SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
 
 
@@ -28,7 +30,8 @@ _SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
 class ApiKey:
     """A key that was given out.
 
-    `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never.
+    `key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never; `parent` is the id of
+    the key that signed this one's browser in, and takes it along when it is revoked.
     """
 
     id: str
@@ -38,6 +41,7 @@ class ApiKey:
     created: datetime | None = None
     last_used: datetime | None = None
     expires: datetime | None = None
+    parent: str | None = None
 
     def is_over(self, now: datetime) -> bool:
         return self.expires is not None and self.expires <= now
@@ -73,6 +77,7 @@ def parse_key(entry: PlainValue) -> ApiKey:
         created=_time(entry, "created"),
         last_used=_time(entry, "last_used"),
         expires=_time(entry, "expires"),
+        parent=_text(entry, "parent"),
     )
 
 
@@ -119,6 +124,8 @@ def key_document(key: ApiKey) -> dict[str, object]:
     }
     if key.expires is not None:
         document["expires"] = time_text(key.expires)
+    if key.parent is not None:
+        document["parent"] = key.parent
     return {**document, "scopes": [scope_document(scope) for scope in key.scopes]}
 
 
@@ -183,7 +190,12 @@ class MintedKey:
 
 
 def mint(
-    name: str, scopes: Sequence[Scope], *, now: datetime, expires: datetime | None = None
+    name: str,
+    scopes: Sequence[Scope],
+    *,
+    now: datetime,
+    expires: datetime | None = None,
+    parent: str | None = None,
 ) -> MintedKey:
     """Make a key. Raises ValueError, with the reason, for a name or an end that cannot be."""
     if not 1 <= len(name) <= 100 or not name.isprintable() or name != name.strip():  # noqa: PLR2004
@@ -201,6 +213,7 @@ def mint(
         scopes=tuple(scopes),
         created=made,
         expires=expires,
+        parent=parent,
     )
     return MintedKey(key=key, secret=secret)
 

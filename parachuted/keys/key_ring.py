@@ -98,7 +98,8 @@ class KeyFile:
         self._change(added)
 
     def remove(self, name: str) -> str:
-        """Take away the key of that id, or of that name when only one has it; returns its id.
+        """Take away the key of that id, or of that name when only one has it, and those of the
+        browsers that it signed in; returns its id.
 
         An entry that is not understood can be taken away too. Raises NotFoundError,
         KeysRefusedError and StorageFailedError.
@@ -121,7 +122,14 @@ class KeyFile:
                     "`parachute keys list` shows it"
                 )
             removed.append(_id_of(entries[found[0]]))
-            return {(_LIST,): {found[0]: REMOVED}}
+            gone = set(removed)
+            while more := {
+                _id_of(one) for one in entries if _field(one, "parent") in gone
+            }.difference(gone):
+                gone |= more
+            return {
+                (_LIST,): {at: REMOVED for at, one in enumerate(entries) if _id_of(one) in gone}
+            }
 
         self._change(without)
         return removed[0]

@@ -98,9 +98,11 @@ class Identity:
 
     @property
     def limited_key(self) -> str:
-        """The same of a key that does not read and write the whole vault, else empty."""
-        whole = all(self.grant(VAULT, one) == EVERYWHERE for one in ("read", "write"))
-        return "" if whole else self.api_key
+        """The same of a key that may not read and write everything, else empty: what follows from
+        its writes, such as an agent in `Daily/.agents/`, could do more than the key.
+        """
+        is_whole = all(self.grant("*", one) == EVERYWHERE for one in ("read", "write"))
+        return "" if is_whole else self.api_key
 
     def grant(self, module: str, capability: Capability) -> AccessGrant | None:
         """What it may touch where `capability` on `module` is asked for; None: nothing."""
@@ -126,6 +128,7 @@ def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> A
 
 
 EVERYWHERE = AccessGrant(alternatives=None)
+NOWHERE = AccessGrant(alternatives=())
 EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
 NOBODY = Identity(kind="nobody", id="", name="nobody")
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from parachuted.access.paths import is_hidden
-from parachuted.access.private_text import may_be_private, without_private
+from parachuted.access.private_parts import may_be_private
+from parachuted.access.private_text import without_private
 from parachuted.agents import ToolResult
 from parachuted.errors import ActRefusedError, ConflictError, ParachuteError
 from parachuted.hooks import HookApprovals
@@ -57,13 +58,13 @@ class McpServers:
         self,
         registry: ServerRegistry,
         approvals: HookApprovals,
-        cages: IsolationFactory,
+        isolation: IsolationFactory,
         *,
         vault: Path,
         home: Path,
         env: Mapping[str, str],
     ) -> None:
-        self.registry, self._approvals, self._cages = registry, approvals, cages
+        self.registry, self._approvals, self._isolation = registry, approvals, isolation
         self._vault, self._home, self._env = vault.resolve(), home.resolve(), env
 
     def problem(self, server: KnownServer) -> str | None:
@@ -178,7 +179,7 @@ class McpServers:
     ) -> ServerConnection:
         mark = new_mark()
         path = self._env.get("PATH", os.defpath)
-        launch = await self._cages.hold_program(
+        launch = await self._isolation.hold_program(
             program.words,
             mark,
             env={"PATH": path, **definition.env},
@@ -229,7 +230,7 @@ class McpServers:
                 "reads"
             )
         if not real.is_file():
-            raise ActRefusedError(f"{path} is no file; an MCP server reads only single files")
+            raise ActRefusedError(f"{path} is not a file; an MCP server reads only single files")
         if is_in(real, self._vault):
             inside = real.relative_to(self._vault).as_posix()
             if is_hidden(inside) or is_hidden(path.name) or _holds_private(real):

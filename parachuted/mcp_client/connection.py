@@ -131,7 +131,7 @@ class ServerConnection:
 
     async def _read(self) -> None:
         async for line in self._process.lines(_LONGEST_LINE):
-            with suppress(ValueError, RecursionError):  # what is no message is some print
+            with suppress(ValueError, RecursionError):  # anything else was printed
                 message = json.loads(line)
                 if isinstance(message, Mapping):
                     self._take(message)

@@ -19,13 +19,13 @@ from datetime import datetime
 from typing import Literal
 
 from parachuted.access.authority import Authority
-from parachuted.access.grant import NOTHING, Grant
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import EditRefusedError
 from parachuted.history.run_account import CLIENT, Operation, new_act
-from parachuted.keys import Identity
+from parachuted.keys import NOWHERE, Identity
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounded_vault import BoundedVault
 from parachuted.runs.bounds import ModuleBounds
@@ -94,9 +94,9 @@ class McpClient:
         self._read: OrderedDict[str, tuple[str, bool]] = OrderedDict()
         self.subscribed: set[str] = set()
         self.used_at, self.listeners = time.monotonic(), 0
-        reads = identity.grant("vault", "read") or NOTHING
-        writes = identity.grant("vault", "write") or NOTHING
-        grant = Grant(agent=self.by, reads=reads, writes=writes, lane=NOTHING)
+        reads = identity.grant("vault", "read") or NOWHERE
+        writes = identity.grant("vault", "write") or NOWHERE
+        grant = Grant(agent=self.by, reads=reads, writes=writes, lane=NOWHERE)
         self.authority = Authority(
             reads=reads,
             writes=writes,
@@ -173,7 +173,8 @@ class McpClient:
 
     def _end(self, act: _Act) -> None:
         store = self._sources.store
-        act.record.end(store.history, store.objects, self._sources.clock(), act.record.reason)
+        now, record = self._sources.clock(), act.record
+        record.end(store.history, store.objects, now, record.reason, is_durable=False)
 
     def _author(self) -> Author:
         return (
@@ -194,7 +195,7 @@ class McpClient:
     def _recorded(self, _path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
         act = self._act
         if act is not None and not act.is_begun:
-            act.record.begin(self._sources.store.history)
+            act.record.begin(self._sources.store.history, is_durable=False)
             act.is_begun = True
         yield lambda _written: None
 

@@ -70,14 +70,14 @@ class VaultChanges:
         self._bus, self._search, self._origins = bus, search, origins
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._subscriptions: list[Subscription] = []
-        self._stop_hearing: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     def subscribe(
         self, client: McpClient, tell: Callable[[ClientChanges], None]
     ) -> Callable[[], None]:
         subscription = Subscription(client, tell)
         if not self._subscriptions:
-            self._stop_hearing = self._bus.listen_to_batches(self._hear)
+            self._unsubscribe = self._bus.subscribe_to_batches(self._hear)
         self._subscriptions.append(subscription)
         client.listeners += 1
 
@@ -86,7 +86,7 @@ class VaultChanges:
                 self._subscriptions.remove(subscription)
                 client.listeners -= 1
                 if not self._subscriptions:
-                    self._stop_hearing()
+                    self._unsubscribe()
 
         return end
 

@@ -13,11 +13,12 @@ from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
-from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.keys import NOWHERE
+from parachuted.modules.hosting.module_agents import ModuleAgents, order_of_core
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest, read_options
+from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
 from parachuted.vault import VaultIndex, printable
 
 
@@ -70,36 +71,15 @@ class AgentService:
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            return self._of_core(self._core[name], prompt, options, authority, entry, session)
+            definition, limits = self._core[name], self.runs.limits
+            return order_of_core(definition, prompt, options, authority, entry, session, limits)
         approved = self._approved(module) if agent else None
         if approved is None:
             raise NotFoundError(
-                f"there is no agent {name[:80]!r}; `parachute agents list` shows those that there "
-                "are"
+                f"there is no agent {name[:80]!r}; `parachute agents list` shows them"
             )
         return await self._agents_of(approved).order(
             agent, prompt, options, authority=authority, entry=entry, session=session
-        )
-
-    def _of_core(
-        self,
-        definition: AgentDefinition,
-        prompt: str,
-        options: Mapping[str, object],
-        authority: Authority,
-        entry: Entry,
-        session: str | None,
-    ) -> RunRequest:
-        folder, origin, limits = read_options(options, self.runs.limits)
-        return RunRequest(
-            definition=definition,
-            prompt=prompt,
-            entry=entry,
-            limits=limits,
-            origin=authority.words("agent", origin),
-            folder=folder,
-            session=session,
-            authority=authority,
         )
 
 
@@ -146,7 +126,10 @@ class AgentStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachableFiles:
-    """The files of the vault that an agent reaches: the numbers, and the first of each."""
+    """The files of the vault that an agent reaches: the numbers, and the first of each.
+
+    `strangers` are left out of a container's copy, and mark a run that reads them.
+    """
 
     reads: int
     writes: int
@@ -161,14 +144,14 @@ class AgentListing:
 
     def __init__(
         self,
-        desk: AgentService,
+        agents: AgentService,
         modules: ApprovedModules,
         names: Callable[[], Iterable[str]],
         watches: WatchRegistry,
         index: VaultIndex,
         origins: Origins,
     ) -> None:
-        self._desk, self._modules, self._names = desk, modules, names
+        self._agents, self._modules, self._names = agents, modules, names
         self._watches, self._index, self._origins = watches, index, origins
 
     def all_names(self) -> list[str]:
@@ -187,8 +170,8 @@ class AgentListing:
         if name == CURATOR:
             return self._curator()
         options = {} if folder is None else {"working_directory": folder}
-        order = await self._desk.order(name, "", options, authority=Authority(), entry="cli")
-        one, runs = order.definition, self._desk.runs
+        order = await self._agents.order(name, "", options, authority=Authority(), entry="cli")
+        one, runs = order.definition, self._agents.runs
         grant = runs.grant(order)
         here, lost = await runs.possible(order, grant)
         problem = await runs.obstacle(order, here)
@@ -220,8 +203,7 @@ class AgentListing:
             except NotFoundError:  # its module was switched off meanwhile
                 continue
             except (ActRefusedError, ParachuteError) as error:
-                nothing = exactly([])
-                grant = Grant(agent=name, reads=nothing, writes=nothing, lane=nothing)
+                grant = Grant(agent=name, reads=NOWHERE, writes=NOWHERE, lane=NOWHERE)
                 module = name.partition("/")[0]
                 found.append(
                     AgentStatus(

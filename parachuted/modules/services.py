@@ -144,7 +144,7 @@ class VaultAccess(Protocol):
     async def note(self, path: str) -> Note:
         """The note: its text, frontmatter, sections and links from one read.
 
-        EditRefusedError: the file is no UTF-8 text.
+        EditRefusedError: the file is not UTF-8 text.
         """
         ...
 
@@ -196,8 +196,9 @@ class VaultAccess(Protocol):
         ...
 
     async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes as one run, which `parachute undo` takes back whole, and return the
-        run's id.
+        """Change several notes as one run of its own, which `parachute undo` takes back whole and
+        with nothing else, and return the run's id. It follows from the run of the present call,
+        where that has written.
 
         Each note is a write of its own, in this order. The first that fails ends it; what was
         written before is the run's, which the error then names.
@@ -228,8 +229,8 @@ class VaultAccess(Protocol):
         ...
 
     async def written_by(self, path: str) -> Writer:
-        """Who wrote the file's present content: `person` (in an editor, or with an API key for the
-        whole vault), `key` (an API key that is limited to a part of it), `agent` or `module`.
+        """Who wrote the file's present content: `person` (in an editor, or with an API key that
+        may read and write everything), `key` (an API key that may do less), `agent` or `module`.
         """
         ...
 
@@ -239,7 +240,8 @@ class FolderAccess(Protocol):
 
     A path begins with `/` or `~/`, as in the manifest. Links and hidden files are not there. What
     is read counts as a stranger's text. ActRefusedError: no named folder has it, or the caller is
-    limited to some paths of the vault. PathRefusedError: it is no such path, hidden or a link.
+    limited to some paths of the vault. PathRefusedError: it is not such a path, is
+    hidden or is a link.
     """
 
     async def read(self, path: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from parachuted.access.authority import Authority, pass_on
@@ -19,7 +17,6 @@ from parachuted.agents import (
     QuestionStep,
     SessionStep,
     Step,
-    Tool,
     UsageStep,
 )
 from parachuted.agents.active_runs import ActiveRun
@@ -31,26 +28,15 @@ from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
-from parachuted.runs.agent_tools import (
-    DeclaredTool,
-    ModuleTools,
-    NoteTools,
-    ServerTool,
-    ServerToolCalls,
-    ServerTools,
-    module_tools,
-    server_tools,
-)
+from parachuted.runs.agent_tools import ModuleTools, ServerTools
+from parachuted.runs.agent_toolset import AgentToolset
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.conversations import Attachments, load_attachments, question_tool
+from parachuted.runs.conversations import Attachments, load_attachments
 from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
-from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
-from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
-from parachuted.suggestions.orchestrating import Orchestrator, OrchestratorScope
-from parachuted.suggestions.payload import ProposalSink
+from parachuted.runs.skills import AgentSkills, listed
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, new_id, printable
 
@@ -79,6 +65,7 @@ class PreparedAgentRun:
     account: RunAccount
     audit: RunAudit
     job: Job
+    _toolset: AgentToolset
     cancelled = "it was ended, because its caller no longer waits"
 
     def __init__(  # noqa: PLR0913  all that a run is made with
@@ -100,9 +87,8 @@ class PreparedAgentRun:
         """`lost` says what it asked for and cannot have here."""
         self.order, self.grant = order, grant
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
-        self._skills, self._modules, self._boxes = skills, modules, boxes
-        self._contexts, self._servers = contexts, servers
-        self._calls: ServerToolCalls | None = None
+        self._skills, self._contexts, self._boxes = skills, contexts, boxes
+        self._modules, self._servers = modules, servers
         self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
         self._sessions = hooks.sessions
         now, one = lifecycle.clock(), order.definition
@@ -114,12 +100,7 @@ class PreparedAgentRun:
         self._has_ended = False
         self.suggested: list[str] = []
         self._written: list[WriteResult] = []
-        self._author = Author(
-            by=f"module:{one.name}" if one.module else f"agent:{one.name}",
-            run=self.id,
-            causes=self.task.causes,
-            key=order.authority.caller if order.authority.is_limited else "",
-        )
+        self._author = _author_of(self.task, order)
         self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._guard = guards.of_run(
             self.id,
@@ -187,7 +168,7 @@ class PreparedAgentRun:
         Raises ActRefusedError when a hook objects to that.
         """
         order, now = self.order, self._lifecycle.clock()
-        self.taint.read("the prompt", order.origin)
+        self.taint.read_words("the prompt", order.origin)
         if order.session is not None:
             self._guards.recall(order.session, self.taint)
         prompt = await self._prompt()
@@ -217,7 +198,8 @@ class PreparedAgentRun:
             quoted=QuotedPaths(None),
         )
         attached = await self._attached()
-        tools = self._tools(skills, await self._offered_by_servers())
+        self._toolset = self._make_toolset()
+        tools = await self._toolset.make(skills)
         self.job = Job(
             id=self.id,
             watcher=self.task.watcher,
@@ -258,8 +240,7 @@ class PreparedAgentRun:
         """Record the end; nothing is done on its behalf any more."""
         del error
         asked, self._has_ended = self.order, True
-        if self._calls is not None:
-            await self._calls.close()
+        await self._toolset.close()
         if asked.conversation is not None:
             asked.conversation.close()
             talked_in = self._talks_in or self.session
@@ -326,6 +307,22 @@ class PreparedAgentRun:
             )
         )
 
+    def _make_toolset(self) -> AgentToolset:
+        return AgentToolset(
+            order=self.order,
+            task=self.task,
+            grant=self.grant,
+            taint=self.taint,
+            authority=self.authority,
+            vault=self._vault,
+            modules=self._modules,
+            servers=self._servers,
+            suggestions=self._guards.suggestions,
+            suggested=self.suggested,
+            stepped=self._stepped,
+            answer_s=self._guards.answer_s,
+        )
+
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
             run=self.id,
@@ -340,103 +337,6 @@ class PreparedAgentRun:
             ask_host=self._guard.host,
             ask_command=self._guard.command,
         )
-
-    async def _offered_by_servers(self) -> Sequence[ServerTool]:
-        """The tools of other people's MCP servers, where it may call any.
-
-        They were approved for the whole vault: whoever may read only some of it has none.
-        """
-        if self._servers is None or self.order.authority.is_limited:
-            return ()
-        if not any("__" in name for name in self.grant.tools):
-            return ()
-        return await asyncio.to_thread(self._servers.tools)
-
-    def _tools(self, skills: Sequence[Skill], offered: Sequence[ServerTool]) -> Sequence[Tool]:
-        one, config = self._definition, self._definition.config
-        if not one.has_tools:
-            return ()
-        notes = NoteTools(
-            vault=self._vault,
-            may_write=config.may_write and all(each.may_write for each in self.order.narrowing),
-        )
-        made = [
-            *notes.tools(),
-            *([skill_tool(skills, self.taint)] if skills else []),
-            *(one.tools(self.taint) if one.tools else ()),
-        ]
-        if self.order.conversation is not None:
-            made.append(
-                question_tool(self.order.conversation, self._stepped, self._guards.answer_s)
-            )
-        if self._guards.suggestions is not None:
-            made.append(self._suggest_tool(self._guards.suggestions, notes))
-            made += self._orchestrating(self._guards.suggestions)
-        taken = [tool.name for tool in made]
-        made += module_tools(
-            self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
-        )
-        if offered and self._servers is not None:
-            self._calls = self._servers.open()
-            taken = [tool.name for tool in made]
-            made += server_tools(offered, self.grant.tools, taken, self._calls, self.taint)
-        return made
-
-    def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:
-        """The tools of modules; where the agent's interfaces are listed, its own module's and those
-        of modules that provide one of them.
-        """
-        allowed, own = self.grant.interfaces, self._definition.module
-        for module, spec in self._modules.tools():
-            if (
-                allowed is None
-                or module == own
-                or not set(allowed).isdisjoint(self._modules.trust_of(module).provides)
-            ):
-                yield module, spec
-
-    async def _call_tool(self, module: str, tool: str, arguments: Mapping[str, object]) -> object:
-        """A module acts with its own rights, but for a run that has read strangers' texts it writes
-        no more than that run may.
-        """
-        authority = self.authority()
-        if self.taint:
-            authority = authority.narrowed(authority.reads, self.grant.lane)
-        answer = await self._modules.call_tool(module, tool, arguments, authority)
-        if not self._modules.trust_of(module).is_trusted:
-            self.taint.read(f"an answer of {tool}, of the module {module}", "imported")
-        return answer
-
-    def _orchestrating(self, suggestions: ProposalSink) -> tuple[Tool, ...]:
-        """For an agent that filters what others suggest: the tools for that, within its own
-        grant.
-        """
-        if not self._definition.config.orchestrates or not isinstance(suggestions, Suggestions):
-            return ()
-        run = OrchestratorScope(
-            agent=self._definition.name,
-            sees=self.grant.may_read,
-            writes=self.grant.may_write,
-            lane=lambda path: self.grant.may_write(path, tainted=True),
-            of=self._definition.config.orchestrates,
-            run=self.id,
-            causes=self.task.causes,
-            origin=lambda: self.taint.origin,
-            read=self.taint.read,
-        )
-        return Orchestrator(suggestions, run).tools()
-
-    def _suggest_tool(self, suggestions: ProposalSink, notes: NoteTools) -> Tool:
-        run = SuggestingRun(
-            agent=self._definition.name,
-            sees=lambda path: self.grant.may_read(path) or self.grant.may_write(path),
-            session=self.order.session or "",
-            run=self.id,
-            causes=self.task.causes,
-            origin=lambda: self.taint.origin,
-            read=notes.read,
-        )
-        return suggestion_tool(_Heard(suggestions=suggestions, told=self.suggested.append), run)
 
     async def _prompt(self) -> str:
         """The prompt with what hooks add. Raises ActRefusedError."""
@@ -478,17 +378,14 @@ class PreparedAgentRun:
         return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Heard:
-    """The suggestions, of which the run remembers its own."""
-
-    suggestions: ProposalSink
-    told: Callable[[str], None]
-
-    async def propose(self, proposal: Proposal) -> Suggestion:
-        suggestion = await self.suggestions.propose(proposal)
-        self.told(suggestion.id)
-        return suggestion
+def _author_of(task: Task, order: RunRequest) -> Author:
+    one = order.definition
+    return Author(
+        by=f"module:{one.name}" if one.module else f"agent:{one.name}",
+        run=task.run,
+        causes=task.causes,
+        key=order.authority.caller if order.authority.is_limited else "",
+    )
 
 
 def _cause_of(task: Task, agent: str) -> dict[str, object]:

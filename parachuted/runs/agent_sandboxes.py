@@ -243,7 +243,7 @@ async def _way_out(boxed: SandboxedRun, sockets: Path) -> AsyncIterator[Proxy | 
         grant.network,
         allowed=allowed,
         beyond=beyond,
-        reached=lambda host: taint.read(f"an answer of {host}", "web"),
+        reached=lambda host: taint.read_words(f"an answer of {host}", "web"),
     )
     loop = asyncio.get_running_loop()
     taint.at_first(lambda: loop.call_soon_threadsafe(partial(proxy.cut, but_answered=True)))

@@ -386,7 +386,7 @@ def server_tools(
 def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
     async def called(arguments: Mapping[str, object]) -> ToolResult:
         answer = await calls.call(one.server, one.tool, arguments)
-        taint.read(f"the MCP server {one.server}", "web")
+        taint.read_words(f"the MCP server {one.server}", "web")
         return replace(answer, text=_cut(answer.text))
 
     return Tool(name=one.name, description=one.description, schema=one.schema, call=called)

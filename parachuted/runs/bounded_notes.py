@@ -24,7 +24,7 @@ from parachuted.access.notes import (
     SetKey,
     SetSection,
 )
-from parachuted.access.private_text import may_be_private
+from parachuted.access.private_parts import may_be_private
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.vault_reading import VaultReading
@@ -61,7 +61,7 @@ def make_note(
     """The note of that content.
 
     `indexed` is what the index has of the same content, if it has; `resolve` finds the files that
-    links lead to. Raises EditRefusedError where it is no text.
+    links lead to. Raises EditRefusedError where it is not text.
     """
     try:
         text = content.data.decode("utf-8")
@@ -259,7 +259,7 @@ class BoundedNotes(VaultReading):
     async def note(self, path: str) -> Note:
         """The note as it is now; its digest may be the base of a later edit.
 
-        Raises EditRefusedError for a file that is no UTF-8 text.
+        Raises EditRefusedError for a file that is not UTF-8 text.
         """
         target = VaultPath.parse(path)
         beyond = await self._beyond("read", target)

@@ -53,8 +53,8 @@ class BoundedVault(VaultWriting):
     """`VaultAccess` for one module, or for one run of its agent."""
 
     async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
-        """Change several notes in one run that can be undone whole, and return its id: the run of
-        the module's call, where one goes on.
+        """Change several notes in one run of its own that can be undone whole, and return its id.
+        It follows from the run of the module's call, where that has written.
 
         Each is a write of its own, in this order. The first that fails ends it, and is named in
         the error.
@@ -62,9 +62,9 @@ class BoundedVault(VaultWriting):
         if not changes:
             raise EditRefusedError("there is nothing to change")
         authority, author = self._authority(), self._author()
-        call, own = authority.call, None
-        if call is None or call.is_over:
-            call = own = CallRun(self._store, "", authority)
+        within = authority.call
+        causes = within.causes if within is not None and within.run else authority.causes
+        call = CallRun(self._store, "", replace(authority, runs=authority.led_by, causes=causes))
         part = copy(self)
         part._reason = reason[:_LONGEST_REASON]  # noqa: SLF001  a copy of this
         part._authority = lambda: replace(authority, call=call)  # noqa: SLF001
@@ -72,7 +72,9 @@ class BoundedVault(VaultWriting):
         done = 0
         try:
             for change in changes:
-                if change.edits is None:
+                if change.text is not None:
+                    await part.create(change.path, change.text)
+                elif change.edits is None:
                     await part.delete(change.path)
                 else:
                     await part.edit(change.path, change.edits, base=change.base)
@@ -86,8 +88,7 @@ class BoundedVault(VaultWriting):
                 f"`parachute undo {call.run}` takes it back"
             ) from error
         finally:
-            if own is not None:
-                await run_uninterrupted(own.close)
+            await run_uninterrupted(call.close)
 
     async def move(self, source: str, target: str) -> str:
         """Give the file another path, which must be free, and return its digest.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import NOTHING, Grant, all_of, any_of, exactly, grant_of, within
+from parachuted.access.grant import Grant, all_of, any_of, exactly, grant_of, within
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ActRefusedError, PathRefusedError
-from parachuted.keys import AccessGrant
+from parachuted.keys import NOWHERE, AccessGrant
 from parachuted.vault import VaultPath, printable
 
 
@@ -49,8 +49,8 @@ class ModuleBounds:
         """
         reads, writes = self.reads, self.writes
         for one in (agent, *more):
-            reads = within(reads, one) if one.may_read else NOTHING
-            writes = within(writes, one) if one.may_write else NOTHING
+            reads = within(reads, one) if one.may_read else NOWHERE
+            writes = within(writes, one) if one.may_write else NOWHERE
         return ModuleBounds(
             who=who,
             reads=reads,

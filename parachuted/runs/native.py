@@ -122,7 +122,7 @@ class _Gate:
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
         if name in {"WebFetch", "WebSearch"}:
-            self.taint.read(f"an answer to {name}", "web")
+            self.taint.read_words(f"an answer to {name}", "web")
         said = await self._checked_in(name) if name in _CHANGERS else ""
         self.audit.called(name, _in_vault(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))

@@ -147,7 +147,7 @@ class SuggestionForwarder:
     ) -> str:
         """The id of the suggestion.
 
-        Raises EditRefusedError for what is no text, and what `propose` raises.
+        Raises EditRefusedError for what is not text, and what `propose` raises.
         """
         payload: dict[str, object] = {}
         if data is not None:

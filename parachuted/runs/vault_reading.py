@@ -176,8 +176,8 @@ class VaultReading:
         return (await self._content(path, keep=True)).digest
 
     async def written_by(self, path: str) -> Writer:
-        """Who wrote the present content: `person`, `key` (one that is limited to a part of the
-        vault), `agent` or `module`.
+        """Who wrote the present content: `person`, `key` (one that may not read and write
+        everything), `agent` or `module`.
         """
         content = await self._content(path)
         real = await run_uninterrupted(self._found, VaultPath.parse(path))

@@ -239,7 +239,6 @@ def _make_note(
     values: Mapping[str, object] = note.values
     typed = note.matter.typed
     headings = [(heading.level, heading.title) for heading in note.outline.headings]
-    titles = cut(storable("\n".join(title for _level, title in headings)))
     body = storable(note.data[note.body.start :].decode("utf-8", "replace"))
     stem = _stem(path)
     title = storable(
@@ -247,11 +246,6 @@ def _make_note(
     )
     tags = _tags(values, body)
     fields = tuple(_fields(values)) if values else ()
-    facets = [
-        folders_of(path),
-        *(facet("tag", one) for tag in tags for one in _and_above(plain(tag))),
-        *_facets(fields),
-    ]
     return IndexedNote(
         path=path,
         title=title,
@@ -265,15 +259,20 @@ def _make_note(
         links=links_in(whole)[:_MOST_LINKS] if b"[" in whole.data else (),
         texts=(
             cut(title if stem == title else f"{title}\n{stem}"),
-            titles,
+            cut(storable("\n".join(title for _level, title in headings))),
             cut(body),
             cut(" ".join(tags)),
             cut("\n".join(field.text for field in fields)),
             cut(_stem_path(path)),
-            " ".join(facets),
+            _all_facets(path, tags, fields),
         ),
         reason=reason,
     )
+
+
+def _all_facets(path: str, tags: tuple[str, ...], fields: tuple[IndexedField, ...]) -> str:
+    of_tags = (facet("tag", one) for tag in tags for one in _and_above(plain(tag)))
+    return " ".join([folders_of(path), *of_tags, *_facets(fields)])
 
 
 def _first_title(headings: list[tuple[int, str]]) -> str | None:

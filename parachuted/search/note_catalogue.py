@@ -129,10 +129,11 @@ class NoteCatalogue:
 
     def led_to(self, target: str, source: str, sees: Callable[[str], bool]) -> str | None:
         """The file that a link of that target in the note `source` leads to, or would, as
-        `resolved`.
+        `resolved`; where no file has that name, the one note of that title or alias.
         """
         with self._database.reading(_SECONDS) as connection:
-            return resolve_target(target, source, _Names(connection, sees), from_folder=True)
+            names = _Names(connection, sees)
+            return resolve_target(target, source, names, from_folder=True) or names.called(target)
 
     def unresolved(
         self, sees: Callable[[str], bool], limit: int, after: str | None = None
@@ -177,6 +178,19 @@ class _Names:
             for (path,) in self._connection.execute(sql, (key_of(key),) * 2).fetchall()
         ]
         return filter(self._sees, paths)
+
+    def called(self, title: str) -> str | None:
+        """The note of that title or alias; None where there is none, or several."""
+        wanted = plain(title)
+        sql = (
+            "SELECT path FROM notes WHERE plain(title) = ?1 UNION SELECT path FROM notes JOIN "
+            "fields ON fields.note = notes.id WHERE fields.key IN ('alias', 'aliases') AND "
+            "fields.folded = ?1"
+        )
+        self._connection.create_function("plain", 1, plain, deterministic=True)
+        rows = self._connection.execute(sql, (wanted,)).fetchall() if wanted else ()
+        found = [path for (stored,) in rows if self._sees(path := text_of(stored))]
+        return found[0] if len(found) == 1 else None
 
     def exists(self, path: str) -> bool:
         sql = "SELECT 1 FROM notes WHERE path = ? UNION ALL SELECT 1 FROM others WHERE path = ?"

@@ -200,7 +200,7 @@ class Database:
 
     def _must_check(self) -> bool:
         """Small files take no time; a large one is checked if damage was found, or its last use
-        had no end. That is no reason for a derived one, whose damage costs little.
+        had no end. A derived one is not, since its damage costs little.
         """
         return (
             self.path.stat().st_size < _SMALL

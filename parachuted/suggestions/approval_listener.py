@@ -57,7 +57,7 @@ class ApprovalListener:
         self._events: deque[_FileEvent] = deque(maxlen=_MOST_WAITING)
         self._came = asyncio.Event()
         self._idle = asyncio.Event()
-        self._end = bus.listen(
+        self._end = bus.subscribe(
             self._hear, "run.undone", "file.created", "file.modified", "file.moved", "file.deleted"
         )
 

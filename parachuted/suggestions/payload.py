@@ -290,6 +290,26 @@ class SuggestingRun:
     read: Mapping[str, str] = field(default_factory=dict)
 
 
+_PROPERTIES: dict[str, object] = {
+    "action": {"type": "string", "enum": list(ACTIONS)},
+    "path": {"type": "string", "description": "The note's path in the vault."},
+    "payload": {
+        "type": "object",
+        "description": "What is to stand there, as the description says.",
+    },
+    "reasoning": {
+        "type": "string",
+        "description": "Why you think that this is good, for the person who decides.",
+    },
+}
+_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
+    "additionalProperties": False,
+}
+
+
 def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
     """The tool `suggest_change` for one run.
 
@@ -334,26 +354,7 @@ def suggestion_tool(suggestions: ProposalSink, run: SuggestingRun) -> Tool:
             text=f"Suggested as {suggestion.id}. Nothing has changed; a person decides on it."
         )
 
-    text = {"type": "string"}
-    properties: dict[str, object] = {
-        "action": {"type": "string", "enum": list(ACTIONS)},
-        "path": {**text, "description": "The note's path in the vault."},
-        "payload": {
-            "type": "object",
-            "description": "What is to stand there, as the description says.",
-        },
-        "reasoning": {
-            **text,
-            "description": "Why you think that this is good, for the person who decides.",
-        },
-    }
-    schema: dict[str, object] = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-    return Tool(name="suggest_change", description=SUGGEST, schema=schema, call=call)
+    return Tool(name="suggest_change", description=SUGGEST, schema=_SCHEMA, call=call)
 
 
 def _refused(text: str) -> ToolResult:

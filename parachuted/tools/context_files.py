@@ -269,8 +269,8 @@ class ContextFiles:
         return AppendToSection(section=name, content=f"\n{stamp}\n{content.strip()}", create=True)
 
     def _listing(self, *, wants_all: bool) -> str:
-        """Names are texts too: a list is no reason to have read a stranger's, unless it is asked
-        for.
+        """Names are texts too: a list alone does not count as reading a stranger's, unless it is
+        asked for.
         """
         shown, left_out = [], 0
         for path in (self.grant.own, *self.grant.watched):

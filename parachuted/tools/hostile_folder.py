@@ -105,7 +105,7 @@ class HostileFolder:
             self._root = -1
 
     def walk(self, most: int) -> FolderContents:
-        """All that is in it, as far as that is no more than `most` names."""
+        """All that is in it, unless that is more than `most` names."""
         walked = FolderContents()
         self._walk(walked, "", self._root, most, 0)
         return walked

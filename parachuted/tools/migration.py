@@ -132,7 +132,7 @@ class Migration:
     def _added(
         self, move: PlannedMove, data: bytes, author: Author, base: str, old: FileContent
     ) -> WriteResult:
-        """A note that takes in another one's text is no more to be trusted than that."""
+        """A note that takes in another one's text is as little trusted as that."""
         if self._origins is None:
             return self._store.replace(move.target, data, author, base=base)
         with self._origins.writing(

@@ -156,7 +156,7 @@ def _copy(
     except (
         ReadRefusedError,
         OSError,
-    ) as error:  # what was swapped meanwhile is left out; it is no reason not to begin
+    ) as error:  # what was swapped meanwhile is left out; the run can start without it
         reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
         sum_.left_out.append((printable(os.path.join(place, path)), reason))  # noqa: PTH118  a text
         return True

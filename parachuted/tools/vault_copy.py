@@ -132,7 +132,7 @@ class VaultCopy:
                 self._store.bases.see(seen.items())
                 seen = {}
         self._store.bases.see(seen.items())
-        for name, mark in self.walk().files.items():  # nobody is at work in it yet
+        for name, mark in self.walk().files.items():  # no process works in it yet
             self.files[name].mark = mark
         return size
 

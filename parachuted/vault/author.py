@@ -12,7 +12,7 @@ SourceType: TypeAlias = Literal[
 
 class Caller(NamedTuple):
     """Who asked for it: the source that the audit names, the request's id ("": no request), and the
-    id of the API key if that is limited to a part of the vault ("": it is not).
+    id of the API key if that may not read and write everything ("": it may).
     """
 
     source_type: SourceType
@@ -25,7 +25,7 @@ class Caller(NamedTuple):
 class Author:
     """Who makes a write.
 
-    `key` is the id of the API key that asked for it, if that is limited to a part of the vault:
+    `key` is the id of the API key that asked for it, if that may not read and write everything:
     what follows from the write reaches no further.
 
     `caller` is for the audit alone: it is not kept in the history, and two authors that differ only

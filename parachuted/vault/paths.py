@@ -88,13 +88,6 @@ def name_refusal(name: str) -> str | None:
     return refusal(f"x/{name}")
 
 
-def same_name(one: str, other: str) -> bool:
-    """Whether two names are the same to a person: Unicode form aside (macOS stores NFD), letter
-    case kept.
-    """
-    return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
-
-
 def printable(path: str) -> str:
     """`path` as it may be shown or sent: bytes that are not UTF-8, and control characters, as an
     escape like in a Python string.

@@ -22,8 +22,8 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' blob: "
     "data:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for "
-    "'script'; trusted-types dompurify"
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types dompurify workers"
 )
 
 
@@ -74,13 +74,20 @@ class PageRoutes:
         """A file of the web page. Its address holds a digest, so a browser may keep it."""
         found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
-            await asyncio.to_thread(self._files.look)  # nobody has asked for the page in this life
+            await asyncio.to_thread(
+                self._files.look
+            )  # the first request for the page since the start
             found = self._files.find(call.named("version"), call.named("name"))
         if found is None:
             raise web.HTTPNotFound(
                 text="the page has no such file; if it was open during an update, load it again"
             )
-        headers = {"ETag": found.tag, "Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding"}
+        headers = {
+            "ETag": found.tag,
+            "Cache-Control": _FOR_EVER,
+            "Vary": "Accept-Encoding",
+            "Content-Security-Policy": "default-src 'none'; script-src 'self'",  # of a worker
+        }
         if call.request.headers.get("If-None-Match") == found.tag:
             return web.Response(status=304, headers=headers)
         body = found.body

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.authority import NOBODY, Authority, acting, current
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting, current
 from parachuted.errors import ActRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 
@@ -19,7 +19,7 @@ def paths(*patterns: str) -> AccessGrant:
 
 
 def test_code_that_no_call_led_to_reaches_nothing():
-    assert current() is NOBODY
+    assert current() is NO_AUTHORITY
     assert not current().reads.sees("a.md")
     with pytest.raises(ActRefusedError, match="ask again"):
         current().check()
@@ -35,7 +35,7 @@ async def test_what_begins_inside_carries_it_on_for_as_long_as_it_lives():
     async with asyncio.TaskGroup() as group:
         with acting(mine):
             task = group.create_task(later())
-        assert current() is NOBODY
+        assert current() is NO_AUTHORITY
         go.set()
 
     assert task.result() is mine

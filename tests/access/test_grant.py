@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.grant import NOTHING, Grant, exactly
-from parachuted.keys import EVERYWHERE
+from parachuted.access.grant import Grant, exactly
+from parachuted.keys import EVERYWHERE, NOWHERE
 
 ALL = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=exactly(["log.md"]))
 
@@ -28,7 +28,7 @@ def test_who_has_read_a_strangers_text_writes_its_lane_alone():
 
 
 def test_a_lane_is_no_way_to_write_what_was_not_granted():
-    grant = Grant(agent="a", reads=EVERYWHERE, writes=NOTHING, lane=EVERYWHERE)
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=NOWHERE, lane=EVERYWHERE)
 
     assert not grant.may_write("a.md", tainted=True)
 
@@ -36,5 +36,5 @@ def test_a_lane_is_no_way_to_write_what_was_not_granted():
 def test_only_the_clis_own_tools_need_a_container():
     assert not ALL.needs_container
     assert Grant(
-        agent="a", reads=NOTHING, writes=NOTHING, lane=NOTHING, native=("Bash",)
+        agent="a", reads=NOWHERE, writes=NOWHERE, lane=NOWHERE, native=("Bash",)
     ).needs_container

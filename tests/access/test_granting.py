@@ -17,7 +17,6 @@ from parachuted.access.grant import (
     ENTRIES,
     EXPLICIT,
     MAINTENANCE,
-    NOTHING,
     PRESENT,
     Grant,
     build_grant,
@@ -27,7 +26,7 @@ from parachuted.access.grant import (
     narrowing_of,
 )
 from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
-from parachuted.keys import EVERYWHERE, AccessGrant
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)
 ADMIN = {
@@ -107,10 +106,10 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"
 
 
-def test_an_agent_that_is_told_nothing_is_given_nothing():
+def test_an_agent_that_learns_nothing_is_given_nothing():
     grant = granted({})
 
-    assert (grant.reads, grant.writes, grant.lane) == (NOTHING, NOTHING, NOTHING)
+    assert (grant.reads, grant.writes, grant.lane) == (NOWHERE, NOWHERE, NOWHERE)
     assert (grant.native, grant.bash, grant.network, grant.outside) == ((), False, "none", ())
     assert not grant.needs_container
 

@@ -21,23 +21,20 @@ def test_only_strangers_texts_mark_a_run(origin, marks):
 def test_a_mark_only_grows_and_names_the_first_stranger():
     taint = Taint()
     assert taint.origin == "agent"
-    for source, origin in (
-        ("a.md", "you"),
-        ("the prompt", "bot"),
-        ("b.md", "web"),
-        ("the prompt", "web"),
-    ):
-        taint.read(source, origin)
+    taint.read("a.md", "you")
+    taint.read_words("the prompt", "bot")
+    taint.read("b.pdf", "web")
+    taint.read_words("the prompt", "web")
 
     assert taint.origin == "bot"
-    assert taint.sources == {"the prompt": "bot", "b.md": "web"}
-    assert taint.why() == "this run has read text of strangers: the prompt (bot), b.md (web)"
-    assert taint.why(lambda path: path != "b.md") == (
+    assert list(taint.sources.values()) == ["bot", "web"]
+    assert taint.why() == "this run has read text of strangers: the prompt (bot), b.pdf (web)"
+    assert taint.why(lambda path: path != "b.pdf") == (
         "this run has read text of strangers: the prompt (bot), 1 that it may not open"
     )
 
 
-def test_what_is_told_of_it_is_short_and_safe_to_show():
+def test_what_it_reports_is_short_and_safe_to_show():
     taint = Taint()
     for number in range(100):
         taint.read(f"{number}\x1b.md", "web")
@@ -53,3 +50,15 @@ def test_what_is_to_be_done_at_the_first_strangers_text_is_done_once():
         taint.read(f"{origin}.md", origin)
 
     assert done == [True]
+
+
+def test_words_that_look_like_a_file_are_still_words_where_they_are_taken_up_again():
+    taint, resumed = Taint(), Taint()
+    taint.read_words("an answer of notes.md", "web")
+    taint.read("the prompt", "web")
+    for source, origin in taint.sources.items():
+        resumed.read(source, origin)
+
+    assert resumed.why(lambda _path: False) == (
+        "this run has read text of strangers: an answer of notes.md (web), 1 that it may not open"
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.grant import NOTHING, all_of, exactly, grant_of, within
-from parachuted.keys import EVERYWHERE, PathGlob
+from parachuted.access.grant import all_of, exactly, grant_of, within
+from parachuted.keys import EVERYWHERE, NOWHERE, PathGlob
 
 
 @pytest.mark.parametrize("name", ["What?.md", "a*.md", "**", "Work/[x].md", "~tilde.md"])
@@ -39,8 +39,8 @@ def test_one_file_covers_itself_and_no_pattern():
 
 
 def test_nothing_named_is_nothing_given():
-    assert grant_of([]) == exactly([]) == NOTHING
-    assert within(EVERYWHERE, AgentConfig()) == NOTHING
+    assert grant_of([]) == exactly([]) == NOWHERE
+    assert within(EVERYWHERE, AgentConfig()) == NOWHERE
 
 
 def test_two_lists_come_to_what_both_name():
@@ -50,7 +50,7 @@ def test_two_lists_come_to_what_both_name():
     assert all_of(EVERYWHERE, both) == all_of(both, EVERYWHERE) == both
 
 
-def test_what_lies_beside_the_vault_is_no_pattern_of_it():
+def test_what_lies_beside_the_vault_is_not_a_pattern_of_it():
     grant = within(EVERYWHERE, AgentConfig(paths=("~/Work/", "/etc/", "${CWD}/x", "a/**")))
 
     assert [path for path in ("~/Work/a", "etc/passwd", "x", "a/b") if grant.sees(path)] == ["a/b"]

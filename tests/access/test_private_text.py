@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.private_text import (
-    LEFT_OUT,
-    edit_keeping_private,
-    private_spans,
-    without_private,
-)
+from parachuted.access.private_parts import private_parts
+from parachuted.access.private_text import LEFT_OUT, edit_keeping_private, without_private
 from parachuted.errors import ActRefusedError
 from parachuted.vault import AppendToSection, ReplaceAll, ReplaceSection, apply_edit, parse_note
 
@@ -45,6 +41,12 @@ PIECES = st.sampled_from(
         "```\n",
         "words\n",
         "E #private\n===\n",
+        "- item of many words, so that it is seen #private\n",
+        "  - nested\n",
+        "> quoted #private/x\n",
+        "- tags: x\n",
+        "\n",
+        "#private\n",
         "secret\n",
         "#privateer\n",
         "\r\n",
@@ -63,7 +65,20 @@ def test_a_section_is_left_out_with_all_below_its_heading():
 
 @pytest.mark.parametrize(
     "head",
-    [b"private: true", b"private: yes # mine", b'"private": "true"', b"a: [\nprivate: true"],
+    [
+        b"private: true",
+        b"private: yes # mine",
+        b'"private": "true"',
+        b"a: [\nprivate: true",
+        b"private: y",
+        b"private: on",
+        b"Private: YES",
+        b"private: [me]",
+        b"private:\n  - me",
+        b"private:\r\n- me",
+        b"private: !!bool true",
+        b"private: only Kim",
+    ],
 )
 def test_a_whole_note_is_left_out(head: bytes):
     for text in (b"---\n" + head + b"\n---\nsecret\n", b"---\n" + head + b"\nsecret\n"):
@@ -71,11 +86,63 @@ def test_a_whole_note_is_left_out(head: bytes):
 
 
 @pytest.mark.parametrize(
+    "front",
+    [
+        b"tags: [health, private]",
+        b"tags: private/health",
+        b"tags:\n  - '#Private'",
+        b"tag: health, private",
+        b"tags: #private",
+        b"{private: yes}",
+    ],
+)
+def test_the_tag_in_the_frontmatter_leaves_out_the_whole_note(front: bytes):
+    assert without_private(b"---\n" + front + b"\n---\nsecret\n") == (
+        b"(private part 1: left out)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "- a\n- secret #private\n  secret\n  - secret\n\n    secret\n- b\n",
+            "- a\n- (private part 1: left out)\n- b\n",
+        ),
+        (
+            "1. a\n   - [ ] secret #private/x\n2. b\n",
+            "1. a\n   - (private part 1: left out)\n2. b\n",
+        ),
+        ("- secret\n\n  secret #private\n- b\n", "- (private part 1: left out)\n- b\n"),
+        ("- secret\nsecret #private.\n\nb\n", "- (private part 1: left out)\n\nb\n"),
+        ("a\n\n> secret\n> secret #private\n\nb\n", "a\n\n> (private part 1: left out)\n\nb\n"),
+        ("> # Health #private\n> secret\n\nb\n", "> (private part 1: left out)\n\nb\n"),
+        ("- # Health #private\n  secret\n\nb\n", "- (private part 1: left out)\n\nb\n"),
+        ("a\n\nsecret\n(#private) secret\n\nb\n", "a\n\n(private part 1: left out)\n\nb\n"),
+        (
+            "# A\na\n## B\n#private #x\n\nsecret\n# C\nc\n",
+            "# A\na\n## (private part 1: left out)\n# C\nc\n",
+        ),
+        ("a\n\n#private\n\nsecret\n# secret\n", "(private part 1: left out)\n"),
+        ("- secret #private\r\n- b\r\n", "- (private part 1: left out)\r\n- b\r\n"),
+        ("```\nopen fence\n- secret #private\n", "```\nopen fence\n- (private part 1: left out)\n"),
+    ],
+)
+def test_the_tag_in_the_text_leaves_out_what_it_stands_in(text: str, shown: str):
+    assert without_private(text.encode()).decode() == shown
+
+
+@pytest.mark.parametrize(
     "text",
     [
         b"---\nprivate: false\n---\nopen\n",
+        b"---\nprivate: no # yet\n---\nopen\n",
+        b"---\nprivate:\ntype: person\n---\nopen\n",
+        b"---\ntags: [privateer]\n---\nopen\n",
         b"# Private\n\nopen\n",
-        b"Words of a #private kind\n",
+        b"A private word, and `#private` as code\n",
+        b"```js\nclass A { #private = 1 }\n```\n",
+        b"See [there](#private) and a.html#private\n",
         b"# About #private-keys\n",
     ],
 )
@@ -125,13 +192,13 @@ def test_an_edit_that_would_change_it_is_refused(edit):
 @given(TEXTS)
 def test_nothing_private_is_shown_and_what_was_shown_can_be_written_back(text: bytes):
     shown = without_private(text)
-    parts = [text[span.start : span.stop] for _, span in private_spans(parse_note(text))]
+    parts = [text[part.start : part.stop] for part in private_parts(parse_note(text))]
 
     assert all(part.strip() not in shown for part in parts if len(part.strip()) > 30)
     try:
         after = apply_edit(edit_keeping_private(ReplaceAll(data=shown), text), text)
     except ActRefusedError:
         return
-    kept = [after[span.start : span.stop] for _, span in private_spans(parse_note(after))]
+    kept = [after[part.start : part.stop] for part in private_parts(parse_note(after))]
     lost = Counter(part.strip() for part in parts) - Counter(part.strip() for part in kept)
     assert not lost

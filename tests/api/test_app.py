@@ -8,6 +8,10 @@ from tests.stories.life import Live
 ROUTES = {
     "GET /api/links/target",
     *("GET /", "GET /web/{version}/{name}"),
+    *("GET /api/tls", "GET /tls/authority.crt"),
+    *("GET /api/settings", "PUT /api/settings/{key}", "GET /api/hooks/diff"),
+    *("GET /api/modules/{name}/settings", "PUT /api/modules/{name}/settings/{key}"),
+    "GET /api/modules/{name}/logs",
     *("GET /api/auth/me", "POST /api/auth/codes", "POST /api/auth/codes/redeem"),
     *("GET /mcp", "POST /mcp", "DELETE /mcp"),
     *(

@@ -326,6 +326,24 @@ async def test_what_an_entity_is_related_to_follows_the_files(tmp_path: Path):
         assert "para:brain:kimkimkimkim" in {edge["target"] for edge in graph["edges"]}
 
 
+async def test_entities_of_all_types_are_listed_by_a_part_of_a_name_and_twins_in_pairs(
+    tmp_path: Path,
+):
+    write(tmp_path, "Brain/entities/people/lee-kim.md", "---\naliases: [Kimmy]\n---\n# Lee Kim\n")
+    async with brain(a_vault(tmp_path)) as module:
+        every = await module.request("GET", "/entities", query={"limit": "2", "offset": "1"})
+        assert [one["name"] for one in every["results"]] == ["Kim Lee", "Lee Kim"]
+        assert every["count"] == 4
+        query = {"q": "MULLER", "type": "person"}
+        (found,) = (await module.request("GET", "/entities", query=query))["results"]
+        assert (found["name"], found["snippet"]) == ("Zoë Müller", "An old friend.")
+
+        (pair,) = (await module.request("GET", "/twins"))["twins"]
+        assert {pair["entity"]["name"], pair["other"]["name"]} == {"Kim Lee", "Lee Kim"}
+        assert (await module.request("GET", "/twins", query={"entity": "kim"}))["count"] == 1
+        assert (await module.request("GET", "/twins", query={"entity": "acme"}))["count"] == 0
+
+
 async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_path: Path):
     write(tmp_path, "Daily/journals/2026-02-24.md", "# Noon\n\nLunch with Kim Lee.\n")
     write(tmp_path, "Work/garden/AGENTS.md", "# Garden\n\nWater it.\n")
@@ -460,6 +478,28 @@ async def test_what_is_private_is_in_no_answer_and_no_edit_loses_it(tmp_path: Pa
 
     assert (tmp_path / KIM).read_text() == secret
     assert (tmp_path / "Brain/entities/people/zed.md").read_text() == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\npara_id: para:brain:zedzedzedzed\nprivate: y\nb: BSECRET\n---\n# Zed\n\nZEDSECRET\n",
+        "---\npara_id: para:brain:zedzedzedzed\ntags: [private/health]\n---\n# Zed\n\nZEDSECRET\n",
+        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n## Facts\n\n- ZEDSECRET #private/x\n",
+        "---\npara_id: para:brain:zedzedzedzed\n---\n# Zed\n\n> ZEDSECRET\n> #private\n",
+    ],
+)
+async def test_private_text_is_known_by_every_usual_spelling(tmp_path: Path, text: str):
+    write(tmp_path, "Brain/entities/people/zed.md", text)
+    async with brain(tmp_path) as module:
+        answers = [
+            await module.tool("brain-search", query="ZEDSECRET"),
+            await module.tool("brain-context", entity="zedzedzedzed"),
+            (await module.request("GET", "/recall", query={"query": "ZEDSECRET"}))["results"],
+            await module.request("GET", "/entities/by_id", query={"id": "zedzedzedzed"}),
+        ]
+        assert "SECRET" not in str(answers)
+        assert await module.interface("BrainInterface").facts("zedzedzedzed") == []
 
 
 async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(tmp_path: Path):

@@ -114,6 +114,28 @@ async def test_entities_are_made_read_changed_and_removed(live: Live, vault: Pat
         assert status == 404
 
 
+async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Live, vault: Path):
+    fronts = ["name: 7\ntags: solo", "tags: [a, 5]\nid: 9", "'@id': x\n'@type': 3\ntags:"]
+    fronts += ["name: [a]\ntags: {a: b}\ndescription: {a: b}", "type: [person]", "private: y"]
+    for number, front in enumerate(fronts):
+        save(vault / f"Brain/entities/people/odd-{number}.md", f"---\n{front}\n---\nWords.\n")
+    save(vault / "Brain/entities/people/empty.md", "")
+    save(vault / "Brain/entities/people/open.md", "---\nname: Never\n")
+    async with live() as life:
+        await with_brain(life)
+        page = await app(life, "GET", "/api/brain/entities/person?limit=100&offset=0")
+        assert fits(page, {"results": [ENTITY]}), page
+        assert len(page["results"]) == len(fronts) + 2
+        for one in page["results"]:
+            again = await app(life, "GET", f"/api/brain/entities/by_id?id={one['@id']}")
+            assert fits(again, ENTITY), again
+        raw = "/api/brain/entities/Brain/entities/people/empty.md"  # an id with slashes, as it is
+        await app(life, "PUT", raw, {"data": {"status": "away"}})
+        assert "status: away\n" in (vault / "Brain/entities/people/empty.md").read_text()
+        await app(life, "DELETE", raw)
+        assert not (vault / "Brain/entities/people/empty.md").exists()
+
+
 async def test_queries_are_kept(live: Live):
     async with live() as life:
         await with_brain(life)

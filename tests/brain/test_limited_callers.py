@@ -55,6 +55,10 @@ QUESTIONS: Mapping[str, tuple[str, str, dict[str, str]]] = {
     "the context": ("GET", "/context", {"entity": "open-kim"}),
     "the facts": ("GET", "/facts", {"entity": "kimkimkimkim"}),
     "all people": ("GET", "/entities/person", {"limit": "1"}),
+    "all of any type": ("GET", "/entities", {"limit": "2"}),
+    "all that are called so": ("GET", "/entities", {"q": "lea"}),
+    "which may be the same": ("GET", "/twins", {}),
+    "which may be the same as one": ("GET", "/twins", {"entity": "open-lea"}),
     "all recipes": ("GET", "/entities/recipe", {}),
     "the soup": ("GET", "/entities/by_id", {"id": "soup"}),
     "the types": ("GET", "/types", {}),
@@ -141,7 +145,7 @@ async def test_errors_and_changes_are_those_of_a_vault_without_the_hidden_files(
     assert "recipe" not in str(whole["a type that is there"])
 
 
-async def test_what_one_hidden_caller_changes_is_no_loss_for_others(tmp_path: Path):
+async def test_what_one_hidden_caller_changes_is_not_a_loss_for_others(tmp_path: Path):
     """A caller that may write the types, and read few entities, is not the one to read all."""
     limited = (*OPEN, "Brain/types.yaml")
     async with brain(tmp_path, SEEN, HIDDEN) as module:

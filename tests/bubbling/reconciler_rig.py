@@ -61,7 +61,7 @@ class ReconcilerRig:
             self.state, self.causes, QuietWindow(quiet_s=2.0, longest_s=60.0), self.watches
         )
         bus = Bus(self.clock)
-        bus.listen(self.events.append)
+        bus.subscribe(self.events.append)
         self.baselines = BaselineTexts(
             root=VaultRoot(self.vault), objects=self.objects, index=self.index, watches=self.watches
         )

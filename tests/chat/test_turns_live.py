@@ -42,7 +42,7 @@ def talking(vault: Path, home: Path) -> Talking:
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
         life = Life(daemon=daemon, vault=vault)
-        daemon.bus.listen(life.events.append)
+        daemon.bus.subscribe(life.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")

@@ -84,7 +84,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         code, undone = await type_("undo", said.split()[-1])
         assert code == 0, undone
         code, said = await type_("chat", "--adopt", str(vault / "nothing"))
-        assert (code, "is no transcript" in said) == (1, True), said
+        assert (code, "neither a transcript" in said) == (1, True), said
     sessions = list((vault / "Chat/sessions").glob("**/*.md"))
     assert len(sessions) == 1
     assert "Hello to you." in sessions[0].read_text()

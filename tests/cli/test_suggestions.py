@@ -28,6 +28,7 @@ async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
 
     async with live() as life:
         assert (await does("list")).startswith("No suggestion waits.")
+        assert (await does("list", "--all")).startswith("No suggestion was made yet.")
         first, second = (
             await propose(life, "a.md", {"text": "two\n"}),
             await propose(life, "b.md", {"text": "b\n"}, "create"),

@@ -78,6 +78,7 @@ def test_every_setting_has_a_variable_and_a_flag(home):
     of_its_own = {
         "host": "::1",
         "api.hosts": "::1",
+        "tls.host": "::1",
         "modules.providers": "BrainInterface=brain",
         "agent.untrusted": "Mail/**",
     }
@@ -143,7 +144,7 @@ def test_a_value_that_a_later_layer_covers_must_be_right_all_the_same(home):
     ]
 
 
-def test_a_whole_truth_is_no_number(home):
+def test_a_whole_truth_is_not_a_number(home):
     assert mistakes(home, flags={"port": True}) == [
         "--port: port should be a valid integer, not 'True'"
     ]

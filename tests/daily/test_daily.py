@@ -97,8 +97,10 @@ async def test_an_edit_and_a_removal_leave_the_rest_of_the_day(tmp_path: Path):
 
 async def test_an_entry_that_is_not_there_is_a_404(tmp_path: Path):
     async with daily(tmp_path) as module:
-        with pytest.raises(NotFoundError, match="no entry para:daily:abcabcabcabc"):
-            await module.request("GET", "/entries/para:daily:abcabcabcabc")
+        answer = await module.request("GET", "/entries/para:daily:abcabcabcabc")
+        assert answer.status == 404
+        assert answer.body["detail"] == "There is no entry para:daily:abcabcabcabc."
+        assert answer.body["id"] == "para:daily:abcabcabcabc"
 
 
 async def test_other_modules_and_agents_read_the_journal(tmp_path: Path):

@@ -40,7 +40,7 @@ async def live_in(typed: Typed) -> dict[str, str]:
     choice = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     daemon = Daemon(settings, typed.home, choice)
     life = Life(daemon=daemon, vault=typed.vault)
-    daemon.bus.listen(life.events.append)
+    daemon.bus.subscribe(life.events.append)
     ready = asyncio.Event()
     made: dict[str, str] = {}
     async with asyncio.TaskGroup() as group:

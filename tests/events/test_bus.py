@@ -48,7 +48,7 @@ def test_what_may_still_be_refused_is_not_published_as_if_it_had_happened(bus, n
 
 def test_a_module_s_event_is_carried_from_its_declaration_to_its_withdrawal(bus):
     heard = []
-    bus.listen(heard.append)
+    bus.subscribe(heard.append)
     bus.declare(
         EventKind(
             name="weather.changed",
@@ -109,8 +109,8 @@ def test_a_withdrawal_leaves_the_catalogue_alone(bus):
 
 def test_each_listener_hears_each_event_in_order_until_it_ends(bus):
     heard, short = [], []
-    bus.listen(heard.append)
-    end = bus.listen(short.append)
+    bus.subscribe(heard.append)
+    end = bus.subscribe(short.append)
     publish(bus, 2)
     end()
     end()
@@ -122,8 +122,8 @@ def test_each_listener_hears_each_event_in_order_until_it_ends(bus):
 
 def test_a_listener_that_fails_is_logged_and_the_others_hear(bus, caplog):
     heard = []
-    bus.listen(lambda _event: 1 / 0)
-    bus.listen(heard.append)
+    bus.subscribe(lambda _event: 1 / 0)
+    bus.subscribe(heard.append)
     with caplog.at_level(logging.ERROR):
         publish(bus, 1)
 
@@ -133,12 +133,12 @@ def test_a_listener_that_fails_is_logged_and_the_others_hear(bus, caplog):
 
 def test_what_a_listener_publishes_is_heard_by_all_after_what_it_heard(bus):
     heard = []
-    bus.listen(
+    bus.subscribe(
         lambda event: (
             bus.publish("watch.removed", watcher="then") if event.event == "file.created" else None
         )
     )
-    bus.listen(heard.append)
+    bus.subscribe(heard.append)
     bus.publish("file.created", path="first")
 
     assert [event.event for event in heard] == ["file.created", "watch.removed"]
@@ -146,9 +146,9 @@ def test_what_a_listener_publishes_is_heard_by_all_after_what_it_heard(bus):
 
 def test_several_facts_are_heard_together_or_one_by_one_and_a_name_selects(bus):
     batches, each, chosen = [], [], []
-    bus.listen_to_batches(batches.append)
-    bus.listen(each.append)
-    bus.listen(chosen.append, "file.deleted")
+    bus.subscribe_to_batches(batches.append)
+    bus.subscribe(each.append)
+    bus.subscribe(chosen.append, "file.deleted")
     facts = [("file.created", {"path": "a.md"}), ("file.deleted", {"path": "b.md"})]
     bus.publish_all(facts)
     bus.publish_all([])
@@ -163,7 +163,7 @@ def test_several_facts_are_heard_together_or_one_by_one_and_a_name_selects(bus):
 
 def test_of_several_facts_none_is_reported_where_one_is_not_declared(bus):
     heard = []
-    bus.listen(heard.append)
+    bus.subscribe(heard.append)
     with pytest.raises(KeyError):
         bus.publish_all([("file.created", {"path": "a.md"}), ("file.eaten", {})])
 
@@ -172,7 +172,7 @@ def test_of_several_facts_none_is_reported_where_one_is_not_declared(bus):
 
 def test_a_listener_that_ends_itself_hears_no_more_of_the_same_batch(bus):
     heard, ends = [], []
-    ends.append(bus.listen(lambda event: (heard.append(event), ends[0]())))
+    ends.append(bus.subscribe(lambda event: (heard.append(event), ends[0]())))
     bus.publish_all([("file.created", {"path": "a.md"})] * 2)
 
     assert len(heard) == 1
@@ -181,8 +181,8 @@ def test_a_listener_that_ends_itself_hears_no_more_of_the_same_batch(bus):
 def test_a_listener_may_end_itself_while_it_hears(bus):
     heard = []
     ends = []
-    ends.append(bus.listen(lambda _event: ends[0]()))
-    bus.listen(heard.append)
+    ends.append(bus.subscribe(lambda _event: ends[0]()))
+    bus.subscribe(heard.append)
     publish(bus, 2)
 
     assert len(heard) == 2

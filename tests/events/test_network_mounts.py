@@ -52,8 +52,8 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
     monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", table)
     async with live() as life:
         assert "network file system (nfs4)" in life.daemon.problems.open["watching"]
-        assert life.daemon.noticer.polling
-        life.daemon.noticer._watcher.poll = life.daemon.noticer._watcher._read = lambda: (
+        assert life.daemon.detector.polling
+        life.daemon.detector._watcher.poll = life.daemon.detector._watcher._read = lambda: (
             False
         )  # another device's change is not told
         save(vault / "a.md", "# A\n")

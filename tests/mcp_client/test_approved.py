@@ -125,7 +125,7 @@ async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(se
         (".obsidian/app.json", "hidden or private"),
         ("../keys/.ssh/id_rsa", "among keys"),
         ("../other.txt", "outside the vault"),
-        ("Tools", "is no file"),
+        ("Tools", "is not a file"),
         ("../home/token", "the home of parachuted"),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import NOBODY, Authority, current
+from parachuted.access.authority import NO_AUTHORITY, Authority, current
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.audit.activity import ActivityLog
@@ -51,10 +51,10 @@ def acted_on() -> Authority:
     itself.
     """
     found = current()
-    return Authority() if found is NOBODY else found
+    return Authority() if found is NO_AUTHORITY else found
 
 
-class Told:
+class MemoryAudit:
     """An audit that remembers."""
 
     refusal: str | None = None
@@ -152,7 +152,7 @@ class ModuleRig:
     def __init__(self, folder: Path) -> None:
         self.folder, self.vault = folder, folder / "vault"
         self.vault.mkdir(exist_ok=True)
-        self.audit = Told()
+        self.audit = MemoryAudit()
         self.events: list[Event] = []
         self.published: list[tuple[str, str, dict[str, object]]] = []
         self.noticed: list[str] = []
@@ -169,7 +169,7 @@ class ModuleRig:
             self.clock, self.state, ModuleAudit(NullAuditRecorder(), self.clock)
         )
         self.bus = Bus(self.clock)
-        self.bus.listen(self.events.append)
+        self.bus.subscribe(self.events.append)
 
     def clock(self) -> datetime:
         return NOON
@@ -254,7 +254,7 @@ class ModuleRig:
         place.symlink_to(to)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """As the noticer: the index, and search, know what is there now."""
+        """As the change detector: the index, and search, know what is there now."""
         for path in paths:
             self.noticed.append(path)
             file, entry = self.vault / path, None

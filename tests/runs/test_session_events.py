@@ -14,7 +14,7 @@ NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
 def heard(idle_s: float) -> tuple[SessionEvents, asyncio.Queue]:
     bus, events = Bus(lambda: NOON), asyncio.Queue()
-    bus.listen_to_batches(lambda some: [events.put_nowait(one) for one in some])
+    bus.subscribe_to_batches(lambda some: [events.put_nowait(one) for one in some])
     return SessionEvents(bus, lambda: NOON, idle_s), events
 
 

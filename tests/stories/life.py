@@ -56,12 +56,12 @@ class Life:
         daemon = self.daemon
 
         def is_busy() -> bool:
-            return bool(daemon.noticer.busy or daemon.queue.all() or daemon.worker.busy)
+            return bool(daemon.detector.busy or daemon.queue.all() or daemon.worker.busy)
 
-        await daemon.noticer.rescan()
+        await daemon.detector.rescan()
         while is_busy():
             await self.until(lambda: not is_busy(), seconds)
-            await daemon.noticer.rescan()  # what the last run wrote may not have been heard of yet
+            await daemon.detector.rescan()  # what the last run wrote may not have been heard of yet
 
 
 @contextlib.asynccontextmanager
@@ -87,7 +87,7 @@ async def running_daemon(
         clock=clock,
     )
     life = Life(daemon=daemon, vault=vault)
-    daemon.bus.listen(life.events.append)
+    daemon.bus.subscribe(life.events.append)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")

@@ -84,8 +84,8 @@ def with_watches(count: int) -> list[str]:
 
 async def quiet(life: Life, seconds: float = 30) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    life.daemon.noticer._watcher.poll()
-    await life.until(lambda: not life.daemon.noticer.busy, seconds)
+    life.daemon.detector._watcher.poll()
+    await life.until(lambda: not life.daemon.detector.busy, seconds)
 
 
 def fill(vault: Path, count: int) -> list[str]:
@@ -283,7 +283,7 @@ async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, 
 async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
     async with live() as life:
-        life.daemon.noticer._debouncer._pace = DebounceTimes(patience=0.5)
+        life.daemon.detector._debouncer._pace = DebounceTimes(patience=0.5)
         writer = asyncio.get_running_loop().create_task(
             act("append_for_ever", vault / "log.md", 10), name="writer"
         )
@@ -304,7 +304,7 @@ async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Pat
         await life.until(lambda: "vault" in life.daemon.problems.open)
         save(vault.with_name("away") / "0/note 0.md", "changed while away")
         with pytest.raises(StorageFailedError):
-            await life.daemon.noticer.rescan()
+            await life.daemon.detector.rescan()
         vault.with_name("away").rename(vault)
         await life.until(lambda: "vault" not in life.daemon.problems.open)
         await quiet(life)
@@ -368,7 +368,7 @@ def hasten(life: Life) -> None:
     """Let the daemon look more often at whether its vault is there: a folder put in its place gives
     no hint.
     """
-    life.daemon.noticer._pace = DebounceTimes(heartbeat=0.05)
+    life.daemon.detector._pace = DebounceTimes(heartbeat=0.05)
 
 
 async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):
@@ -406,9 +406,9 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
         await life.until(lambda: "missing" in life.daemon.problems.open)
         save(vault / paths[50], "changed meanwhile")
         await quiet(life)
-        await life.daemon.noticer.rescan()
+        await life.daemon.detector.rescan()
         assert kinds(life) == {paths[50]: ["modified"]}
-        await life.daemon.noticer.rescan(accept_missing=True)
+        await life.daemon.detector.rescan(accept_missing=True)
 
         assert kinds(life) == {paths[50]: ["modified"]} | {path: ["deleted"] for path in paths[:40]}
         assert life.daemon.problems.open == {}
@@ -494,7 +494,7 @@ async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, v
         assert_index_equals_disk(life.daemon, vault)
 
 
-async def test_ignoring_most_of_the_vault_is_no_mass_deletion(live: Live, vault: Path):
+async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
     fill(vault, 60)
     save(vault / "note.md", "# note\n")
     async with live() as life:
@@ -522,7 +522,7 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
     save(vault / "note.md", "# one\n")
     async with live() as life:
         hasten(life)
-        keeper = life.daemon.noticer._committer
+        keeper = life.daemon.detector._committer
         listeners = keeper._listeners
         refused: list[object] = []
 

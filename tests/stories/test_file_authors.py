@@ -9,6 +9,7 @@ import pytest
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
+from tests.mcp_server.peers import client, refused
 from tests.modules.small_modules import write_module
 from tests.stories.life import Life, Live, save
 
@@ -112,6 +113,55 @@ async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: L
         save(vault / PLANTED, "Repeat what I say.\n")
         await life.settled()
         assert (await post(life, run))["status"] == "completed"
+
+
+@pytest.mark.parametrize("scope", ["vault:read,write", "vault:write"])
+async def test_a_key_for_the_vault_alone_starts_no_agent_by_any_call(
+    live: Live, vault: Path, scope: str
+):
+    save(vault / "Daily/journals/2026-02-24.md", "# Noon\n\nDug the beds.\n")
+    save(vault / "Daily/.agents/patched.md", "# Task\n\nRepeat all.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        key = key_of(life, scope)
+        await put(life, "Daily/.agents/put.md", "Repeat all.\n", key)
+        await put(life, "Box/moved.md", "Repeat all.\n", key)
+        change = {"section": "Task", "content": "Repeat more."}
+        write = {"path": "Daily/.agents/written.md", "content": "Repeat all.\n"}
+        pushed = {"path": ".agents/pushed.md", "content": "Repeat all.\n", "is_binary": False}
+        for method, path, body in (
+            ("PATCH", "/api/notes/Daily/.agents/patched.md", change),
+            ("POST", "/api/notes/Box/moved.md/move", {"to": "Daily/.agents/moved.md"}),
+            ("PUT", "/api/write", write),
+            ("POST", "/api/sync/push", {"root": "Daily", "files": [pushed]}),
+        ):
+            status, answer = await call(life, method, path, json=body, headers=key)
+            assert status == 200, answer
+        await life.settled()
+        for name in ("put", "patched", "moved", "written", "pushed"):
+            assert (vault / f"Daily/.agents/{name}.md").exists()
+            run = f"/api/modules/daily/agents/{name}/run?date=2026-02-24"
+            assert "parachute daily approve" in (await post(life, run))["error"], name
+        planned = str([one.name for one in life.daemon.modules.schedules()])
+        assert "put" not in planned
+
+
+async def test_a_key_for_everything_writes_agents_as_the_person_does(live: Live, vault: Path):
+    save(vault / "Daily/journals/2026-02-24.md", "# Noon\n\nDug the beds.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        await put(life, PLANTED, "Repeat all.\n", key_of(life, "*:read,write"))
+        await life.settled()
+        run = "/api/modules/daily/agents/spy/run?date=2026-02-24"
+        assert (await post(life, run))["status"] == "completed"
+
+
+async def test_an_mcp_client_writes_no_agent(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n")
+    async with live() as life, client(life) as peer:
+        await refused(peer, "write_note", path=PLANTED, content="Repeat all.\n")
+        await refused(peer, "move_note", path="a.md", to=PLANTED)
+        assert not (vault / PLANTED).exists()
 
 
 async def test_daily_and_brain_follow_what_narrow_keys_write_and_do_not_fail(

@@ -97,7 +97,54 @@ async def test_runs_of_modules_count_in_no_budget_of_agents(live: Live, vault: P
         assert life.daemon.history.count_runs() == 0
 
 
-async def test_a_call_that_writes_nothing_is_no_run(live: Live, vault: Path):
+LETTERS = """
+@route("POST", "/letters")
+async def send(self, text: str):
+    from parachuted.modules import NoteChange
+    await self.vault.write("Scribe/letter.md", text)
+    changes = [NoteChange("Scribe/fact.md", None, text="A fact.\\n")]
+    return [self.current_call.own_run, await self.vault.edit_all(changes, reason="a fact")]
+"""
+
+
+@pytest.mark.parametrize("trust", ["trusted", "untrusted"])
+async def test_what_a_call_writes_as_a_run_of_its_own_is_undone_alone_or_with_the_call(
+    live: Live, vault: Path, tmp_path: Path, trust: str
+):
+    module = write_module(tmp_path / "scribe", LETTERS, name="scribe", manifest=SCRIBES)
+    letter, fact = vault / "Scribe/letter.md", vault / "Scribe/fact.md"
+    async with live() as life:
+        await install(life, module, trust)
+        _, alone = await post(life, "/api/scribe/letters", {"text": "Dear Kim.\n"})
+        undone = await post(life, f"/api/runs/{alone}/undo")
+        assert undone["paths"] == ["Scribe/fact.md"]
+        assert (letter.read_text(), fact.exists()) == ("Dear Kim.\n", False)
+
+        whole, _ = await post(life, "/api/scribe/letters", {"text": "Dear Jo.\n"})
+        undone = await post(life, f"/api/runs/{whole}/undo")
+        assert sorted(undone["paths"]) == ["Scribe/fact.md", "Scribe/letter.md"]
+        assert (letter.read_text(), fact.exists()) == ("Dear Kim.\n", False)
+
+
+async def test_calls_that_changed_nothing_are_listed_only_when_all_are_asked_for(
+    live: Live, vault: Path, tmp_path: Path
+):
+    idle = """
+    @route("POST", "/lines")
+    async def add(self):
+        await self.vault.write("Scribe/line.md", "One.\\n")
+        await self.vault.delete("Scribe/line.md")
+    """
+    folder = write_module(tmp_path / "scribe", idle, name="scribe", manifest=SCRIBES)
+    async with live() as life:
+        await install(life, folder, "trusted")
+        await post(life, "/api/scribe/lines")
+        assert (await get(life, "/api/runs"))["runs"] == []
+        (run,) = (await get(life, "/api/runs?all=true"))["runs"]
+        assert (run["agent"], run["outcome"]) == ("module:scribe", "unchanged")
+
+
+async def test_a_call_that_writes_nothing_is_not_a_run(live: Live, vault: Path):
     async with live() as life:
         await with_modules(life, "daily")
         before = len((await get(life, "/api/runs"))["runs"])

@@ -32,7 +32,7 @@ async def alive(home: Path, vault: Path) -> AsyncIterator[Life]:
         settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     )
     life, ready = Life(daemon=daemon, vault=vault), asyncio.Event()
-    daemon.bus.listen(life.events.append)
+    daemon.bus.subscribe(life.events.append)
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set))
         await asyncio.wait_for(ready.wait(), 30)

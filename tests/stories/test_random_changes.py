@@ -175,15 +175,15 @@ async def sometimes(person: Person, life: Life) -> None:
     """Go on at once, or let the daemon begin to look, or let it finish."""
     turns = person._chance.choice([0, 0, 0, 1, 5, 20])
     for _ in range(turns):
-        await life.daemon.noticer._loop.run_in_executor(None, life.daemon.index.all_folders)
+        await life.daemon.detector._loop.run_in_executor(None, life.daemon.index.all_folders)
     if person._chance.random() < 0.1:
         await caught_up(life)
 
 
 async def caught_up(life: Life) -> None:
     """Until all hints are worked off. Most of the files gone at once are what the person meant."""
-    life.daemon.noticer._watcher.poll()
-    await life.until(lambda: not life.daemon.noticer.busy)
+    life.daemon.detector._watcher.poll()
+    await life.until(lambda: not life.daemon.detector.busy)
     if "missing" in life.daemon.problems.open:
-        await life.daemon.noticer.rescan(accept_missing=True)
-        await life.until(lambda: not life.daemon.noticer.busy)
+        await life.daemon.detector.rescan(accept_missing=True)
+        await life.until(lambda: not life.daemon.detector.busy)

@@ -325,5 +325,5 @@ async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
 
 async def quiet(life: Life) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    life.daemon.noticer._watcher.poll()
-    await life.until(lambda: not life.daemon.noticer.busy)
+    life.daemon.detector._watcher.poll()
+    await life.until(lambda: not life.daemon.detector.busy)

@@ -51,7 +51,7 @@ async def live_through(life: Life, vault, seed: int, steps: int) -> None:
             line = f"person {step}\n"
             person.add(line)
             save(path, (path.read_text() if path.exists() else "") + line)
-            await life.daemon.noticer.notice([str(path.relative_to(vault))])
+            await life.daemon.detector.notice([str(path.relative_to(vault))])
         elif chance.random() < 0.3:
             await asyncio.gather(*(act(chance, device, seen) for device in devices))
         else:

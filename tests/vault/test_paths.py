@@ -16,7 +16,6 @@ from parachuted.vault.paths import (
     name_refusal,
     printable,
     refusal,
-    same_name,
 )
 
 NFD = unicodedata.normalize("NFD", "Café.md")
@@ -133,12 +132,6 @@ def test_a_name_is_joined_to_a_folder_and_to_the_vault_itself():
 def test_joining_checks_what_is_joined():
     with pytest.raises(PathRefusedError):
         VaultPath("Projects") / ".."
-
-
-def test_names_that_differ_in_unicode_form_only_are_the_same_to_a_person():
-    assert same_name("Café.md", NFD)
-    assert not same_name("café.md", "Café.md")
-    assert same_name(LATIN_1, LATIN_1)
 
 
 def test_what_cannot_be_shown_is_escaped():

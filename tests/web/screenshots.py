@@ -29,8 +29,33 @@ SCREENS = {
     "chat": "#/chat",
     "suggestions": "#/suggestions",
     "runs": "#/runs",
+    "brain": "#/brain",
+    "entity": "#/brain/entity/kim-lee",
+    "graph": "#/brain/graph",
+    "types": "#/brain/types/project",
+    "watches": "#/watches",
+    "first": "#/first",
+    "modules": "#/modules/daily/consent",
+    "module-settings": "#/modules/daily/settings",
+    "hooks": "#/hooks/hook/on-session-start.sh",
+    "agents": "#/agents/daily/journal",
+    "keys": "#/keys",
+    "health": "#/health",
+    "settings": "#/settings",
+    "usage": "#/usage",
+    "activity": "#/activity",
 }
 KINDS = {"wide": (1440, 900, "light"), "narrow": (390, 800, "dark")}
+KNOWN = {
+    "people/kim-lee.md": "---\naliases: [Kim]\ntags: [garden]\nstatus: active\n---\n# Kim Lee\n\n"
+    "Grows *beans* in the [[garden]].\n\n## Facts\n\n- Role: Baker (until 2024)\n"
+    "- Role: Gardener (since 2024-02)\n\n## Relationships\n\n- [[acme]] - Founder (2020 to 2022)\n"
+    "- [[garden]] - Member (since 2023)\n- [[bo]] - Friend\n",
+    "people/bo.md": "# Bo\n\nKeeps the seeds of the [[garden]].\n",
+    "organizations/acme.md": "# Acme\n\nMakes watering cans.\n",
+    "projects/garden.md": "# Garden\n\nA shared garden behind the [[school]].\n",
+    "topics/school.md": "# School\n",
+}
 ENTRIES = (
     "Sowed the beans with [[Kim]]. The soil is still cold.",
     "# Plan\n\n- [ ] ask Kim about the pond\n- [x] order seeds\n\nWhat about the frost?",
@@ -65,8 +90,20 @@ def _daemon(folder: Path) -> Typed:
     typed.does("start", "--port", str(port))
     for name in ("daily", "brain", "chat"):
         typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
+    for path, text in KNOWN.items():
+        place = typed.vault / "Brain/entities" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
     for entry in ENTRIES:
         typed.does("daily", "add", entry)
+    hook = typed.home / "hooks/on-session-start.sh"
+    hook.parent.mkdir(exist_ok=True, mode=0o700)
+    hook.write_text("#!/bin/sh\n# Keeps the attic as it is\ncat >/dev/null\n")
+    hook.chmod(0o755)
+    typed.does("hooks", "approve")
+    hook.write_text(f"{hook.read_text()}echo '{{}}'\n")
+    typed.does("keys", "create", "my phone")
+    typed.does("keys", "create", "helper", "--scope", "daily:read", "--path", "Daily/**")
     typed.does("chat", "What grows in the garden?")
     typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
     typed.until(lambda: "Plant the tomatoes" in (typed.vault / "AGENTS.md").read_text(), 60)

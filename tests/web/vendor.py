@@ -31,6 +31,8 @@ PACKAGES = {
     "@codemirror/view": "6.43.15",
     "@lezer/highlight": "1.2.5",
     "@lezer/markdown": "1.8.1",
+    "@dagrejs/dagre": "3.1.3",
+    "d3-force": "3.0.1",
 }
 ONLY_FOR_TESTS = {"axe-core": "4.14.1"}
 TOOLS = {"esbuild": "0.28.2"}
@@ -55,6 +57,12 @@ export { HighlightStyle, Language, LanguageSupport, defineLanguageFacet, languag
 export { GFM, parser } from '@lezer/markdown';
 export { tags } from '@lezer/highlight';
 export { search, searchKeymap } from '@codemirror/search';
+""",
+    "forces.js": """
+export { forceLink, forceManyBody, forceSimulation, forceX, forceY } from 'd3-force';
+""",
+    "layers.js": """
+export { Graph, layout } from '@dagrejs/dagre';
 """,
 }  # fmt: skip
 

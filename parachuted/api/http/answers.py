@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from http.client import responses
 
 import orjson
@@ -24,6 +25,7 @@ from parachuted.errors import (
     RequestBodyError,
     StorageFailedError,
 )
+from parachuted.hooks import ScriptChangedError
 from parachuted.json_limits import check_json
 from parachuted.keys import KeysRefusedError, NameTakenError
 from parachuted.modules.registry.approved import ApprovalRefusedError
@@ -68,6 +70,8 @@ def _in_utf8(value: object) -> object:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, Mapping):
         return {_in_utf8(key): _in_utf8(one) for key, one in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _in_utf8(getattr(value, one.name)) for one in fields(value)}
     return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
 
 
@@ -119,6 +123,7 @@ _STATUS: dict[type[ParachuteError], int] = {
     BodyTooLargeError: 413,
     KeysRefusedError: 503,
     NameTakenError: 409,
+    ScriptChangedError: 409,
 }
 _KEPT = ("Allow", "Content-Range", "Retry-After", "WWW-Authenticate", "ETag")
 _DETAILS = {
@@ -201,7 +206,7 @@ def _more(error: ParachuteError) -> dict[str, object]:
 
 
 def http_sentence(error: web.HTTPException) -> str:
-    """What the error says; aiohttp's own text is no more than its status."""
+    """What the error says; aiohttp's own text only repeats its status."""
     says = error.text or ""
     return (
         _SAYS.get(error.status, error.reason)

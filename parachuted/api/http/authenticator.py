@@ -91,7 +91,7 @@ class KeyAuthenticator:
             identity is _ANYONE and self.mode == "disabled"
         )
 
-    def listen(self, listener: Callable[[], None]) -> None:
+    def subscribe(self, listener: Callable[[], None]) -> None:
         """Call it at every `look`, when what `holds` says may be otherwise."""
         self._listeners.append(listener)
 

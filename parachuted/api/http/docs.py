@@ -209,7 +209,7 @@ class DocsRoutes:
         events: Callable[[], list[EventKind]],
     ) -> None:
         """`described` may still grow until the first request; `modules` are those that run just
-        now, and `events` the kinds that there are with them.
+        now, and `events` the known kinds with them.
         """
         self._described, self._modules, self._events = described, modules, events
         self._page = _PAGE.read_text("utf-8")

@@ -27,7 +27,7 @@ from parachuted.api.http.host_guard import HostGuard, MiddlewareHandler
 from parachuted.api.http.route import SMALL_BODY, ApiCall, Route
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.keys import EVERYWHERE, NOBODY, AccessGrant, Identity
+from parachuted.keys import EVERYWHERE, NOBODY, NOWHERE, Identity
 from parachuted.vault import Caller, VaultRoot, printable
 
 Reached: TypeAlias = tuple[Route, Mapping[str, str]]
@@ -143,7 +143,6 @@ _SAYS_MORE = (
     "Content-Type",
 )
 _MOST_KNOWN = 1_000  # targets of requests, each of at most some kilobytes
-_NOTHING = AccessGrant(alternatives=())
 _FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}", re.IGNORECASE)
 
 
@@ -295,7 +294,7 @@ class ApiMiddleware:
                 raise _keyless()
             return None
         grant = (
-            _NOTHING if route.capability is None else identity.grant(route.module, route.capability)
+            NOWHERE if route.capability is None else identity.grant(route.module, route.capability)
         )
         if grant is None:
             if identity.kind == "nobody":

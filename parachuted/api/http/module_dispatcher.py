@@ -12,7 +12,7 @@ from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import NoReturn, Protocol, TypedDict, cast
+from typing import NoReturn, Protocol, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -30,7 +30,7 @@ from parachuted.keys import AccessGrant, Capability, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
-from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.hosting.running_module import RequestArguments, RunningModule
 from parachuted.modules.registry.declaration import (
     KEPT_PATHS,
     ModuleDeclaration,
@@ -55,14 +55,6 @@ _LONG_PREFIX = "/api/modules/"
 _TOOL_WORDS = 3
 _START_S = 30.0
 _RETRY_AFTER_S = 2
-
-
-class _Given(TypedDict):
-    path: Mapping[str, str]
-    query: Mapping[str, str | list[str]]
-    tolerant: bool
-    source: RequestBody | None
-    authority: Authority
 
 
 class ModuleDispatcher:
@@ -204,20 +196,20 @@ class ModuleDispatcher:
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json and call.request.body_exists else {}
         source = None if takes_json else RequestBody(call, authority.check)
-        given: _Given = {
+        sent: RequestArguments = {
             "path": dict(call.request.match_info),
             "query": query,
             "tolerant": spec.tolerant,
             "source": source,
-            "authority": authority,
         }
         try:
             if spec.streams:
                 after = _resume(spec, call.request, query)
-                return await self._stream(
-                    call, running.stream(spec.handler, body, after=after, **given)
-                )
-            result = await running.call(spec.handler, body, timeout_s=spec.timeout_s, **given)
+                items = running.stream(spec.handler, body, after=after, authority=authority, **sent)
+                return await self._stream(call, items)
+            result = await running.call(
+                spec.handler, body, timeout_s=spec.timeout_s, authority=authority, **sent
+            )
         finally:
             if source is not None:
                 source.close()

@@ -29,7 +29,7 @@ from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.history import RefuseText
-from parachuted.keys import AccessGrant, Capability, Identity
+from parachuted.keys import NOWHERE, AccessGrant, Capability, Identity
 from parachuted.vault import Caller, Store, VaultPath, printable
 
 _MOST_DIGITS = 15
@@ -83,7 +83,7 @@ FolderParameter = Annotated[
 class RequestModel(BaseModel):
     """A body or a query.
 
-    Names may come in either case; unknown names are refused, lest a misspelled one be
+    Names may come in either case; unknown names are refused, so that a misspelled one is not
     taken for absent.
     """
 
@@ -115,12 +115,9 @@ def sentence_of(error: ValidationError) -> str:
     return "; ".join(found[:8])
 
 
-_NOTHING = AccessGrant(alternatives=())
-
-
 def readable(identity: Identity) -> AccessGrant:
     """What of the vault the caller may read, and so may have notes watch."""
-    return identity.grant("vault", "read") or _NOTHING
+    return identity.grant("vault", "read") or NOWHERE
 
 
 def refuse_watching_beyond(
@@ -212,7 +209,7 @@ class ApiCall:
     @property
     def writing(self) -> AccessGrant:
         """What of the vault they may write, wherever they are."""
-        return self.identity.grant("vault", "write") or AccessGrant(alternatives=())
+        return self.identity.grant("vault", "write") or NOWHERE
 
     @property
     def runs(self) -> RunFilter:

@@ -1,4 +1,4 @@
-"""Server: listens, and gives no one who connects more room or time than they need.
+"""Server: listens, and gives each connection only the room and time that it needs.
 
 aiohttp reads and answers; what it lets a hostile peer do without end (connect, send slowly, read
 slowly, pipeline) has a limit here. Its request handler is subclassed for that: a slow head never
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from socket import socket
+from ssl import SSLContext
 
 from aiohttp import HttpVersion11, StreamReader, web
 from aiohttp.http import RawRequestMessage
@@ -69,7 +70,7 @@ class HttpServer:
             self.limits.connections, max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
-        self._listening: Sequence[asyncio.Server] = ()
+        self._listening: list[asyncio.Server] = []
         self._connections: set[_Connection] = set()
         self.front = app.get(FRONT)
         self._peers: Counter[str] = Counter()
@@ -81,11 +82,20 @@ class HttpServer:
         await self.open_at(sockets)
         return int(sockets[0].getsockname()[1])
 
-    async def open_at(self, sockets: Sequence[socket]) -> None:
-        await self._runner.setup()
+    async def open_at(self, sockets: Sequence[socket], tls: SSLContext | None = None) -> None:
+        """Listen there, encrypted where `tls` is given; it may be called once more for others."""
+        if self._runner.server is None:
+            await self._runner.setup()
         loop = asyncio.get_running_loop()
-        self._listening = [
-            await loop.create_server(self._connection, sock=one, backlog=BACKLOG) for one in sockets
+        self._listening += [
+            await loop.create_server(
+                self._connection,
+                sock=one,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=self.limits.head_s if tls is not None else None,
+            )
+            for one in sockets
         ]
 
     async def close(self) -> None:

@@ -83,7 +83,7 @@ class EventStreams:
         self._life = f"{int(started.timestamp() * 1000):x}"
         self._patience = patience or StreamLimits()
         self._readers: set[_Reader] = set()
-        self._stop_hearing: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._is_closed = False
 
     @get(
@@ -131,13 +131,13 @@ class EventStreams:
 
     def _add(self, reader: _Reader) -> None:
         if not self._readers:
-            self._stop_hearing = self._bus.listen_to_batches(self._tell)
+            self._unsubscribe = self._bus.subscribe_to_batches(self._tell)
         self._readers.add(reader)
 
     def _drop(self, reader: _Reader) -> None:
         self._readers.discard(reader)
         if not self._readers:
-            self._stop_hearing()
+            self._unsubscribe()
 
     def _refuse_too_many(self, identity: Identity) -> None:
         own = sum(reader.identity.id == identity.id for reader in self._readers)
@@ -151,7 +151,7 @@ class EventStreams:
         return sorted({**FACTS, **self._bus.declared}.values(), key=lambda kind: kind.name)
 
     async def close(self) -> None:
-        self._stop_hearing()
+        self._unsubscribe()
         self._is_closed = True
         for reader in tuple(self._readers):
             reader.end()
@@ -228,8 +228,7 @@ class EventStreams:
 class _Reader:
     """One reader.
 
-    What waits is limited only while it is the reader that is waited for: a burst is no fault of
-    theirs.
+    What waits is limited only while the reader is slow: a burst is not the reader's fault.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class AgentRunRoutes:
             )
         except (
             AgentUnavailableError
-        ) as error:  # as things stand it cannot begin, which is no fault of the daemon's
+        ) as error:  # as things stand it cannot begin, which is not the daemon's fault
             raise web.HTTPConflict(text=error.message) from error
         return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
 

@@ -32,7 +32,7 @@ from parachuted.api.http.route import (
 from parachuted.api.routes.instructions import AgentNoteRow, AgentNotes
 from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.keys import EVERYWHERE, AccessGrant
-from parachuted.modules.agent_service import AgentListing, AgentStatus
+from parachuted.modules.agent_service import AgentListing, AgentStatus, ReachableFiles
 from parachuted.runs.skills import FOLDERS as SKILLS
 from parachuted.vault import Store, printable
 
@@ -132,20 +132,6 @@ class AgentAuditResponse(TypedDict):
     held_by: str
 
 
-class ReachableFilesResponse(TypedDict):
-    """Numbers of files, and the first of them.
-
-    `strangers` are left out of a container's copy, and mark a run that reads them.
-    """
-
-    reads: int
-    writes: int
-    strangers: int
-    left_out: int
-    first: list[str]
-    first_writes: list[str]
-
-
 class AgentExplanationResponse(TypedDict):
     """All that an agent could see and do.
 
@@ -153,7 +139,7 @@ class AgentExplanationResponse(TypedDict):
     """
 
     agent: AgentResponse
-    files: ReachableFilesResponse
+    files: ReachableFiles
     runs_here: bool
     problem: str | None
     begins: str
@@ -263,17 +249,9 @@ class AgentRoutes:
         """Exactly what an agent could see and do."""
         known = await self._listing.get(query.agent, folder=query.working_directory)
         seen = await asyncio.to_thread(self._listing.seen, known.grant)
-        files = ReachableFilesResponse(
-            reads=seen.reads,
-            writes=seen.writes,
-            strangers=seen.strangers,
-            left_out=seen.left_out,
-            first=list(seen.first),
-            first_writes=list(seen.first_writes),
-        )
         return AgentExplanationResponse(
             agent=self._shown(known, call, is_whole=True),
-            files=files,
+            files=seen,
             runs_here=known.runs_here,
             problem=known.problem,
             begins=_begins(known),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import cast
 
 from typing_extensions import TypedDict
 
@@ -13,13 +12,19 @@ from parachuted.agents.gateway import Gateway
 from parachuted.api.http.decorators import get
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall
+from parachuted.api.routes.findings import (
+    FindingResponse,
+    module_findings,
+    note_findings,
+    problem_findings,
+)
 from parachuted.audit.log import AuditLog
 from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import StorageFailedError
 from parachuted.events import Problems
 from parachuted.history import HistoryPruning
 from parachuted.search import Search
-from parachuted.state import SQLITE_VERSION
+from parachuted.state import SQLITE_VERSION, DatabaseStatus
 from parachuted.times import Time, time_of
 from parachuted.tools import VaultDoctor
 from parachuted.tools.doctor import check_control_folder, conflict_copies
@@ -68,20 +73,11 @@ class HistorySizeResponse(TypedDict):
     since: Time | None
 
 
-class DatabaseResponse(TypedDict):
-    """`version` is that of the schema, null until the file is open; `size` in bytes."""
-
-    file: str
-    version: int | None
-    size: int
-    problem: str | None
-
-
 class DatabasesResponse(TypedDict):
     """The SQLite library, and the files that are kept with it."""
 
     sqlite: str
-    files: list[DatabaseResponse]
+    files: list[DatabaseStatus]
 
 
 class ModuleFindingResponse(TypedDict):
@@ -95,9 +91,10 @@ class ModuleFindingResponse(TypedDict):
 
 class DoctorResponse(TypedDict):
     """Problems of the vault, and oddities of single notes; those of which search does not know all
-    the text are among them.
+    the text are among them. `findings` are all of these and those of modules, with what to do.
     """
 
+    findings: list[FindingResponse]
     problems: dict[str, str]
     notes: list[dict[str, object]]
     modules: list[ModuleFindingResponse]
@@ -150,6 +147,7 @@ class DoctorRoutes:
             call.grant.alternatives is not None
         ):  # problems may name any note, and numbers count them
             return {
+                "findings": [*note_findings(told), *module_findings(found)],
                 "problems": {},
                 "notes": told,
                 "modules": found,
@@ -162,6 +160,11 @@ class DoctorRoutes:
             check_control_folder, self._store.root, self._audit.folder, self._audit.head
         )
         return {
+            "findings": [
+                *problem_findings(problems),
+                *note_findings(told),
+                *module_findings(found),
+            ],
             "problems": problems,
             "notes": told,
             "modules": found,
@@ -189,10 +192,7 @@ class DoctorRoutes:
         found = [store.history.status(), store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
             found.append(self._gateway.usage_store.status())
-        return {
-            "sqlite": SQLITE_VERSION,
-            "files": [cast("DatabaseResponse", asdict(one)) for one in found],
-        }
+        return {"sqlite": SQLITE_VERSION, "files": found}
 
     async def _history_size(self) -> HistorySizeResponse | None:
         try:

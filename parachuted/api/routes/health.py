@@ -199,7 +199,7 @@ class HealthRoutes:
         ]
 
     def _status(self) -> str:
-        return "degraded" if self._problems.open else "ok"
+        return "degraded" if self._problems.any_open else "ok"
 
     def _details(self, grant: AccessGrant) -> dict[str, object]:
         """What concerns notes concerns those that the caller may read; problems may be about any,
@@ -269,7 +269,7 @@ class SupervisorRoutes:
         return {
             "supervisor_uptime_seconds": uptime,
             "supervisor_version": __version__,
-            "main_server_healthy": not self._problems.open,
+            "main_server_healthy": not self._problems.any_open,
             "main_server_status": "running",
             "config_loaded": True,
             "main_server_uptime_seconds": uptime,

@@ -19,12 +19,14 @@ from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
 from parachuted.hooks.responses import (
     ApproveHooksResponse,
+    HookDiffResponse,
     HookErrorsResponse,
     HookRunDetailResponse,
     HookRunsResponse,
     HooksResponse,
     HookTrialResponse,
     OfferedTools,
+    show_diff,
     show_error,
     show_hook,
     show_run,
@@ -61,9 +63,18 @@ class TryHooksRequest(RequestModel):
 
 
 class ApproveHooksRequest(RequestModel):
-    """Which hooks; without names, all."""
+    """Which hooks; without names, all. `hashes`: what was shown, by path; where one is another by
+    now, nothing is approved.
+    """
 
     names: Annotated[list[_Name], Field(max_length=1_000)] | None = None
+    hashes: Annotated[dict[str, str], Field(max_length=1_000)] | None = None
+
+
+class HookDiffQuery(RequestModel):
+    """Which hook."""
+
+    hook: _Name
 
 
 class HookRoutes:
@@ -147,4 +158,10 @@ class HookRoutes:
     async def approve(self, body: ApproveHooksRequest) -> ApproveHooksResponse:
         """Approve hooks whose scripts have changed."""
         self._hooks.look()
-        return {"approved": self._hooks.approve(body.names)}
+        return {"approved": self._hooks.approve(body.names, body.hashes or {})}
+
+    @get("/api/hooks/diff", _MODULE, "admin", reach="beyond")
+    async def diff(self, query: HookDiffQuery) -> HookDiffResponse:
+        """A hook's scripts, and how they differ from what was approved."""
+        self._hooks.look()
+        return show_diff(await asyncio.to_thread(self._hooks.review, query.hook))

@@ -40,7 +40,7 @@ Line = Annotated[str, Field(max_length=1_000)]
 
 
 class AddAgentRequest(RequestModel):
-    """An agent, as a note: `prompt` is what it is told."""
+    """An agent, as a note: `prompt` is its instructions."""
 
     name: Name
     prompt: Text
@@ -190,7 +190,7 @@ class InstructionRoutes:
     async def remove_agent(self, call: ApiCall, name: str) -> RemovedInstructionsResponse:
         """Remove an agent that is a note; its text stays in the history."""
         if name in self._others():
-            raise web.HTTPForbidden(text=f"{printable(name)} is no note of the vault; it stays")
+            raise web.HTTPForbidden(text=f"{printable(name)} is not a note of the vault; it stays")
         path = (await asyncio.to_thread(self._agents.get, name))["path"]
         await self._delete(call, path)
         return {"name": name, "path": path}

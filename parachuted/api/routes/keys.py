@@ -14,6 +14,7 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from parachuted.addresses import qr_rows
 from parachuted.api.http.answers import json_answer
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
@@ -61,9 +62,15 @@ class ApiKeyResponse(TypedDict):
 
 
 class CreatedKeyResponse(ApiKeyResponse):
-    """A new key, shown once."""
+    """A new key, shown once.
+
+    `link` opens the web page with it, and is null where no other machine reaches the daemon; `qr`
+    is the QR code of the link, or else of the key: a row each, dark squares as 1.
+    """
 
     key: str
+    link: str | None
+    qr: list[str]
 
 
 class ApiKeysResponse(TypedDict):
@@ -75,7 +82,7 @@ class ApiKeysResponse(TypedDict):
 
 
 class RevokedKeyResponse(TypedDict):
-    """A key that opens nothing any more."""
+    """A key that opens nothing any more, nor do those of the browsers that it signed in."""
 
     status: Literal["revoked"]
     id: str
@@ -127,9 +134,11 @@ class ApiKeyRoutes:
         modules: ModuleManager,
         clock: Callable[[], datetime],
         set_auth_mode: Callable[[Mode], Awaitable[None]],
+        page: Callable[[], str],
     ) -> None:
+        """`page` is where other machines open the web page; empty where none can."""
         self._authenticator, self._modules, self._clock = authenticator, modules, clock
-        self._set_auth_mode = set_auth_mode
+        self._set_auth_mode, self._page = set_auth_mode, page
 
     @get("/api/auth/keys", _MODULE, "admin", reach="paths")
     async def listing(self, call: ApiCall) -> ApiKeysResponse:
@@ -157,8 +166,11 @@ class ApiKeyRoutes:
             raise web.HTTPBadRequest(text=str(error)) from error
         await asyncio.to_thread(self._authenticator.ring.file.add, made.key)
         self._authenticator.look()
+        page = self._page()
+        link = f"{page}#key={made.secret}" if page else None
+        answer = {"key": made.secret, "link": link, "qr": qr_rows(link or made.secret)}
         return json_answer(
-            {**self._told(made.key), "key": made.secret}, headers={"Cache-Control": "no-store"}
+            {**self._told(made.key), **answer}, headers={"Cache-Control": "no-store"}
         )
 
     @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")

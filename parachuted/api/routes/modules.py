@@ -15,33 +15,18 @@ from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.route import AppRequestModel, RequestModel
 from parachuted.errors import NotFoundError
 from parachuted.modules.actions import ModuleActions, status_document
+from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition, ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
+from parachuted.modules.registry.install import official_modules
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
+from parachuted.modules.settings import SettingSpec
 
 _MODULE = "system"
 _PATH = "/api/modules"
 _NAME = "{name:[a-z][a-z0-9-]*}"
 _Digest = Annotated[str, Field(min_length=8, max_length=128)]
-
-
-class InterfaceChoiceResponse(TypedDict):
-    """Who serves an interface, and why it is that one."""
-
-    interface: str
-    provider: str
-    others: list[str]
-    reason: str
-
-
-class ModuleSettingResponse(TypedDict):
-    """A setting of a module: what kind of value it takes, its default as JSON, what it means."""
-
-    key: str
-    kind: str
-    default: str
-    description: str
 
 
 class ModuleCommandResponse(TypedDict):
@@ -77,20 +62,30 @@ class ModuleResponse(TypedDict):
     problem: str | None
     prefix: str
     provides: list[str]
-    interfaces: list[InterfaceChoiceResponse]
+    interfaces: list[InterfaceChoice]
     routes: list[str]
     tools: list[str]
     events: list[str]
     schedules: list[str]
     agents: list[str]
     commands: list[ModuleCommandResponse]
-    settings: list[ModuleSettingResponse]
+    settings: list[SettingSpec]
+
+
+class AvailableModuleResponse(TypedDict):
+    """A module that comes with parachuted and is not installed; `source` is what installs it."""
+
+    name: str
+    version: str
+    description: str
+    source: str
 
 
 class ModulesResponse(TypedDict):
-    """All modules, by name."""
+    """All modules, by name, and those that could be installed."""
 
     modules: list[ModuleResponse]
+    available: list[AvailableModuleResponse]
 
 
 class InstallResponse(TypedDict):
@@ -132,8 +127,8 @@ class RemoveModuleResponse(TypedDict):
 
 
 class ModulePromptResponse(TypedDict):
-    """What a person has the module's agents told besides; `defaultPrompt` is what its first agent
-    is told anyway.
+    """The person's additional instructions for the module's agents; `defaultPrompt` is the first
+    agent's own.
     """
 
     content: str | None
@@ -191,7 +186,22 @@ class ModuleRoutes:
     async def listing(self) -> ModulesResponse:
         """List the installed modules."""
         await self._modules.refresh()
-        return {"modules": [_shown(status) for status in self._modules.status()]}
+        found = [_shown(status) for status in self._modules.status()]
+        known = {one["name"] for one in found}
+        official = await asyncio.to_thread(official_modules)
+        return {
+            "modules": found,
+            "available": [
+                {
+                    "name": one.name,
+                    "version": one.version,
+                    "description": one.description,
+                    "source": f"parachute://{one.name}",
+                }
+                for one in official
+                if one.name not in known
+            ],
+        }
 
     @get(f"{_PATH}/{_NAME}", _MODULE, "read", reach="beyond")
     async def one(self, name: str) -> ModuleResponse:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Sequence
 from typing import Annotated
@@ -72,7 +73,7 @@ def writable(call: ApiCall, path: VaultPath) -> VaultPath:
 
 class NoteVersionResponse(TypedDict):
     """An earlier text of a note, as `?version=` takes its `hash`: who wrote it, when and how; null
-    where no one saw that.
+    where that is not known.
     """
 
     hash: str
@@ -197,7 +198,7 @@ class NoteRoutes:
     async def _version(
         self, call: ApiCall, path: VaultPath, digest: str, shape: Shape
     ) -> web.Response:
-        """An earlier text of the note: one that the daemon's own write replaced or left."""
+        """Its present text, or one that the daemon's own write replaced or left."""
         real = await asyncio.to_thread(call.sight.find, path)
         served = await asyncio.to_thread(self._served, path, real, digest, shape)
         if served is None:
@@ -213,11 +214,13 @@ class NoteRoutes:
             write.at for write in writes if write.before == digest
         ]
         data = self._store.objects.get(digest) if moments else None
-        return (
-            served_as(shape, path, digest, data, moments[-1].timestamp())
-            if data is not None
-            else None
-        )
+        if data is not None:
+            return served_as(shape, path, digest, data, moments[-1].timestamp())
+        with contextlib.suppress(NotFoundError):
+            present = self._store.root.read(real)
+            if present.digest == digest:
+                return served_as(shape, path, digest, present.data, present.status.st_mtime)
+        return None
 
 
 def versions_of(writes: Sequence[Write]) -> list[NoteVersionResponse]:

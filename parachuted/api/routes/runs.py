@@ -15,7 +15,7 @@ from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
 from parachuted.errors import NotFoundError
-from parachuted.history import Undo, Why
+from parachuted.history import Undo, Why, is_without_effect
 from parachuted.times import Time, with_times
 from parachuted.vault import Store, printable
 
@@ -127,6 +127,9 @@ class RunsQuery(RequestModel):
 
     limit: Annotated[Whole, Field(ge=1, le=500)] = 50
     before: str | None = None
+    all: Annotated[
+        bool, Field(description="Calls of modules and clients that changed nothing, too.")
+    ] = False
 
 
 class WhyQuery(RequestModel):
@@ -142,7 +145,7 @@ class RunRoutes:
 
     @get("/api/runs", _MODULE, "read", reach="paths", answers={200: RunsResponse})
     async def runs(self, call: ApiCall, query: RunsQuery) -> dict[str, object]:
-        """List runs, newest first."""
+        """List runs, newest first: those of agents, and all others that changed something."""
         access = call.runs
         runs = await asyncio.to_thread(self._listed, access, query)
         shown = ((run, access.shown(run)) for run in runs)
@@ -227,11 +230,15 @@ class RunRoutes:
         return [{name: one.get(name) for name in _LINKED} for one in seen]
 
     def _listed(self, access: RunFilter, query: RunsQuery) -> list[dict[str, object]]:
-        history = self._store.history
-        if access.is_everything:
-            return history.runs(limit=query.limit, before=query.before)
+        history, before = self._store.history, query.before
+        if access.is_everything and query.all:
+            return history.runs(limit=query.limit, before=before)
+        sees, exists = (bool, bool) if access.is_everything else (access.access.sees, access.exists)
         return history.runs_that(
-            access.access.sees, access.exists, limit=query.limit, before=query.before
+            sees,
+            lambda run: exists(run) and (query.all or not is_without_effect(run)),
+            limit=query.limit,
+            before=before,
         )
 
     def _run(self, call: ApiCall) -> Mapping[str, object]:

@@ -33,7 +33,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 
 
 class CallerResponse(TypedDict):
-    """Who asks: this machine, a key, or nobody known. Without scopes, a key is needed."""
+    """Who asks: this machine, a key, or neither. Without scopes, a key is needed."""
 
     kind: Literal["loopback", "key", "nobody"]
     name: str
@@ -90,7 +90,8 @@ class SignInRoutes:
     async def create(self, call: ApiCall) -> web.Response:
         """Make a code that opens the web page once, with the rights of its maker.
 
-        Whoever redeems it within five minutes gets a key that lasts 90 days.
+        Redeemed within five minutes, it gives a key that lasts 90 days, and no longer than the key
+        of its maker.
         """
         now = self._clock()
         self._codes = {key: one for key, one in self._codes.items() if one.ends > now}
@@ -121,7 +122,8 @@ class SignInRoutes:
         ends = self._end(code.maker, now + _KEY_LIVES)
         label = f"{' '.join(body.label.split())} {now:%Y-%m-%d} {secrets.token_hex(2)}"
         try:
-            made = mint(label, code.maker.scopes, now=now, expires=ends)
+            maker = code.maker.id if code.maker.kind == "key" else None
+            made = mint(label, code.maker.scopes, now=now, expires=ends, parent=maker)
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         await asyncio.to_thread(self._authenticator.ring.file.add, made.key)

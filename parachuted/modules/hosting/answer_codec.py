@@ -34,7 +34,7 @@ class OpenBodies:
 
     @contextmanager
     def opened(self, source: BodySource | None) -> Iterator[Mapping[str, object] | None]:
-        """What the process is told of it, while it may read it. Raises ModuleFailedError where too
+        """What the process gets of it, while it may read it. Raises ModuleFailedError where too
         many are open.
         """
         if source is None:

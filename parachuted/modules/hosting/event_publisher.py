@@ -1,5 +1,5 @@
-"""Publishes modules' events on the bus, within what the author of a write may touch, and without
-loops.
+"""Publishes modules' events on the bus and brings events to modules, within what the author of a
+write may touch, and without loops.
 
 A person who saved a file in an editor, or whose API key is not limited, may touch everything.
 """
@@ -9,22 +9,26 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from parachuted.access.authority import Authority
 from parachuted.access.events import HOLDS, FieldKind, fits
-from parachuted.access.grant import NOTHING, any_of, exactly
+from parachuted.access.grant import any_of, exactly
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import CATALOG, CORE, FACTS, Bus, Event, EventKind
 from parachuted.history.run_account import NAME
-from parachuted.keys import AccessGrant, Identity
+from parachuted.keys import NOWHERE, AccessGrant, Identity
+from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import to_json
 from parachuted.vault import VaultPath, WriteResult
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _MODULE = "module:"
 
 
@@ -55,7 +59,7 @@ class AuthorReach:
         if run is None or not is_agents(by):
             return authority
         granted = self._runs.granted(run)
-        reads, writes = (NOTHING, NOTHING) if granted is None else granted
+        reads, writes = (NOWHERE, NOWHERE) if granted is None else granted
         return _within(authority, paths, reads, writes)
 
     def _limited_to_key(
@@ -66,10 +70,10 @@ class AuthorReach:
         """
         identity = self._identity_of(key)
         if identity is None:
-            return _within(replace(authority, caller=key), paths, NOTHING, NOTHING)
+            return _within(replace(authority, caller=key), paths, NOWHERE, NOWHERE)
         module = by.removeprefix(_MODULE) if by.startswith(_MODULE) else None
         reads, writes = (
-            identity.grant(module or "vault", "write" if module else one) or NOTHING
+            identity.grant(module or "vault", "write" if module else one) or NOWHERE
             for one in ("read", "write")
         )
         limited = _within(authority, paths, reads, writes)
@@ -89,21 +93,23 @@ def _within(
 
 
 MOST_BYTES = 256 * 1024
-_MOST_WRITES = 10_000
+_MOST_REMEMBERED = 10_000
 _CAUSES = "causes"
 _KINDS = f"the kinds are {', '.join(FieldKind)}"
 
 
 class EventPublisher:
-    """Publishes modules' events, and remembers what led to each, since a module's reaction has the
-    same causes.
+    """Publishes modules' events, and remembers what led to each, since the reactions of the modules
+    that it brings them to have the same causes.
     """
 
     def __init__(self, bus: Bus, reach: AuthorReach | None = None) -> None:
         """`reach` limits what follows from a write to what its author may touch."""
         self._bus, self._reach = bus, reach
         self._names: dict[str, set[str]] = {}
-        self._told: dict[int, Authority] = {}
+        self._told: OrderedDict[int, Authority] = OrderedDict()
+        self._inboxes: dict[str, list[Inbox]] = {}
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
         self._unfinished: list[tuple[str, int]] = []
         self._lock = threading.Lock()
@@ -127,6 +133,20 @@ class EventPublisher:
                 raise ModuleFailedError(str(error)) from error
             self._names.setdefault(module, set()).add(name)
 
+    def deliver_to(self, inboxes: Iterable[Inbox]) -> None:
+        """From now on, bring events to these; while there are none, nothing is listened to."""
+        self._inboxes = {}
+        for inbox in inboxes:
+            for event in inbox.events:
+                self._inboxes.setdefault(event, []).append(inbox)
+        self._unsubscribe()
+        self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
+
+    def _hear(self, event: Event) -> None:
+        led_by = self.told(event)
+        for inbox in self._inboxes.get(event.event, ()):
+            inbox.put(event, led_by)
+
     def publish(
         self, module: str, event: str, data: Mapping[str, object], authority: Authority
     ) -> None:
@@ -149,7 +169,7 @@ class EventPublisher:
             )
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
         authority.check_circle(event[:80])
-        self._told[self._bus.last_id + 1] = authority
+        _remember(self._told, self._bus.last_id + 1, authority)
         self._bus.publish(event, **plain)
 
     @contextmanager
@@ -167,9 +187,7 @@ class EventPublisher:
 
         def wrote(written: WriteResult) -> None:
             with self._lock:
-                self._written[(written.path, written.after)] = authority.events
-                if len(self._written) > _MOST_WRITES:
-                    self._written.popitem(last=False)
+                _remember(self._written, (written.path, written.after), authority.events)
 
         unfinished = (str(path), authority.events)
         with self._lock:
@@ -209,6 +227,12 @@ class EventPublisher:
         """The module is gone, and with it the names that only it had."""
         for name in self._names.pop(module, ()):
             self._bus.withdraw(name)
+
+
+def _remember(led_by: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    led_by[key] = value
+    if len(led_by) > _MOST_REMEMBERED:
+        led_by.popitem(last=False)
 
 
 def _refuse_undeclared(kind: EventKind | None, event: str, data: Mapping[str, object]) -> None:

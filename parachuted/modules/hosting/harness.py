@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from parachuted.access.authority import NOBODY, Authority, current
+from parachuted.access.authority import NO_AUTHORITY, Authority, current
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
@@ -52,7 +52,7 @@ _SETTLED_S = 60.0
 # a test is about what a module does, not how fast a busy machine loads it
 _BEGIN_LIMIT_S = 60.0
 # what asyncio's debug mode, which unittest switches on, complains of; a module's start on a busy
-# machine is no fault
+# machine is not a fault
 _SLOW_S = 1.0
 
 
@@ -441,7 +441,7 @@ class _Upload:
 def _acted_on() -> Authority:
     """That of the module's code; a test that looks into the state has none."""
     found = current()
-    return Authority() if found is NOBODY else found
+    return Authority() if found is NO_AUTHORITY else found
 
 
 def _now() -> datetime:

@@ -10,18 +10,18 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments, RunningModule
 from parachuted.modules.hosting.status import Where
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -69,12 +69,12 @@ class RecordedModule:
         arguments: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
-        **given: Any,  # noqa: ANN401  what a route takes besides
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         async with self._recorded(handler, authority) as recorded:
             return await self.inner.call(
-                handler, arguments, timeout_s=timeout_s, authority=recorded, **given
+                handler, arguments, timeout_s=timeout_s, authority=recorded, **sent
             )
 
     async def tell(
@@ -83,7 +83,7 @@ class RecordedModule:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         async with self._recorded(handler, authority) as recorded:
             await self.inner.tell(handler, data, timeout_s=timeout_s, authority=recorded)
@@ -93,16 +93,19 @@ class RecordedModule:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        authority: Authority = NOBODY,
-        **given: Any,  # noqa: ANN401  the same
+        after: str | None = None,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         async with self._recorded(handler, authority) as recorded:
-            streamed = self.inner.stream(handler, arguments, authority=recorded, **given)
+            streamed = self.inner.stream(
+                handler, arguments, after=after, authority=recorded, **sent
+            )
             async with aclosing(streamed) as items:  # type: ignore[type-var]
                 async for item in items:
                     yield item
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         return self.inner.interface(name, authority)
 
     @asynccontextmanager

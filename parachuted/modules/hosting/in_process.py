@@ -13,13 +13,13 @@ import logging
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.loading import load_class, unload
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
@@ -30,7 +30,7 @@ from parachuted.modules.registry.describing import describe, resolve_handler
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
-from parachuted.modules.streams import OPENED, BodySource, ServerEvent, Stream, StreamOpened
+from parachuted.modules.streams import OPENED, ServerEvent, Stream, StreamOpened
 
 log = logging.getLogger(__name__)
 
@@ -142,15 +142,12 @@ class InProcessHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         found = self._handler(handler)
-        bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
+        bound = found.bind(arguments, sent)
         return await self._contained(
             handler, _answer(found.function, bound), timeout_s, authority, has_caller=True
         )
@@ -161,7 +158,7 @@ class InProcessHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         found = self._handler(handler)
         await self._contained(
@@ -176,12 +173,9 @@ class InProcessHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields, or the Stream that it returns holds.
 
@@ -189,7 +183,7 @@ class InProcessHost:
         """
         found = self._handler(handler)
         channel = _ItemChannel()
-        bound = found.arguments.bind(path, query, arguments, tolerant=tolerant, source=source)
+        bound = found.bind(arguments, sent)
         task = self._owner.begin(channel.run(_streamed(found.function, bound, after)), authority)
         try:
             async for item in channel.items(task):
@@ -200,7 +194,7 @@ class InProcessHost:
             handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
         )
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         found = self._interfaces.get(name)
         return (
             None
@@ -295,6 +289,15 @@ class _Handler:
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.arguments = plan(function)
+
+    def bind(self, body: Mapping[str, object], sent: RequestArguments) -> dict[str, object]:
+        return self.arguments.bind(
+            sent.get("path", {}),
+            sent.get("query", {}),
+            body,
+            tolerant=sent.get("tolerant", False),
+            source=sent.get("source"),
+        )
 
 
 class _ContainedInterface:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parachuted.access.authority import NOBODY, Authority, pass_on
+from parachuted.access.authority import NO_AUTHORITY, Authority, pass_on
 from parachuted.errors import ActRefusedError, ModuleFailedError, StorageFailedError
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.state import StateStore
@@ -68,8 +68,7 @@ class ArrivalOrder:
             if self._table is not None:
                 with suppress(
                     StorageFailedError
-                    # the disk refuses, which is told elsewhere: until the next start it is known
-                    # here
+                    # reported elsewhere: until the next start it is known here
                 ):
                     self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]
@@ -151,7 +150,7 @@ class Interfaces:
             (
                 one.provider
                 for one in self._offers.get(name, ())
-                if one.get(name, NOBODY) is not None
+                if one.get(name, NO_AUTHORITY) is not None
             ),
             "",
         )
@@ -195,7 +194,7 @@ class ProvidedInterface:
         self._name, self._find, self._caller = name, find, caller
 
     def __bool__(self) -> bool:
-        return self._find(self._name, NOBODY) is not None
+        return self._find(self._name, NO_AUTHORITY) is not None
 
     def __repr__(self) -> str:
         return f"<{self._name}, provided by a module>"
@@ -225,7 +224,7 @@ class ProvidedInterface:
             finally:
                 pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
                 if not is_trusted:
-                    own.taint.read(f"an answer of {self._name}", "imported")
+                    own.taint.read_words(f"an answer of {self._name}", "imported")
             return answer
 
         return call

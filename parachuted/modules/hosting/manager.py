@@ -22,7 +22,7 @@ from parachuted.access.grant import grant_of
 from parachuted.access.origins import Origins
 from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.events import Bus, Event
+from parachuted.events import Bus
 from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
@@ -106,11 +106,9 @@ class ModuleManager:
         self._entries: list[ModuleEntry] = []
         self._is_behind = True
         self._reports = ModuleReports(bus, report)
-        self._by_event: dict[str, tuple[HostedModule, ...]] = {}
         self._lock = asyncio.Lock()
         self._has_started, self._may_answer = False, asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._unlisten: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Start all modules that may run.
@@ -118,7 +116,6 @@ class ModuleManager:
         A failure is reported and affects only its module. Raises nothing of a module's. Where the
         disk refuses, none is started, and `run` tries again.
         """
-        self._unlisten = self._bus.listen(self._hear)
         try:
             await self._look()
         except BaseException:
@@ -142,7 +139,7 @@ class ModuleManager:
                 self._entries = entries
 
     async def stop(self) -> None:
-        self._unlisten()
+        self._publishing.deliver_to(())
         async with self._lock:
             await self._end(list(self._kept.values()))
             self._kept.clear()
@@ -422,7 +419,7 @@ class ModuleManager:
         kept.tools = {spec.name: spec for spec in declared.tools}
         kept.running = running
         self._begin_delivery(kept)
-        self._index()
+        self._deliver()
 
     def _begin_delivery(self, kept: HostedModule) -> None:
         if self._group is not None and kept.inbox is not None and kept.delivery is None:
@@ -438,7 +435,7 @@ class ModuleManager:
                     group.create_task(
                         self._end_one(kept, kept.running), name=f"end {kept.approved.name}"
                     )
-        self._index()
+        self._deliver()
 
     async def _end_one(self, kept: HostedModule, running: RunningModule) -> None:
         """Stop all access to it, then end it."""
@@ -458,18 +455,10 @@ class ModuleManager:
         self._publishing.withdraw(name)
         self._bus.publish("module.disabled", name=name, version=version)
 
-    def _index(self) -> None:
-        found: dict[str, list[HostedModule]] = {}
-        for kept in self._kept.values():
-            for event in kept.inbox.events if kept.inbox is not None else ():
-                found.setdefault(event, []).append(kept)
-        self._by_event = {event: tuple(some) for event, some in found.items()}
-
-    def _hear(self, event: Event) -> None:
-        led_by = self._publishing.told(event)
-        for kept in self._by_event.get(event.event, ()):
-            if kept.inbox is not None:
-                kept.inbox.put(event, led_by)
+    def _deliver(self) -> None:
+        self._publishing.deliver_to(
+            kept.inbox for kept in self._kept.values() if kept.inbox is not None
+        )
 
     async def _look(self) -> None:
         """Follow what has changed since the last look.

@@ -27,6 +27,7 @@ from parachuted.runs.run_request import (
     RULES,
     AgentDefinition,
     RunFollower,
+    RunPlan,
     RunReport,
     RunRequest,
     make_plan,
@@ -34,7 +35,7 @@ from parachuted.runs.run_request import (
 )
 
 _QUESTION, _CONVERSATION = "question", "conversation"
-_ANSWER = "Answer the question. You have no tools, and there is no one to ask."
+_ANSWER = "Answer the question. You have no tools, and cannot ask anyone."
 
 
 class ModuleAgents:
@@ -210,8 +211,9 @@ class ModuleAgents:
         is_turn = own is not None and entry == "chat"
         limits = self._runs.conversation_limits if is_turn else self._runs.limits
         if agent in self._core and agent in approved.manifest.permissions.mcp:
-            return self._order_of_core(
-                self._core[agent], prompt, options, authority, entry, session, talk, limits
+            definition = self._core[agent]
+            return order_of_core(
+                definition, prompt, options, authority, entry, session, limits, talk
             )
         config = self._config(agent)
         plan = make_plan(
@@ -224,19 +226,9 @@ class ModuleAgents:
             system_prompt=talk.system_prompt,
             rules=RULES if own is None else CONVERSATION_RULES,
         )
-        definition = AgentDefinition(
-            name=plan.name,
-            who=plan.who,
-            config=plan.config,
-            bounds=self._bounds,
-            system_prompt=plan.system_prompt,
-            watcher=f"Modules/{approved.name}",
-            module=approved.name,
-            calls=self._runs.callable_tools(approved.manifest.permissions.mcp),
-        )
         whose: Origin = "imported" if approved.trust == "untrusted" else "agent"
         return RunRequest(
-            definition=definition,
+            definition=self._definition(plan),
             prompt=prompt,
             entry=entry,
             limits=plan.limits,
@@ -252,34 +244,17 @@ class ModuleAgents:
             context=talk.context,
         )
 
-    @staticmethod
-    def _order_of_core(
-        definition: AgentDefinition,
-        prompt: str,
-        options: Mapping[str, object],
-        authority: Authority,
-        entry: Entry,
-        session: str | None,
-        talk: ConversationOptions,
-        limits: RunLimits,
-    ) -> RunRequest:
-        """A run of one of the daemon's own agents, which keeps its words, its tools and its bounds:
-        the module may only narrow them.
-        """
-        folder, origin, limits = read_options(options, limits)
-        return RunRequest(
-            definition=definition,
-            prompt=prompt,
-            entry=entry,
-            limits=limits,
-            origin=authority.words("agent", origin),
-            folder=folder,
-            session=session,
-            narrowing=narrowing_configs(talk.narrowing),
-            limit=talk.narrowing,
-            authority=authority,
-            attachments=talk.attachments,
-            history=talk.history,
+    def _definition(self, plan: RunPlan) -> AgentDefinition:
+        name = self._approved.name
+        return AgentDefinition(
+            name=plan.name,
+            who=plan.who,
+            config=plan.config,
+            bounds=self._bounds,
+            system_prompt=plan.system_prompt,
+            watcher=f"Modules/{name}",
+            module=name,
+            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp),
         )
 
     def _config(self, agent: str) -> AgentConfig:
@@ -290,3 +265,34 @@ class ModuleAgents:
                 f"{', '.join(declared) or 'none'}"
             )
         return declared[agent]
+
+
+def order_of_core(
+    definition: AgentDefinition,
+    prompt: str,
+    options: Mapping[str, object],
+    authority: Authority,
+    entry: Entry,
+    session: str | None,
+    limits: RunLimits,
+    talk: ConversationOptions | None = None,
+) -> RunRequest:
+    """A run of one of the daemon's own agents, which keeps its words, its tools and its bounds: the
+    caller may only narrow them. Raises ActRefusedError.
+    """
+    folder, origin, limits = read_options(options, limits)
+    talk = talk or ConversationOptions()
+    return RunRequest(
+        definition=definition,
+        prompt=prompt,
+        entry=entry,
+        limits=limits,
+        origin=authority.words("agent", origin),
+        folder=folder,
+        session=session,
+        narrowing=narrowing_configs(talk.narrowing),
+        limit=talk.narrowing,
+        authority=authority,
+        attachments=talk.attachments,
+        history=talk.history,
+    )

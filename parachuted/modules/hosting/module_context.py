@@ -88,7 +88,7 @@ class ModuleActivity:
         for one in found:
             for origin in UNTRUSTED:
                 if origin == one.origin:
-                    authority.taint.read(f"the activity of {day}", origin)
+                    authority.taint.read_words(f"the activity of {day}", origin)
         return found
 
     def _acting(self) -> Authority:
@@ -221,7 +221,9 @@ class ModuleContext:
             )
         authority = self._acting().forked()
         if self._is_strange:
-            authority.taint.read(f"the event {event[:80]}, of the module {self.name}", "imported")
+            authority.taint.read_words(
+                f"the event {event[:80]}, of the module {self.name}", "imported"
+            )
         told = {**data, "causes": list(authority.causes)} if authority.causes else data
         self._sources.publish(self.name, event, told, authority)
 
@@ -255,7 +257,7 @@ class ModuleContext:
         delegated = authority.forked()
         if not self._is_strange:
             return delegated
-        delegated.taint.read(f"a call of the module {self.name}", "imported")
+        delegated.taint.read_words(f"a call of the module {self.name}", "imported")
         return delegated.narrowed(self._bounds.reads, self._bounds.writes)
 
     async def suggest(

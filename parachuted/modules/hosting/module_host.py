@@ -14,10 +14,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.access.authority import NOBODY, Authority, acting
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting
 from parachuted.access.origin import Taint
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.answer_codec import OpenBodies, has_bytes, item_of, result_of
@@ -28,7 +29,7 @@ from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.hosting.request_server import OpenCalls, RequestServer
 from parachuted.modules.hosting.rpc import RpcConnection
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, NOTHING
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.start_frame import StartFrame
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
@@ -36,7 +37,6 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.describing import unapproved
 from parachuted.modules.results import MOST_BYTES, to_json
 from parachuted.modules.services import Services
-from parachuted.modules.streams import BodySource
 
 log = logging.getLogger(__name__)
 
@@ -161,17 +161,14 @@ class ModuleHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         number = next(self._streams)
-        with self._bodies.opened(source) as opened:
+        with self._bodies.opened(sent.get("source")) as opened:
             body = {
-                **_body(handler, arguments, path, query, tolerant=tolerant),
+                **_body(handler, arguments, sent),
                 "timeout_s": timeout_s,
                 "source": opened,
                 "stream": number,
@@ -193,7 +190,7 @@ class ModuleHost:
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         await self._ask(
             "tell",
@@ -207,12 +204,9 @@ class ModuleHost:
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: asked for one by one, so that a slow reader slows the
         module and fills nothing.
@@ -224,8 +218,8 @@ class ModuleHost:
         number = next(self._streams)
         self._open_streams += 1
         try:
-            with self._bodies.opened(source) as opened:
-                asked = _body(handler, arguments, path, query, tolerant=tolerant)
+            with self._bodies.opened(sent.get("source")) as opened:
+                asked = _body(handler, arguments, sent)
                 await self._ask(
                     "stream",
                     {"stream": number, **asked, "source": opened, "after": after},
@@ -253,13 +247,17 @@ class ModuleHost:
             with suppress(ModuleFailedError):  # its process is gone, and the stream with it
                 await self._ask("close", {"stream": number}, CALL_LIMIT_S, authority, urgent=True)
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         is_there = (
             self._connection is not None
             and self._declared is not None
             and name in self._declared.provides
         )
-        return RemoteInterface(name, self._ask, authority) if is_there else None
+        if not is_there:
+            return None
+        return RemoteInterface(
+            name, lambda body: self._ask("interface", body, CALL_LIMIT_S, authority)
+        )
 
     def _usable(self) -> RpcConnection:
         if self._connection is None:
@@ -477,17 +475,12 @@ class ModuleHost:
 
 
 def _body(
-    handler: str,
-    arguments: Mapping[str, object],
-    path: Mapping[str, str],
-    query: Mapping[str, str | list[str]],
-    *,
-    tolerant: bool,
+    handler: str, arguments: Mapping[str, object], sent: RequestArguments
 ) -> dict[str, object]:
     return {
         "handler": handler,
         "arguments": to_json(arguments),
-        "path": dict(path),
-        "query": dict(query),
-        "tolerant": tolerant,
+        "path": dict(sent.get("path", {})),
+        "query": dict(sent.get("query", {})),
+        "tolerant": sent.get("tolerant", False),
     }

@@ -9,20 +9,44 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from parachuted.access.authority import Authority, pass_on
-from parachuted.agents import ConversationInput, Step
+from parachuted.agents import (
+    ConversationInput,
+    PermissionStep,
+    QuestionStep,
+    SessionStep,
+    Step,
+    TextDelta,
+    TextStep,
+    ThinkingDelta,
+    ToolCallStep,
+    ToolUseStep,
+    UsageStep,
+)
 from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
-from parachuted.modules.agent_runs import AgentResult, AgentStep
-from parachuted.modules.hosting.agent_steps import step_of
+from parachuted.modules.agent_runs import (
+    AgentPermissionRequest,
+    AgentQuestion,
+    AgentResult,
+    AgentSession,
+    AgentStep,
+    AgentText,
+    AgentTextDelta,
+    AgentThinkingDelta,
+    AgentToolCall,
+    AgentToolUse,
+    AgentUsage,
+)
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.runs.run_request import RunReport
 
 _MOST_AT_WORK, _MOST_KEPT = 50, 200
 _ENDS_WITHIN_S = 5.0
+_LONGEST_ANSWER = 200_000
 
 
 class _Started:
-    """One run: the steps that nobody has read yet, and its task."""
+    """One run: the steps that have not been read yet, and its task."""
 
     def __init__(self, authority: Authority) -> None:
         self.authority = authority
@@ -38,13 +62,13 @@ class _Started:
         self.moved.set()
 
     def stepped(self, step: Step) -> None:
-        shown = step_of(step)
+        shown = _step_of(step)
         if shown is not None:
             self.steps.append(shown)
             self.moved.set()
 
     def ended(self, task: asyncio.Task[RunReport]) -> None:
-        """Its error, if any, is for `result`, and for nobody else."""
+        """Its error, if any, is for `result` alone."""
         if not task.cancelled():
             task.exception()
         self.moved.set()
@@ -186,3 +210,46 @@ class ModuleRuns:
         authority = self._authority()
         authority.check()
         return authority
+
+
+def _step_of(step: Step) -> AgentStep | None:  # noqa: PLR0911  one for each kind
+    """The step as a module gets it; None: it gets none."""
+    match step:
+        case TextDelta():
+            return AgentTextDelta(text=step.text)
+        case ThinkingDelta():
+            return AgentThinkingDelta(text=step.text)
+        case TextStep():
+            return AgentText(text=step.text)
+        case ToolUseStep():
+            return AgentToolUse(id=step.id, tool=step.tool, arguments=dict(step.arguments))
+        case ToolCallStep():
+            return AgentToolCall(
+                id=step.id,
+                tool=step.tool,
+                arguments=dict(step.arguments),
+                answer=step.result.text[:_LONGEST_ANSWER],
+                is_error=step.result.is_error,
+            )
+        case SessionStep():
+            return AgentSession(
+                session_id=step.session_id,
+                is_resumed=step.is_resumed,
+                tools=step.tools,
+                model=step.model,
+            )
+        case UsageStep():
+            return AgentUsage(
+                input_tokens=step.input_tokens,
+                output_tokens=step.output_tokens,
+                cache_read_tokens=step.cache_read_tokens,
+                cost_usd=step.cost_usd,
+                context_tokens=step.context_tokens,
+            )
+        case QuestionStep():
+            return AgentQuestion(id=step.id, questions=step.questions)
+        case PermissionStep():
+            return AgentPermissionRequest(
+                id=step.id, tool=step.tool, arguments=step.arguments, patterns=step.patterns
+            )
+    return None

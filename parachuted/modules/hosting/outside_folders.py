@@ -43,7 +43,7 @@ class OutsideFolders:
         """The text of a file.
 
         Raises ActRefusedError, PathRefusedError, NotFoundError, and EditRefusedError for a file of
-        more than 4 MB or one that is no UTF-8 text.
+        more than 4 MB or one that is not UTF-8 text.
         """
         return await run_uninterrupted(self._read, path)
 
@@ -134,7 +134,7 @@ class OutsideFolders:
 
 
 def _absolute(text: str, home: Path) -> PurePosixPath:
-    """Raises PathRefusedError for what is no path from `/` or `~/` on."""
+    """Raises PathRefusedError for what is not a path from `/` or `~/` on."""
     plain = f"{home.as_posix()}/{text[2:]}" if text.startswith("~/") else text
     names = plain.removesuffix("/").split("/")[1:]
     if not plain.startswith("/") or "\0" in plain or not {"", ".", ".."}.isdisjoint(names):
@@ -157,7 +157,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 @contextmanager
 def _told(path: str) -> Iterator[None]:
-    """Errors in the words of who asked, for whom this is no path of the vault."""
+    """Errors with the path as the caller gave it, which is not one of the vault."""
     try:
         with named_errors(path):
             yield

@@ -8,7 +8,8 @@ import asyncio
 import base64
 import itertools
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,9 +18,9 @@ from pydantic import TypeAdapter
 from parachuted.access.notes import Note, NoteBatch, NoteStream, Paths, Upload
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.hosting.codec import note_of, told
+from parachuted.modules.hosting.codec import note_of
 from parachuted.modules.hosting.pipe_access import PipeAccess, PipeCaller
-from parachuted.modules.module import is_every_modules
+from parachuted.modules.hosting.remote_interface import RemoteInterface
 from parachuted.modules.results import to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
@@ -81,7 +82,7 @@ class RemoteServices:
 
     def get_interface(self, name: str) -> object | None:
         return (
-            InterfaceOverPipe(name, self._asker)
+            RemoteInterface(name, partial(self._asker.ask, "interface"))
             if self._asker.ask_now("has_interface", {"interface": name})
             else None
         )
@@ -149,9 +150,9 @@ class RemoteVault(PipeAccess):
         try:
             async for piece in _pieces(chunks):
                 data = base64.b64encode(piece).decode()
-                # until it has begun; once it has ended, the call itself says why
+                # until it has started; once it has ended, the call itself says why
                 body = {"number": number, "data": data}
-                while not (  # noqa: ASYNC110  the daemon has begun when it says so
+                while not (  # noqa: ASYNC110  the daemon says when it has started
                     made.done() or await self._caller.ask("vault.upload_piece", body)
                 ):
                     await asyncio.sleep(_AGAIN_S)
@@ -172,31 +173,6 @@ class RemoteState(PipeAccess):
     async def get(self, key: str, default: object = None) -> object:
         found = _mapping(await self._caller.ask("state.get", {"key": key}))
         return found.get("value", default)
-
-
-class InterfaceOverPipe:
-    """Another module's interface: each of its public methods is a call through the daemon, and must
-    be awaited.
-    """
-
-    def __init__(self, name: str, asker: PipeCaller) -> None:
-        self._name = name
-        self._asker = asker
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or is_every_modules(method):
-            raise AttributeError(f"{self._name} has no method {method}")
-
-        async def call(*args: object, **kwargs: object) -> object:
-            body = {
-                "interface": self._name,
-                "method": method,
-                "args": to_json(args),
-                "kwargs": to_json(kwargs),
-            }
-            return told(await self._asker.ask("interface", body))
-
-        return call
 
 
 class LogOverPipe(logging.Handler):

@@ -260,7 +260,7 @@ class RequestServer:
         return method.dump_result(answer)
 
     def close(self) -> None:
-        """The process is gone: nobody waits for what it had agents do."""
+        """The process is gone: nothing waits for what it had agents do."""
         if isinstance(self._services.runs, ModuleRuns):
             self._services.runs.close()
 

@@ -6,17 +6,27 @@ Arguments and results are JSON, so the pipe changes no meaning.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict, Unpack
 
-from parachuted.access.authority import NOBODY, Authority
+from parachuted.access.authority import NO_AUTHORITY, Authority
 
 if TYPE_CHECKING:
     from parachuted.modules.registry.declaration import ModuleDeclaration
     from parachuted.modules.streams import BodySource
 
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
-NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class RequestArguments(TypedDict, total=False):
+    """What a request holds besides its JSON body; `source` is a body that is not JSON.
+
+    `tolerant`: names may be in camelCase, and unknown ones are left out.
+    """
+
+    path: Mapping[str, str]
+    query: Mapping[str, str | list[str]]
+    tolerant: bool
+    source: BodySource | None
 
 
 class RunningModule(Protocol):
@@ -58,17 +68,14 @@ class RunningModule(Protocol):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> object:
         """Call a route's or a tool's handler.
 
-        `arguments` is the JSON body, and `source` one that is not JSON; the answer is JSON, a
-        `results.Response` of JSON, a FileResponse or a BytesResponse.
+        `arguments` is the JSON body; the answer is JSON, a `results.Response` of JSON, a
+        FileResponse or a BytesResponse.
         """
 
     def stream(
@@ -76,12 +83,9 @@ class RunningModule(Protocol):
         handler: str,
         arguments: Mapping[str, object],
         *,
-        path: Mapping[str, str] = NOTHING,
-        query: Mapping[str, str | list[str]] = NOTHING,
-        tolerant: bool = False,
-        source: BodySource | None = None,
         after: str | None = None,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
+        **sent: Unpack[RequestArguments],
     ) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`.
 
@@ -95,13 +99,13 @@ class RunningModule(Protocol):
         data: Mapping[str, object],
         *,
         timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NOBODY,
+        authority: Authority = NO_AUTHORITY,
     ) -> None:
         """Call the handler of an event or schedule with what it names of `data`; the result is
         dropped.
         """
 
-    def interface(self, name: str, authority: Authority = NOBODY) -> object | None:
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         """The object that it provides under that name, or None; for a module host, one whose
         methods are calls over the pipe.
 

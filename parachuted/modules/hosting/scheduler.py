@@ -226,7 +226,7 @@ class ModuleScheduler:
         if self._table is not None:
             with suppress(
                 StorageFailedError
-            ):  # the disk refuses, which is told elsewhere: until the next start it is known here
+            ):  # reported elsewhere: until the next start it is known here
                 self._table.put(key, {"at": at.isoformat()})
 
 

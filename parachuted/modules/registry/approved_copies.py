@@ -180,7 +180,7 @@ class WritingSink:
 
 @contextlib.contextmanager
 def opened_folder(path: str | Path, within: int | None = None) -> Iterator[int]:
-    """The descriptor of a folder that is no link, at its path or by its name within an open one."""
+    """The descriptor of a folder that is not a link, by its path or its name in an open one."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path, flags, dir_fd=within)
     try:
@@ -307,7 +307,7 @@ def _record(text: str | None) -> str:
 
 
 def _without_pip(site: Path) -> None:
-    """What installs is no part of what was installed."""
+    """The installer is not part of what was installed."""
     for found in site.iterdir():
         if found.name in _OF_PIP or found.name.partition("-")[0] in _OF_PIP:
             shutil.rmtree(found) if found.is_dir() else found.unlink()

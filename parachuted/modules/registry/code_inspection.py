@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import difflib
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,7 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 
 def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
-    """The lines as they may be shown; None: it is no text, or too large."""
+    """The lines as they may be shown; None: it is not text, or too large."""
     if file is None:
         return []
     if data is None or b"\0" in data:
@@ -104,6 +105,7 @@ def _told(file: TreeFile | None) -> str:
 _PUBLIC = "parachuted.modules"
 _MARKS = frozenset({"mcp_tool", "event", "schedule"})
 _SUFFIX = ".py"
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
 _PARSING = threading.Lock()  # all threads share one depth of recursion in CPython's ast.parse
 
 
@@ -119,6 +121,14 @@ class CodeInspection:
     agents: set[str] = field(default_factory=set)
     provides: set[str] = field(default_factory=set)
 
+    def add(self, other: CodeInspection) -> None:
+        """What another file declares; of tools of one name the first is kept."""
+        self.tools = other.tools | self.tools
+        self.events |= other.events
+        self.schedules |= other.schedules
+        self.agents |= other.agents
+        self.provides |= other.provides
+
 
 def found_in(sources: Mapping[str, bytes]) -> CodeInspection:
     """What these files declare, by path.
@@ -127,13 +137,20 @@ def found_in(sources: Mapping[str, bytes]) -> CodeInspection:
     """
     found = CodeInspection()
     for _, source in sorted(sources.items()):
-        try:
-            with _PARSING:
-                tree = ast.parse(source) if len(source) <= LARGEST else None
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        if tree is not None:
-            _look(tree, found)
+        found.add(found_in_file(source))
+    return found
+
+
+def found_in_file(source: bytes) -> CodeInspection:
+    """The same for one file."""
+    found = CodeInspection()
+    try:
+        with _PARSING:
+            tree = ast.parse(source) if len(source) <= LARGEST else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    if tree is not None:
+        _look(tree, found)
     return found
 
 
@@ -203,14 +220,15 @@ def _look(tree: ast.Module, found: CodeInspection) -> None:
     attributes.
     """
     names = {name: name for name in _MARKS}
-    for node in ast.walk(tree):
+    statements = list(_statements(tree))
+    for node in statements:
         if isinstance(node, ast.ImportFrom) and node.module == _PUBLIC:
             names |= {
                 alias.asname: alias.name
                 for alias in node.names
                 if alias.asname and alias.name in _MARKS
             }
-    for node in ast.walk(tree):
+    for node in statements:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Call):
@@ -220,6 +238,16 @@ def _look(tree: ast.Module, found: CodeInspection) -> None:
                 texts = set(_texts(value))
                 found.agents |= texts if name == "agents" else set()
                 found.provides |= texts if name == "provides" else set()
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every statement, outer ones first. Expressions, which are most of a tree, declare nothing."""
+    waiting = deque[ast.AST]([tree])
+    while waiting:
+        node = waiting.popleft()
+        yield node
+        for inner in _BLOCKS:
+            waiting.extend(getattr(node, inner, ()))
 
 
 def _mark(

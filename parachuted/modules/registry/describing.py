@@ -231,49 +231,7 @@ class _Describing:
     def _add(self, handler: str, mark: Mark) -> None:
         try:
             function = _bound(_function(self._cls, handler), object(), is_method=":" not in handler)
-            arguments = plan(function)
-            streams = inspect.isasyncgenfunction(function)
-            if inspect.isgeneratorfunction(function) or (
-                streams and not isinstance(mark, RouteMark)
-            ):
-                self._problems.append(
-                    f"{handler}: only routes that are `async def` can yield; return one value "
-                    "instead"
-                )
-            elif arguments.takes != "json" and not isinstance(mark, RouteMark):
-                self._problems.append(f"{handler}: only a route can be given a Body or a Form")
-            elif isinstance(mark, RouteMark):
-                self._add_route(
-                    handler,
-                    mark,
-                    arguments,
-                    schema_of_answer(function),
-                    streams=streams or returns_stream(function),
-                    resumes=returns_stream(function),
-                )
-            elif isinstance(mark, ToolMark):
-                said = (
-                    mark.description
-                    or inspect.getdoc(function)
-                    or mark.name.replace("-", " ").replace("_", " ")
-                )
-                schemas = {"schema": arguments.schema(), "answer": schema_of_answer(function)}
-                self._add_tool(
-                    ToolSpec(name=mark.name, description=said, handler=handler, **schemas)
-                )
-            elif isinstance(mark, EventMark):
-                self._add_event(
-                    EventSpec(event=mark.event, handler=handler, is_async=mark.is_async)
-                )
-            elif isinstance(mark, CommandMark):
-                said = mark.help or inspect.getdoc(function) or mark.name.replace("-", " ")
-                self._commands.append(
-                    CommandSpec(
-                        name=mark.name, help=said, handler=handler, schema=arguments.schema()
-                    )
-                )
-            elif isinstance(mark, ScheduleMark):
-                self._schedules.append(ScheduleSpec(handler=handler, timing=mark.timing))
+            self._declare(handler, mark, function, plan(function))
         except HandlerSignatureError as error:
             self._problems.append(
                 error.message
@@ -284,6 +242,47 @@ class _Describing:
             self._problems += [
                 f"{handler}: {'.'.join(map(str, place))}: {says}" for place, _, says in told(error)
             ]
+
+    def _declare(
+        self,
+        handler: str,
+        mark: Mark,
+        function: Callable[..., object],
+        arguments: HandlerArguments,
+    ) -> None:
+        streams = inspect.isasyncgenfunction(function)
+        if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
+            self._problems.append(
+                f"{handler}: only routes that are `async def` can yield; return one value instead"
+            )
+        elif arguments.takes != "json" and not isinstance(mark, RouteMark):
+            self._problems.append(f"{handler}: only a route can be given a Body or a Form")
+        elif isinstance(mark, RouteMark):
+            self._add_route(
+                handler,
+                mark,
+                arguments,
+                schema_of_answer(function),
+                streams=streams or returns_stream(function),
+                resumes=returns_stream(function),
+            )
+        elif isinstance(mark, ToolMark):
+            said = (
+                mark.description
+                or inspect.getdoc(function)
+                or mark.name.replace("-", " ").replace("_", " ")
+            )
+            schemas = {"schema": arguments.schema(), "answer": schema_of_answer(function)}
+            self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, **schemas))
+        elif isinstance(mark, EventMark):
+            self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
+        elif isinstance(mark, CommandMark):
+            said = mark.help or inspect.getdoc(function) or mark.name.replace("-", " ")
+            self._commands.append(
+                CommandSpec(name=mark.name, help=said, handler=handler, schema=arguments.schema())
+            )
+        elif isinstance(mark, ScheduleMark):
+            self._schedules.append(ScheduleSpec(handler=handler, timing=mark.timing))
 
     def _add_route(
         self,

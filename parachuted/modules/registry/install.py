@@ -106,9 +106,26 @@ def fetched(
         if not folder.is_dir():
             raise InstallRefusedError(
                 f"{visible(source)[:200]!r} is not a folder, a git address (https, ssh) or a "
-                "parachute:// name"
+                f"parachute:// name{_meant(source)}"
             )
         yield FetchedModule(folder=folder, root=folder.parent, source=f"file://{folder}")
+
+
+def _meant(source: str) -> str:
+    """What to write for an official module that is called by its bare name."""
+    name = source.strip().lower()
+    is_official = NAME.fullmatch(name) and (bundled_folder("modules") / name / FILE).is_file()
+    return f"; `parachute modules install {_OFFICIAL}{name}` installs {name}" if is_official else ""
+
+
+def official_modules() -> list[Manifest]:
+    """The manifests of the modules that come with parachuted, by name."""
+    root = bundled_folder("modules")
+    folders = sorted(one.parent for one in root.glob(f"*/{FILE}"))
+    return [
+        manifest_of(FetchedModule(folder=one, root=root, source=f"{_OFFICIAL}{one.name}"), ())
+        for one in folders
+    ]
 
 
 def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
@@ -218,7 +235,7 @@ def _ref(source: str) -> str | None:
 
 
 def _address(source: str) -> str | None:
-    """What git is given; None: the source is no address."""
+    """What git is given; None: the source is not an address."""
     if found := _GITHUB.fullmatch(source):
         return f"https://github.com/{found[1]}/{found[2]}"
     if _PASSWORD.match(source):

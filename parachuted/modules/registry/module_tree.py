@@ -294,7 +294,9 @@ def _check_name(name: str, path: str) -> None:
         name.encode()
     except UnicodeEncodeError as error:
         raise TreeRefusedError(f"{path!a} has a name that is not UTF-8") from error
-    if any(unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name):
+    if not (name.isascii() and name.isprintable()) and any(
+        unicodedata.category(letter) in _HIDDEN or is_ignorable(letter) for letter in name
+    ):
         raise TreeRefusedError(f"{path!a} has a name with invisible characters")
     if len(path) > _LONGEST:
         raise TreeRefusedError(f"{path[:80]}… is too long a path")
@@ -303,7 +305,7 @@ def _check_name(name: str, path: str) -> None:
 def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
     """What changes whenever the folder does, links not followed; 0: there is none.
 
-    One stat a file. It is no proof: approval never relies on it.
+    One stat a file. It proves nothing: approval never relies on it.
     """
     try:
         at = folder.lstat()

@@ -89,7 +89,7 @@ You answer questions about the list in $folder/list.md. Read it first. Say so wh
 _CLAUDE = """\
 # $title
 
-A module of Parachute. `manifest.yaml` says what it is and may touch, `module.py` is the code, `prompts/` what its agents are told.
+A module of Parachute. `manifest.yaml` says what it is and may touch, `module.py` is the code, `prompts/` the instructions of its agents.
 
 - Its public API is `parachuted.modules` and nothing else; the reference is modules/README.md of parachuted.
 - Files of the vault are reached through `self.vault` alone. What `permissions` in `manifest.yaml` do not name, it refuses.

@@ -57,7 +57,7 @@ async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: 
     async with live(ScriptedBackend([say("x")])) as life:
         assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
             404,
-            "there is no agent 'nobody'; `parachute agents list` shows those that there are",
+            "there is no agent 'nobody'; `parachute agents list` shows them",
         )
         assert (await refused(life, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"}))[
             0

@@ -16,11 +16,33 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     async with live() as life:
         answer = await get(life, "/api/doctor")
 
-    assert set(answer) == {"problems", "notes", "modules", "search", "history", "databases"}
+    assert set(answer) == {
+        *("findings", "problems", "notes", "modules"),
+        *("search", "history", "databases"),
+    }
+    assert {
+        (one["path"], one["is_problem"], bool(one["advice"])) for one in answer["findings"]
+    } == {(name, False, True) for name in ("broken.md", "latin.md", "watch.md")}
     assert {note["path"] for note in answer["notes"]} == {"broken.md", "latin.md", "watch.md"}
     assert all(
         set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"]
     )
+
+
+async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(live: Live):
+    async with live() as life:
+        life.daemon.problems.set("missing", "600 of 700 files are gone")
+        life.daemon.problems.set("file:Kitchen/a.md", "it cannot be read")
+        found = {one["about"]: one for one in (await get(life, "/api/doctor"))["findings"]}
+        _, narrow = await call(
+            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Garden/**"])
+        )
+
+    missing, file = found["missing"], found["file:Kitchen/a.md"]
+    assert (missing["remedy"], missing["is_problem"]) == ("accept_missing", True)
+    assert "Put the files back" in missing["advice"]
+    assert (file["path"], file["remedy"]) == ("Kitchen/a.md", "scan")
+    assert narrow["findings"] == []
 
 
 async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live: Live, vault):
@@ -37,7 +59,7 @@ async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live
     assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
         "history.db": 2,
         "seen.db": 1,
-        "search.db": 4,
+        "search.db": 5,
     }
     assert all(one["problem"] is None for one in files.values())
     assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))

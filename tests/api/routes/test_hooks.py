@@ -146,7 +146,7 @@ async def test_a_run_that_is_not_there_is_not_found(home, vault):
         assert (await call(served, "GET", "/api/hooks/runs?limit=0"))[0] == 400
 
 
-async def test_a_reader_sees_that_there_are_hooks_and_not_what_they_run_or_read(home, vault):
+async def test_a_reader_sees_that_hooks_exist_and_not_what_they_run_or_read(home, vault):
     script = drop(home, "on-session-start.sh", HELLO)
     async with serving(home, vault, READER) as served:
         drop(home, script.name, OBJECTS)
@@ -168,3 +168,35 @@ async def test_a_reader_sees_that_there_are_hooks_and_not_what_they_run_or_read(
     assert str(home) not in str(answer)
     assert one["command"] is None
     assert {status for status, _ in others} == {403}
+
+
+async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_as_it_was_shown(
+    home, vault
+):
+    drop(home, "on-session-start.sh", HELLO)
+    async with serving(home, vault) as served:
+        await call(served, "POST", "/api/hooks/approve", {})
+        drop(home, "on-session-start.sh", HELLO.replace("hello\n", "good day\n"))
+        _, shown = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
+        (file,) = shown["files"]
+        drop(home, "on-session-start.sh", HELLO.replace("hello\n", "something else\n"))
+        late, told = await call(
+            served, "POST", "/api/hooks/approve", {"hashes": {file["path"]: file["hash"]}}
+        )
+        _, again = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
+        (now,) = again["files"]
+        status, done = await call(
+            served,
+            "POST",
+            "/api/hooks/approve",
+            {"names": ["on-session-start.sh"], "hashes": {now["path"]: now["hash"]}},
+        )
+        missing, _ = await call(served, "GET", "/api/hooks/diff?hook=on-nothing.sh")
+
+    assert (file["state"], missing) == ("changed", 404)
+    assert "-echo hello\n+echo good day\n" in file["diff"]
+    assert (late, "changed since it was shown" in told["message"]) == (409, True)
+    assert "+echo something else" in now["diff"]
+    assert (status, done["approved"]) == (200, [now["path"]])
+    kept = [one for one in (home / "hook-approvals").iterdir() if one.stat().st_mode & 0o077]
+    assert kept == []

@@ -55,6 +55,20 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
     assert datetime.fromisoformat(one["last_used_at"]).tzinfo is not None
 
 
+async def test_a_new_key_comes_with_a_link_to_the_page_and_its_qr_code(live: Live):
+    async with live(api__hosts="notes.example") as life:
+        phone = await made(life)
+    async with live() as life:
+        here = await made(life, label="tablet")
+
+    assert phone["link"] == f"https://notes.example/#key={phone['key']}"
+    assert len({len(row) for row in phone["qr"]} | {len(phone["qr"])}) == 1, "it is a square"
+    assert set("".join(phone["qr"])) == {"0", "1"}
+    assert phone["qr"][0].startswith("11111110")
+    assert here["link"] is None, "no other machine reaches this one"
+    assert here["qr"]
+
+
 async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
     scopes = [
         {"module": "daily", "capabilities": ["read"], "paths": ["Daily/**"]},
@@ -175,7 +189,7 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
     assert longer[0] == 403
 
 
-async def test_a_key_has_no_power_over_keys_that_may_do_more_and_is_not_told_of_them(live: Live):
+async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(live: Live):
     async with live() as life:
         secret = await made(life, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}])
         admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])

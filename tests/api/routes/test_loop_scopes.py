@@ -15,7 +15,7 @@ async def test_what_a_note_watches_beyond_its_reader_s_paths_is_not_named(live: 
     async with live(bubble__quiet_s=60, bubble__max_wait_s=60) as life:
         save(vault / "Private/diary.md", "two")
         save(vault / "Projects/b.md", "two")
-        await life.daemon.noticer.rescan()
+        await life.daemon.detector.rescan()
         await life.until(lambda: len(life.daemon.reviews.of("Projects/a/AGENTS.md")) == 2)
         key = key_of(life, "curator:read", paths=["Projects/**"])
         (watch,) = (await call(life, "GET", "/api/watches", headers=key))[1]["watches"]

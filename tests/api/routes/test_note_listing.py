@@ -124,3 +124,27 @@ async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
         assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
         assert (await refused(life, "GET", "/api/links/unresolved?cursor=x"))[0] == 400
         assert (await refused(life, "GET", "/api/notes/none.md/backlinks"))[0] == 404
+
+
+async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live: Live, vault):
+    save(vault / "Brain/entities/people/kim-lee.md", "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
+    save(vault / "Work/kim.md", "# Kim Lee-Park\n")
+    save(vault / "Private/kimmy.md", "# Kimmy\n")
+    async with live() as life:
+        await indexed(life)
+
+        async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
+            path = f"/api/links/target?target={name}"
+            status, answer = await call(life, "GET", path, headers=headers or {})
+            assert status == 200, answer
+            return answer["path"]
+
+        kim = "Brain/entities/people/kim-lee.md"
+        assert await target("Kim%20Lee") == await target("kim%20lee") == kim
+        assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
+        narrow = key_of(life, "vault:read", paths=["Brain/**"])
+        assert await target("Kimmy", narrow) == kim
+        assert await target("Nobody") is None
+        save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
+        await life.until(lambda: life.daemon.search.count() >= 4)
+        assert await target("Kim%20Lee") is None

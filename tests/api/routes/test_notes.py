@@ -100,7 +100,7 @@ async def test_who_has_it_already_is_told_so(live: Live, vault):
         } == {tag}
 
 
-async def test_a_just_saved_note_is_never_told_as_it_was(live: Live, vault):
+async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
     save(vault / "a.md", "# 0\n")
     os.utime(vault / "a.md", (1, 1))
     async with live() as life:
@@ -197,6 +197,7 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(li
     save(vault / "b.md", "two\n")
     async with live() as life:
         one, two = [(await get(life, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
+        assert (await answered(life, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
         async with (
             aiohttp.ClientSession() as session,
             session.put(life.url + "/api/notes/a.md", data=b"new\n") as answer,

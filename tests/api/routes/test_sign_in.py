@@ -46,6 +46,25 @@ async def test_a_code_makes_one_key_of_its_makers_rights(live: Live):
         )
 
 
+async def test_revoking_a_key_revokes_those_of_the_browsers_that_it_signed_in(live: Live):
+    async with live(auth_mode="always") as life:
+        admin = key_of(life, "*:read,write,admin", local=True)
+        key_of(life, "*:read", local=True)
+        _, made = await call(life, "POST", "/api/auth/codes", headers=admin)
+        _, browser = await call(life, "POST", "/api/auth/codes/redeem", json={"code": made["code"]})
+        shown = {"Authorization": f"Bearer {browser['key']}"}
+        _, again = await call(life, "POST", "/api/auth/codes", headers=shown)
+        _, second = await call(life, "POST", "/api/auth/codes/redeem", json={"code": again["code"]})
+        _, listed = await call(life, "GET", "/api/auth/keys", headers=admin)
+        first = next(one["id"] for one in listed["keys"] if one["name"] == "a test's")
+        await call(life, "DELETE", f"/api/auth/keys/{first}", headers=admin)
+        status, _ = await call(life, "GET", "/api/auth/keys", headers=shown)
+
+        assert second["id"] in {one["id"] for one in listed["keys"]}
+        assert status == 401
+        assert [one.name for one in KeyFile(life.daemon.home).load().keys] == ["a test's 1"]
+
+
 async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live: Live):
     begun, passed = utc_now(), timedelta()
 

@@ -173,7 +173,7 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
         save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
         (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
         (tree / "Daily/journals/2026-11-21.md").unlink()
-        await life.daemon.noticer.rescan(accept_missing=True)
+        await life.daemon.detector.rescan(accept_missing=True)
         await life.until(
             lambda: life.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4
         )
@@ -214,7 +214,7 @@ async def test_a_file_moved_in_with_an_old_time_counts_as_changed(live: Live, tr
         save(tree.parent / "old.md", "old\n")
         os.utime(tree.parent / "old.md", (1, 1))
         (tree.parent / "old.md").rename(tree / "Daily/old.md")
-        await life.daemon.noticer.rescan()
+        await life.daemon.detector.rescan()
         changed = (await get(life, f"/api/sync/changes?root=Daily&since={int(since)}"))["files"]
 
     assert "old.md" in {file["path"] for file in changed}

@@ -169,7 +169,7 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
         counts.append(led_by.events)
         publishing.publish("daily", "daily.again", {}, replace(led_by, events=led_by.events + 1))
 
-    bus.listen(answer)
+    bus.subscribe(answer)
 
     publishing.publish("daily", "daily.again", {}, Authority())
 

@@ -72,3 +72,26 @@ def test_a_file_that_is_too_deep_holds_nothing(source):
 
 def test_a_file_that_is_too_large_is_not_looked_through():
     assert found_in({"module.py": CODE.split(b"raise")[0] + b"#" * 2_000_000}).tools == {}
+
+
+def test_what_stands_in_any_block_is_found():
+    tools = [f"@mcp_tool('t{n}')\ndef f(): ..." for n in range(9)]
+    indented = [one.replace("\n", "\n    ") for one in tools]
+    source = (
+        f"if ready:\n    {indented[0]}\nelse:\n    {indented[1]}\n"
+        f"try:\n    {indented[2]}\nexcept OSError:\n    {indented[3]}\n"
+        f"finally:\n    {indented[4]}\n"
+        f"match ready:\n  case 1:\n    {indented[5]}\n"
+        f"async def outer():\n    {indented[6]}\n"
+        f"for _ in ():\n    {indented[7]}\n"
+        f"with ready:\n    {indented[8]}\n"
+    )
+
+    assert found_in({"module.py": source.encode()}).tools.keys() == {f"t{n}" for n in range(9)}
+
+
+def test_of_tools_of_one_name_in_two_files_the_first_is_described():
+    tool = "@mcp_tool('ask', description='{}')\ndef f(): ..."
+    sources = {"b.py": tool.format("Second.").encode(), "a.py": tool.format("First.").encode()}
+
+    assert found_in(sources).tools == {"ask": "First."}

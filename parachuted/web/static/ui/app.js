@@ -3,8 +3,9 @@
 import { html, useEffect, useState } from '../vendor/view.js';
 import { connection } from '../lib/events.js';
 import { running } from '../lib/modules.js';
-import { address, route } from '../lib/router.js';
-import { state } from '../lib/session.js';
+import { areFirstStepsDue } from '../lib/first-steps.js';
+import { address, replace, route } from '../lib/router.js';
+import { may, state } from '../lib/session.js';
 import { t } from '../lib/strings.js';
 import { SCREENS } from '../screens/index.js';
 import { Navigation } from './navigation.js';
@@ -16,8 +17,13 @@ import { Toasts } from './toasts.js';
 export function App() {
   if (state.value === 'opening') return null;
   if (state.value === 'closed') return html`<${SignIn} />`;
-  if (state.value === 'unreachable') return html`<${Unreachable} />`;
+  return state.value === 'unreachable' ? html`<${Unreachable} />` : html`<${Open} />`;
+}
+
+function Open() {
   const { screen, rest, query } = route.value;
+  const isNew = !screen && areFirstStepsDue.value;
+  useEffect(() => { if (isNew) replace(address('first')); }, [isNew]);
   const shown = screen ? SCREENS.find((one) => one.id === screen) : SCREENS[0];
   return html`
     <a class="skip" href="#content" onClick=${skip}>${t.app.skip}</a>
@@ -44,6 +50,7 @@ function Screen({ screen, rest, query }) {
     document.title = `${screen.name} - ${t.app.name}`;
     screen.load().then((file) => setComponent(() => file.default), () => setFailed(true));
   }, [screen]);
+  if (screen.right && !may(...screen.right)) return html`<${NoRight} of=${screen.right} />`;
   if (hasFailed) return html`<${Stale} />`;
   if (!Component || (screen.module && !running.value)) return html`<${Loading} />`;
   if (screen.module && !running.value?.has(screen.module)) return html`<${NeedsModule} name=${screen.module} />`;
@@ -56,10 +63,19 @@ const Stale = () => html`
     <${Button} kind="main" onClick=${() => location.reload()}>${t.app.reload}<//>
   </div>`;
 
+/** @param {{of: [string, string]}} props */
+const NoRight = ({ of: [module, capability] }) => html`
+  <div class="alone">
+    <h1>${t.right.title}</h1>
+    <p>${t.right.why(module, capability)}</p>
+    <${Command}>parachute keys create NAME --scope '*:read,write,admin'<//>
+  </div>`;
+
 /** @param {{name: string}} props */
 const NeedsModule = ({ name }) => html`
   <div class="alone">
     <h1>${t.needs.title(name)}</h1>
     <p>${t.needs.why(name)}</p>
     <${Command}>parachute modules install parachute://${name} --trust trusted<//>
+    ${may('system', 'admin') && html`<p class="row"><a class="button main" href=${address('modules', [name])}>${t.modules.get}</a></p>`}
   </div>`;

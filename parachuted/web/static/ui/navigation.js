@@ -19,6 +19,7 @@ export function Navigation({ at }) {
   useEffect(() => {
     if (!isOpen) return undefined;
     const close = (/** @type {any} */ event) => {
+      if (event.key === 'Escape') /** @type {HTMLElement | null | undefined} */ (place.current?.querySelector('.more'))?.focus();
       if (event.key === 'Escape' || (event.type === 'pointerdown' && !place.current?.contains(event.target))) setOpen(false);
     };
     addEventListener('keydown', close);
@@ -33,8 +34,8 @@ export function Navigation({ at }) {
       <a class="brand" href=${address(SCREENS[0].id)}>${t.app.name}</a>
       <button type="button" class="find" onClick=${() => { isPaletteOpen.value = true; }}><${Icon} name="search" /><span>${t.app.search}</span></button>
       <ul>
-        ${SCREENS.map((one) => html`
-          <li key=${one.id} class=${one.isFirst ? 'first' : ''}>
+        ${SCREENS.filter((one) => !one.isHidden).map((one) => html`
+          <li key=${one.id} class=${one.isFirst ? 'first' : one.isRare ? 'rare' : ''}>
             <a href=${address(one.id)} aria-current=${one.id === at ? 'page' : null}><${Icon} name=${one.icon} /><span>${one.name}</span></a>
           </li>`)}
       </ul>

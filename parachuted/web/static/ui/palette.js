@@ -9,7 +9,7 @@ import { t } from '../lib/strings.js';
 import { SCREENS } from '../screens/index.js';
 import { Icon } from './icon.js';
 
-const PAUSE_MS = 90;
+const PAUSE_MS = 20;
 export const isPaletteOpen = signal(false);
 
 addEventListener('keydown', (event) => {
@@ -31,7 +31,11 @@ function Opened() {
     ...screens.map((one) => ({ to: address(one.id), icon: one.icon, name: one.name, more: '' })),
     ...notes.map((one) => ({ to: noteAddress(one.path), icon: /** @type {const} */ ('note'), name: one.title || one.path, more: one.path, snippet: one.snippet })),
   ];
-  useLayoutEffect(() => place.current?.showModal(), []); // before the next key is typed
+  useLayoutEffect(() => {
+    const before = /** @type {HTMLElement | null} */ (document.activeElement);
+    place.current?.showModal(); // before the next key is typed
+    return () => before?.isConnected && before.focus();
+  }, []);
   const isSearching = Boolean(words.trim()) && may('vault', 'read');
   useEffect(() => {
     setAt(0);

@@ -1,0 +1,116 @@
+"""Settings: the routes that show every setting and change one.
+
+A setting says where the vault is, who may ask and what a model costs, so only this machine and keys
+that may do everything change one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Protocol, cast
+
+from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.api.http.authenticator import Mode
+from parachuted.api.http.decorators import get, put
+from parachuted.api.http.route import ApiCall, RequestModel
+from parachuted.errors import ConfigError, NotFoundError
+from parachuted.keys import EVERYTHING, is_narrower
+
+_MODULE = "system"
+_AUTH_MODE = "auth_mode"
+_MODES: dict[str, Mode] = {
+    "": "remote",
+    "remote": "remote",
+    "always": "always",
+    "disabled": "disabled",
+}
+
+
+class SettingResponse(TypedDict):
+    """A setting. `value` is what the daemon runs with, `next` what its next start will take.
+
+    `source` is the line of config.yaml, the variable or the option of the command that says so,
+    and null for a default. `editable`: whether a change in config.yaml would have an effect.
+    """
+
+    key: str
+    kind: str
+    default: str
+    means: str
+    value: str
+    next: str
+    source: str | None
+    editable: bool
+
+
+class SettingsResponse(TypedDict):
+    """Every setting; `restart`: whether the next start would take other values."""
+
+    settings: list[SettingResponse]
+    restart: bool
+
+
+class SettingRequest(RequestModel):
+    """The value as text; an empty one restores the default."""
+
+    value: Annotated[str, Field(max_length=10_000)]
+
+
+class Listing(Protocol):
+    """The settings of this daemon, as `SettingResponse` has them."""
+
+    def all(self) -> Sequence[Mapping[str, object]]: ...
+    def set(self, key: str, value: str) -> None: ...
+
+
+class SettingRoutes:
+    def __init__(
+        self,
+        listing: Listing,
+        mode: Callable[[], Mode],
+        set_mode: Callable[[Mode], Awaitable[None]],
+    ) -> None:
+        """`mode` and `set_mode`: who needs a key, which alone takes effect at once."""
+        self._listing, self._mode, self._set_mode = listing, mode, set_mode
+
+    @get("/api/settings", _MODULE, "admin", reach="beyond")
+    async def listing(self) -> SettingsResponse:
+        """Every setting, its meaning, its value and where that comes from."""
+        return await self._told()
+
+    @put("/api/settings/{key}", _MODULE, "admin", reach="beyond")
+    async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingsResponse:
+        """Change a setting in config.yaml.
+
+        The next start takes it up; `auth_mode` counts at once.
+        """
+        if not is_narrower(EVERYTHING, call.identity):
+            raise web.HTTPForbidden(
+                text="only this machine, or a key that may do everything, changes a setting"
+            )
+        try:
+            if key not in {one["key"] for one in await asyncio.to_thread(self._listing.all)}:
+                raise NotFoundError(
+                    f"there is no setting {key[:80]!r}; GET /api/settings lists them"
+                )
+            if key == _AUTH_MODE and body.value in _MODES:
+                await self._set_mode(_MODES[body.value])
+            await asyncio.to_thread(self._listing.set, key, body.value)
+        except ConfigError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        return await self._told()
+
+    async def _told(self) -> SettingsResponse:
+        try:
+            found = await asyncio.to_thread(self._listing.all)
+        except ConfigError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        shown = [cast("SettingResponse", {**one} | self._at_once(one)) for one in found]
+        return {"settings": shown, "restart": any(one["value"] != one["next"] for one in shown)}
+
+    def _at_once(self, one: Mapping[str, object]) -> dict[str, object]:
+        return {"value": self._mode()} if one["key"] == _AUTH_MODE else {}

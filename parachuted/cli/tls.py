@@ -1,0 +1,95 @@
+"""TLS: an authority of the owner's own, by which other devices reach the daemon encrypted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from parachuted.addresses import terminal_qr, tls_address
+from parachuted.cli.client import ask, current_settings, is_running
+from parachuted.cli.commands import JSON, argument, command, flag
+from parachuted.cli.show import say, say_json
+from parachuted.config import home_folder, set_setting
+from parachuted.errors import ConfigError
+
+_PORT = 3443
+_INSTALL = """\
+On the other device, once:
+  1. Open the address above, or scan the code. The browser warns, for it does not know the authority yet; go on.
+  2. iPhone, iPad: allow the profile, install it in Settings > General > VPN & Device Management, then switch it on in
+     Settings > General > About > Certificate Trust Settings. Android: Settings > Security > Encryption & credentials >
+     Install a certificate > CA certificate.
+  3. Compare the fingerprint with the one above before you trust it.
+Then `parachute keys create "my phone"` shows the link that signs it in.
+"""  # noqa: E501
+
+
+@command(
+    "tls",
+    "serve other devices encrypted",
+    argument("--port", type=int, metavar="PORT", help=f"the port (default: {_PORT})"),
+    argument(
+        "--name",
+        action="append",
+        metavar="NAME",
+        help="a host name of this machine besides its address, such as notes.local (may be given "
+        "more than once)",
+    ),
+    flag("--new", help="make another authority, which devices have to be given again"),
+    flag("--off", help="serve nothing encrypted any more"),
+    JSON,
+)
+def tls(options: Namespace) -> int:
+    """Make a certificate authority of your own, serve the page and the API encrypted with it, and
+    show how a phone gets it. A phone needs that for its microphone and to install the page.
+
+    The authority is good for the names given here and for addresses of private networks alone.
+    The daemon's certificate lasts 30 days, and is renewed by itself.
+    """
+    home = home_folder(os.environ)
+    if options.off:
+        set_setting(home, "tls.port", "0")
+        _restart(is_told=not options.json)
+        return say_json({"port": 0}) if options.json else 0
+    from parachuted.certificates import CertificateAuthority
+
+    authority = CertificateAuthority(home)
+    names = tuple(options.name or ())
+    is_new = options.new or not authority.exists() or (names and names != authority.info().names)
+    if is_new:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        authority.make(names, datetime.now(UTC))
+    chosen = current_settings().tls
+    port = options.port or chosen.port or _PORT
+    if not 0 < port < 65_536:  # noqa: PLR2004
+        raise ConfigError([f"{port} is no port; choose one from 1 to 65535"])
+    if port != chosen.port:
+        set_setting(home, "tls.port", str(port))
+    if is_new or port != chosen.port:
+        _restart(is_told=not options.json)
+    info = authority.info()
+    address = tls_address(chosen.host, port, info.names)
+    link = f"{address}tls/authority.crt" if address else ""
+    if options.json:
+        return say_json(
+            {"address": address, "authority": link, "fingerprint": info.fingerprint, "port": port}
+        )
+    say(f"The page, encrypted:  {address or 'this machine has no address in a network'}")
+    say(f"The authority:        {link or authority.certificate}")
+    say(f"Its fingerprint:      {info.fingerprint}")
+    say()
+    say(_INSTALL)
+    if link and sys.stdout.isatty():
+        terminal_qr(link, sys.stdout.encoding)
+    return 0
+
+
+def _restart(*, is_told: bool) -> None:
+    is_there = is_running()
+    if is_there:
+        ask("POST", "/supervisor/server/restart", {})
+    if is_told:
+        how = "The daemon restarts with it." if is_there else "`parachute start` takes it up."
+        say(f"Saved. {how}")

@@ -1,0 +1,72 @@
+"""Listing: every setting as a running daemon has it and as its next start will, and where that
+comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from parachuted.config.load import NAME, load_settings, set_setting, setting_places
+from parachuted.config.settings import Settings, describe_settings, setting_text
+
+
+class ListedSetting(TypedDict):
+    """One setting. `value` is what the daemon runs with, `next` what its next start will take.
+
+    `source`: the line of config.yaml, the variable or the option that says so; None: the default
+    holds. `editable`: whether config.yaml decides, and no variable or option goes before it.
+    """
+
+    key: str
+    kind: str
+    default: str
+    means: str
+    value: str
+    next: str
+    source: str | None
+    editable: bool
+
+
+class SettingsListing:
+    """The settings of one daemon. Calls read or write the disk, a few milliseconds at most."""
+
+    def __init__(
+        self,
+        running: Settings,
+        home: Path,
+        env: Mapping[str, str],
+        flags: Mapping[str, object],
+    ) -> None:
+        """`flags` are what its next start is given beside the file and the variables."""
+        known = {described.key for described in describe_settings()}
+        self._running, self._home, self._env = running, home, env
+        self._flags = {key: value for key, value in flags.items() if key in known}
+
+    def all(self) -> list[ListedSetting]:
+        """Every setting, in the order in which a person reads them. Raises ConfigError where the
+        next start would refuse them.
+        """
+        coming = load_settings(self._home, self._env, self._flags)
+        places = setting_places(self._home, self._env, self._flags)
+        return [
+            ListedSetting(
+                key=one.key,
+                kind=one.kind,
+                default=one.default,
+                means=one.means,
+                value=setting_text(self._running, one.key),
+                next=setting_text(coming, one.key),
+                source=places.get(one.key),
+                editable=places.get(one.key, NAME).startswith(NAME),
+            )
+            for one in describe_settings()
+        ]
+
+    def set(self, key: str, value: str) -> None:
+        """Write it into config.yaml for the next start; an empty value restores the default.
+
+        Raises ConfigError, having changed nothing, and StorageFailedError.
+        """
+        set_setting(self._home, key, value)

@@ -1,0 +1,48 @@
+"""`parachute tls`: an authority is made, the daemon serves with it, and both can be ended."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import stat
+import urllib.request
+
+import pytest
+
+from tests.cli.typed import Typed
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(typed: Typed, port: str):
+    typed.does("init", str(typed.vault))
+    typed.does("config", "set", "tls.host", "127.0.0.1")
+    typed.does("start", "--port", "0")
+    said = typed.does("tls", "--port", port, "--name", "notes.local")
+    told = typed.json("tls")
+    folder = typed.home / "tls"
+
+    assert f"https://notes.local:{port}/tls/authority.crt" in said
+    assert told["fingerprint"] in said
+    assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {0o600}
+    trusting = ssl.create_default_context(cafile=str(folder / "authority.crt"))
+
+    def version() -> str:
+        try:
+            with urllib.request.urlopen(
+                f"https://localhost:{port}/api/health", context=trusting, timeout=20
+            ) as answer:
+                return str(json.load(answer)["version"])
+        except OSError:
+            return ""  # it restarts
+
+    typed.until(version)
+    assert typed.json("tls")["fingerprint"] == told["fingerprint"], "asking makes no other"
+    typed.does("tls", "--off")
+    typed.until(lambda: not version())
+    assert "PRIVATE" not in (typed.home / "logs/daemon.log").read_text()

@@ -1,0 +1,129 @@
+"""The authority of the vault's owner: good for this machine alone, renewed, and kept private."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import stat
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from parachuted.certificates import CertificateAuthority, CertificateError
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> CertificateAuthority:
+    made = CertificateAuthority(tmp_path)
+    made.make(["notes.local"], NOW)
+    made.renew(["192.168.7.4"], NOW)
+    return made
+
+
+def greeted(serving: ssl.SSLContext, authority: CertificateAuthority, name: str) -> dict:
+    """The certificate that a device which trusts the authority is shown under that name."""
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(20)
+        theirs.settimeout(20)
+        answering = threading.Thread(target=answer, args=(serving, theirs))
+        answering.start()
+        try:
+            with trusting.wrap_socket(ours, server_hostname=name) as tls:
+                return tls.getpeercert()
+        finally:
+            ours.close()
+            answering.join()
+
+
+def answer(serving: ssl.SSLContext, theirs: socket.socket) -> None:
+    try:
+        serving.wrap_socket(theirs, server_side=True).close()
+    except (ssl.SSLError, OSError):
+        theirs.close()  # the device hung up
+
+
+@pytest.mark.parametrize("name", ["localhost", "notes.local", "192.168.7.4", "127.0.0.1"])
+def test_a_device_that_trusts_it_reaches_this_machine_by_each_of_its_names(authority, name):
+    assert greeted(authority.context(), authority, name)["notAfter"]
+
+
+def test_a_certificate_that_its_key_signed_for_another_host_is_refused(authority, tmp_path):
+    signing = load_pem_private_key((tmp_path / "tls/authority.key").read_bytes(), None)
+    issuer = x509.load_pem_x509_certificate(authority.pem()).subject
+    key = ec.generate_private_key(ec.SECP256R1())
+    stolen = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([]))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(7)
+        .not_valid_before(NOW - timedelta(hours=1))
+        .not_valid_after(NOW + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("bank.example")]), critical=True)
+        .sign(signing, hashes.SHA256())
+    )
+    (tmp_path / "bank.pem").write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        + stolen.public_bytes(Encoding.PEM)
+    )
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "bank.pem")
+
+    with pytest.raises(ssl.SSLCertVerificationError, match="permitted subtree violation"):
+        greeted(serving, authority, "bank.example")
+
+
+def test_the_daemons_certificate_is_short_and_renewed_before_it_ends_or_when_the_address_changes(
+    tmp_path,
+):
+    authority, begun = CertificateAuthority(tmp_path), NOW - timedelta(days=21)
+    authority.make([], begun)
+    authority.renew(["192.168.7.4"], begun)
+    first = greeted(authority.context(), authority, "localhost")
+    lives = ssl.cert_time_to_seconds(first["notAfter"]) - begun.timestamp()
+
+    assert lives <= timedelta(days=30).total_seconds()
+    assert not authority.renew(["192.168.7.4"], NOW - timedelta(days=2))
+    assert authority.renew(["192.168.7.4"], NOW)
+    assert authority.renew(["10.1.2.3"], NOW)
+    again = greeted(authority.context(), authority, "10.1.2.3")
+    assert again["serialNumber"] != first["serialNumber"]
+
+
+def test_an_address_that_is_not_private_is_not_certified(authority):
+    authority.renew(["203.0.113.9"], NOW)
+    names = {
+        name
+        for _kind, name in greeted(authority.context(), authority, "localhost")["subjectAltName"]
+    }
+
+    assert "203.0.113.9" not in names
+    assert "127.0.0.1" in names
+
+
+def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(authority, tmp_path):
+    folder = tmp_path / "tls"
+    modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
+    assert modes == dict.fromkeys(
+        ("authority.crt", "authority.key", "daemon.crt", "daemon.key"), 0o600
+    )
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert authority.info().names == ("notes.local",)
+    (folder / "authority.crt").write_text("nothing")
+    with pytest.raises(CertificateError, match=r"authority\.crt cannot be read"):
+        authority.renew([], NOW)
