@@ -31,6 +31,7 @@ from benchmarks.module_notes import module_notes
 from benchmarks.module_routes import module_routes
 from benchmarks.modules import modules
 from benchmarks.outlines import outlines
+from benchmarks.page import page
 from benchmarks.process import daemon, temporary_home, wait
 from benchmarks.report import Figure
 from benchmarks.runs import runs as agent_runs
@@ -164,6 +165,7 @@ MEASURES: dict[str, Measure] = {
     "brain": brain,
     "brain-saves": brain_saves,
     "chat-bridge": chat_bridge,
+    "page": page,
 }
 
 

@@ -403,7 +403,9 @@ class Brain:
         nodes, edges, more = drawing["nodes"], drawing["edges"], drawing["more"]
         assert isinstance(nodes, list)  # noqa: S101  as its docstring says
         assert isinstance(edges, list)  # noqa: S101
-        seen = await self._readable(view, (node["path"] for node in nodes))
+        # No agent is given this answer, so that none of ten thousand files is opened for it.
+        paths = await self._vault.readable([node["path"] for node in nodes])
+        seen = {path: one for path in paths if (one := view.index.at(path)) is not None}
         return {
             "nodes": [
                 {**node, "id": seen[node["path"]].key} for node in nodes if node["path"] in seen

@@ -49,7 +49,8 @@ def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        microphone = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *microphone])
         yield browser
         browser.close()
 

@@ -219,7 +219,7 @@ def told(*events: dict[str, object]) -> str:
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
 
 
-def test_a_chat_is_begun_answered_and_renamed(opens: Opens, daemon: Typed):
+def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: Typed):
     it = opens("#/chat/new")
     it.page.get_by_label("Message", exact=True).fill("What grows in the garden?")
     it.page.keyboard.press("Enter")
@@ -346,13 +346,15 @@ def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Typ
     it.sees("A fourth one fits.")
     it.page.locator(".diff .added").get_by_text("Four.").wait_for()
     assert it.faults() == []
-    it.click("Approve")
+    it.click("Edit first")
+    it.page.get_by_label("The whole new text").fill("# Beds\n\nFour and a half.\n")
+    it.click("Approve as edited")
     it.sees("Nothing waits for you.")
-    assert first.read_text() == "# Beds\n\nFour.\n"
+    assert first.read_text() == "# Beds\n\nFour and a half.\n"
 
     suggest(daemon, "Plans/Paths.md", "# Paths\n\nMud.\n", "It is cheaper.")
     it.sees("It is cheaper.")
-    it.click("Reject")
+    it.page.locator("section.card").press("r")
     it.misses("It is cheaper.")
     assert second.read_text() == "# Paths\n\nGravel.\n"
 

@@ -9,7 +9,7 @@ import { t } from '../lib/strings.js';
 import { SCREENS } from '../screens/index.js';
 import { Icon } from './icon.js';
 
-const PAUSE_MS = 90;
+const PAUSE_MS = 20;
 export const isPaletteOpen = signal(false);
 
 addEventListener('keydown', (event) => {

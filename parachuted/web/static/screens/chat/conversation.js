@@ -13,7 +13,8 @@ import { follow } from '../../lib/stream.js';
 import { t } from '../../lib/strings.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Icon } from '../../ui/icon.js';
-import { Button, Empty, IconButton, Shown } from '../../ui/parts.js';
+import { useLater } from '../../ui/later.js';
+import { Button, Empty, IconButton, Loading, Problem, Shown } from '../../ui/parts.js';
 import { Compose } from './compose.js';
 import { Message, Going } from './message.js';
 import { Questions } from './questions.js';
@@ -27,6 +28,7 @@ export function Conversation({ id }) {
   const session = useLoad((signal) => (id ? get(place, {}, signal) : Promise.resolve({ messages: [] })), [id]);
   const pending = useLoad((signal) => (id ? get(`${place}/pending-questions`, {}, signal) : Promise.resolve({ pending: [] })), [id]);
   const [turn, setTurn] = useState(/** @type {import('./turn.js').Turn | null} */ (null));
+  const [isSheet, setSheet] = useState(false);
   const cut = useRef(new AbortController());
   const isGoing = useRef(false);
   useEffect(() => () => cut.current.abort(), []);
@@ -79,33 +81,43 @@ export function Conversation({ id }) {
     if (told.active) run(`${place}/stream`, { headers: keyHeaders() }, newTurn('', id)).catch(toastProblem);
   };
   useEffect(() => { resume(); }, [id]);
-  useEvents(['chat.session.message', 'file.modified', 'permission.'], (told) => {
-    if (told.event === 'reset' || told.data.session_id === id || told.data.path === session.data?.path) {
+  useEvents(['chat.session.message', 'file.modified', 'file.moved', 'permission.'], (told) => {
+    if (told.event === 'reset' || session.error || told.data.session_id === id || told.data.path === session.data?.path) {
       if (!isGoing.current) session.reload();
       pending.reload();
       resume();
     }
   });
-  const say = async (/** @type {string} */ message) => {
+  const say = async (/** @type {string} */ message, /** @type {any[]} */ attachments) => {
+    if (isGoing.current && attachments.length) throw new Error(t.chat.attachLater);
     if (isGoing.current && turn?.session) return post(`/api/chat/${encodeURIComponent(turn.session)}/inject`, { message });
     return new Promise((resolve, reject) => {
-      run('/api/chat', { method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ message, module: 'chat', sessionId: id || 'new' }) }, newTurn(message, id), () => resolve(undefined)).catch(reject);
+      run('/api/chat', { method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ message, module: 'chat', sessionId: id || 'new', ...(attachments.length ? { attachments } : {}) }) }, newTurn(message, id), () => resolve(undefined)).catch(reject);
     });
   };
   const retry = () => run(`${place}/retry`, { method: 'POST', headers: keyHeaders() }, newTurn('', id)).catch(toastProblem);
   const stop = () => post(`/api/chat/${encodeURIComponent(turn?.session || id)}/abort`).catch(toastProblem);
+  const fork = async (/** @type {string} */ messageId) => {
+    try {
+      go(address('chat', [(await post(`${place}/fork`, { messageId })).session.id]));
+    } catch (error) {
+      toastProblem(error);
+    }
+  };
   const questions = [...(pending.data?.pending ?? []).map(asQuestion), ...(turn?.questions ?? [])].filter((one, index, all) => all.findIndex((other) => other.requestId === one.requestId) === index);
   return html`
     <div class="conversation">
       <header class="row middle">
         <a class="back button" href=${address('chat')}><${Icon} name="left" />${t.chat.title}</a>
         <${Title} session=${session.data} place=${place} onChange=${session.reload} />
+        ${id && session.data?.id && html`<${IconButton} icon="settings" label=${t.chat.sheet} aria-expanded=${isSheet} onClick=${() => setSheet(!isSheet)} />`}
         ${id && may('chat', 'write') && html`<${Archive} session=${session.data} place=${place} />`}
       </header>
+      ${isSheet && session.data?.id && html`<${LateSheet} session=${session.data} place=${place} onChange=${session.reload} />`}
       <div class="messages" role="log" aria-live="off" tabindex="0" aria-label=${t.chat.messages} ref=${useStickiness([session.data, turn])}>
         <${Shown} of=${session}>${(/** @type {any} */ found) => html`
           ${found.messages.length === 0 && !turn && html`<${Empty}>${t.chat.first}<//>`}
-          ${shownMessages(found.messages, turn).map((/** @type {any} */ one) => html`<${Message} key=${one.id} message=${one} />`)}
+          ${shownMessages(found.messages, turn).map((/** @type {any} */ one) => html`<${Message} key=${one.id} message=${one} fork=${id && may('chat', 'write') ? () => fork(one.id) : null} />`)}
           ${!turn && id && found.messages.at(-1)?.role === 'user' && may('chat', 'write') && html`<p><${Button} onClick=${retry}>${t.chat.again}<//></p>`}`}
         <//>
         ${turn && html`<${Going} turn=${turn} retry=${id ? retry : null} />`}
@@ -114,6 +126,13 @@ export function Conversation({ id }) {
       <p class="hidden" role="status">${turn && !turn.isOver ? t.chat.answering : ''}</p>
       ${may('chat', 'write') && html`<${Compose} isGoing=${Boolean(turn && !turn.isOver)} say=${say} stop=${stop} id=${id} />`}
     </div>`;
+}
+
+/** @param {{session: any, place: string, onChange: () => void}} props */
+function LateSheet(props) {
+  const [file, error] = useLater(() => import('./sheet.js'));
+  if (error) return html`<${Problem} error=${error} />`;
+  return file ? html`<${file.Sheet} ...${props} />` : html`<${Loading} />`;
 }
 
 /** A turn's own question is shown with the turn. @param {any[]} messages @param {import('./turn.js').Turn | null} turn */

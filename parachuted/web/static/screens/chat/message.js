@@ -5,12 +5,13 @@ import { t } from '../../lib/strings.js';
 import { clockTime } from '../../lib/times.js';
 import { Icon } from '../../ui/icon.js';
 import { Markdown } from '../../ui/markdown.js';
-import { Button, Tag } from '../../ui/parts.js';
+import { Button, IconButton, Tag } from '../../ui/parts.js';
+import { PromptParts } from './prompt-parts.js';
 
-/** @param {{message: any}} props */
-export const Message = ({ message }) => html`
+/** @param {{message: any, fork?: (() => void) | null}} props `fork`: goes on from here in another conversation */
+export const Message = ({ message, fork = null }) => html`
   <article class="message ${message.role}">
-    <header><strong>${t.chat.roles[message.role] ?? message.role}</strong> <time class="soft" datetime=${message.timestamp}>${clockTime(message.timestamp)}</time></header>
+    <header><strong>${t.chat.roles[message.role] ?? message.role}</strong> <time class="soft" datetime=${message.timestamp}>${clockTime(message.timestamp)}</time>${fork && html` <${IconButton} icon="fork" label=${t.chat.fork} onClick=${fork} />`}</header>
     ${(typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content).map((/** @type {any} */ one, /** @type {number} */ index) => (one.type === 'tool_use'
       ? html`<${Tool} key=${index} name=${one.name} input=${one.input} result=${null} isError=${false} isOver=${true} />`
       : html`<${Markdown} key=${index} text=${one.text ?? ''} />`))}
@@ -21,6 +22,7 @@ export const Going = ({ turn, retry }) => html`
   ${turn.asked && !turn.isOver && html`<article class="message user"><header><strong>${t.chat.roles.user}</strong></header><${Markdown} text=${turn.asked} /></article>`}
   <article class="message assistant">
     <header><strong>${t.chat.roles.assistant}</strong> ${!turn.isOver && html`<${Tag} kind="wait">${t.chat.answering}<//>`}</header>
+    ${turn.prompt && html`<details class="tool"><summary><${Icon} name="brain" /><span>${t.chat.prompt}</span> <span class="soft">${t.chat.tokens(turn.prompt.totalPromptTokens ?? 0)}${turn.prompt.brain_context_loaded ? ` · ${t.chat.fromBrain(turn.prompt.brain_context_count)}` : ''}</span></summary><${PromptParts} told=${turn.prompt} /></details>`}
     ${turn.warnings.map((one, index) => html`<p class="soft" key=${index}>${one}</p>`)}
     ${turn.blocks.map((one, index) => (one.kind === 'tool'
       ? html`<${Tool} key=${one.id} ...${one} isOver=${turn.isOver} />`

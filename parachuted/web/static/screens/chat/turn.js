@@ -11,18 +11,20 @@
  * @property {(Said | Used)[]} blocks
  * @property {Question[]} questions
  * @property {string[]} warnings
+ * @property {any} prompt what went into the prompt, once that is known
  * @property {Fault | null} fault
  * @property {boolean} isOver
  */
 
 /** @param {string} asked @param {string} session @returns {Turn} */
-export const newTurn = (asked, session) => ({ session, asked, blocks: [], questions: [], warnings: [], fault: null, isOver: false });
+export const newTurn = (asked, session) => ({ session, asked, blocks: [], questions: [], warnings: [], prompt: null, fault: null, isOver: false });
 
 /** The turn after an event. @param {Turn} turn @param {any} event @returns {Turn} */
 export function after(turn, event) {
   switch (event.type) {
     case 'session': return event.sessionId ? { ...turn, session: event.sessionId } : turn;
     case 'user_message': return { ...turn, asked: event.content };
+    case 'prompt_metadata': return { ...turn, prompt: event };
     case 'text':
     case 'thinking': return { ...turn, blocks: said(turn.blocks, event.type, event.content) };
     case 'tool_use': return { ...turn, blocks: [...turn.blocks, { kind: 'tool', id: event.tool.id, name: event.tool.name, input: event.tool.input, result: null, isError: false }] };

@@ -14,6 +14,7 @@ import { Calendar } from './calendar.js';
 import { Entry } from './entry.js';
 import { Find } from './find.js';
 import { Loops } from './loops.js';
+import { Voice } from './voice.js';
 
 const PAGE = 30;
 const DRAFT = 'parachute.draft';
@@ -99,6 +100,7 @@ function Compose({ day, onDone }) {
         <span class="soft grow">${t.journal.hint}</span>
         <${Button} kind="main" type="submit" disabled=${isSending || !text.trim()}>${day && day !== isoDay() ? t.journal.addTo(dayName(day)) : t.journal.add}<//>
       </div>
+      <${Voice} momentOf=${() => momentOf(day)} onDone=${onDone} />
     </form>`;
 }
 
