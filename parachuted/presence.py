@@ -37,7 +37,7 @@ class Presence:
         try:
             os.makedirs(self._run, mode=0o700, exist_ok=True)
             self._hold(os.path.join(self._run, _LOCK), os.O_RDWR | os.O_CREAT, _for_home(home))
-            self._forget()  # what a killed daemon left, lest it be taken for ours
+            self._forget()  # of a killed daemon, or it would be taken for ours
             self._hold(vault, _FOLDER, _for_vault(vault))
             for above in _folders_above(vault):
                 self._hold(above, _FOLDER, _for_folder_above(vault, above), fcntl.LOCK_SH)

@@ -45,7 +45,7 @@ and with a body that is no JSON. Report as you go; end with one sentence."""
 
 
 @dataclass
-class Walk:
+class AgenticWalk:
     """A daemon to walk through, and what was reported: a sentence, and whether it is a problem."""
 
     url: str
@@ -124,21 +124,21 @@ def _tool(name: str, description: str, properties, call, required: int) -> Tool:
 
 
 @contextmanager
-def daemon_to_walk(typed: Typed) -> Iterator[Walk]:
+def daemon_to_walk(typed: Typed) -> Iterator[AgenticWalk]:
     """A new vault, its daemon with the offline agent, and a key that may read and write."""
     typed.does("init", str(typed.vault))
     key = typed.json("keys", "create", "agentic")["key"]
     typed.does("start", "--port", "0")
     try:
         record = json.loads((typed.home / "run/daemon.json").read_bytes())
-        yield Walk(url=f"http://127.0.0.1:{record['port']}", key=key, vault=typed.vault)
+        yield AgenticWalk(url=f"http://127.0.0.1:{record['port']}", key=key, vault=typed.vault)
     finally:
         for pid in typed.started():
             os.kill(pid, signal.SIGTERM)
         typed.until(lambda: not typed.started())
 
 
-async def explore(backend: Backend, walk: Walk, limits: RunLimits) -> str | None:
+async def explore(backend: Backend, walk: AgenticWalk, limits: RunLimits) -> str | None:
     """Let the agent walk; why it did not end, or None."""
     job = Job(
         id="agentic",

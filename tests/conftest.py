@@ -176,7 +176,7 @@ def torture(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _isolated_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """No test, nor a program that it starts, sees the developer's own home, settings or
     credentials.
     """
@@ -184,7 +184,7 @@ def _nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for name in os.environ:
             if name.startswith(("PARACHUTE_", "ANTHROPIC_", "CLAUDE_", "COVERAGE_")):
                 patch.delenv(name)
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("user")))
         yield
 
 

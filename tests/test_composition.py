@@ -47,7 +47,7 @@ assert urllib.request.urlopen(asked, timeout=20).read() == b"# First\\n"
 MARKDOWN = {"Content-Type": "text/markdown"}
 
 
-async def test_a_dropped_script_is_told_of_a_saved_note_with_its_cause_and_its_diff(
+async def test_a_dropped_script_hears_of_a_saved_note_with_its_cause_and_its_diff(
     live: Live, home: Path, vault: Path
 ):
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))

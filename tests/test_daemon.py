@@ -101,7 +101,7 @@ async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):
         await changed(life, "- sow")
 
 
-async def test_a_second_start_is_no_first_contact(live: Live, pair):
+async def test_a_second_start_is_not_a_first_contact(live: Live, pair):
     async with live() as life:
         await changed(life, "- sow")
     save(pair / "new.md", note("New"))
@@ -214,7 +214,7 @@ async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
         assert "set aside" in " ".join(problems.values())
 
 
-async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_no_storm(
+async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_not_a_storm(
     live: Live, home, pair
 ):
     async with live() as life:

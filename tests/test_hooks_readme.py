@@ -155,7 +155,7 @@ async def test_the_example_in_python_refuses_what_it_says(hooks: Hooks, user: Pa
         assert await asked("a\n") == (True, "")
 
 
-class Ear:
+class HookCalls:
     """Hooks that are asked from a thread, and keep what they were asked."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Ear:
 
 async def test_what_a_hook_reads_has_the_shape_that_is_shown():
     (shown,) = map(json.loads, blocks("json"))
-    ear = Ear()
+    ear = HookCalls()
     loop, vault = asyncio.get_running_loop(), Path("/home/me/Parachute")
     writes = WriteHooks(
         ear, vault=vault, loop=loop, clock=lambda: NOON, root_of=lambda _cause: "Journal/today.md"

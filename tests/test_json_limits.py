@@ -65,7 +65,7 @@ def test_it_counts_what_is_there_wherever_its_pieces_end(value: object, piece: i
 @pytest.mark.parametrize(
     "data", [b"", b"\\", b'"', b'"\\', b"]]]]", b'"' * 100_000, b"\\" * 200_001, b"\xff" * 100_000]
 )
-def test_what_is_no_json_is_left_to_the_parser(data: bytes):
+def test_what_is_not_json_is_left_to_the_parser(data: bytes):
     check_json(data)
 
 

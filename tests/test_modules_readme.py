@@ -104,7 +104,7 @@ def test_every_field_of_the_manifest_is_reported_and_whether_it_is_needed():
     ("head", "kind"),
     [("field of `AgentConfig`", AgentConfig), ("field of `SandboxConfig`", SandboxConfig)],
 )
-def test_every_field_of_an_agent_is_told(head, kind):
+def test_every_field_of_an_agent_is_reported(head, kind):
     assert named(head) == [one.name for one in fields(kind)]
 
 

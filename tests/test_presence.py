@@ -85,7 +85,7 @@ def test_what_cannot_be_locked_is_said(tmp_path, missing):
     refuse_second(home, str(tmp_path / "none"))
 
 
-def test_the_lock_of_a_killed_daemon_is_free_and_its_record_is_no_daemon_s(places):
+def test_the_lock_of_a_killed_daemon_is_free_and_its_record_is_not_a_daemon_s(places):
     home, vault = places
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, home, vault], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -80,7 +80,7 @@ def test_what_others_may_have_written_is_not_believed(
     assert mark_at(file) != before
 
 
-def test_what_is_no_file_or_too_much_or_no_text_is_not_believed(tmp_path: Path):
+def test_what_is_not_a_file_or_too_much_or_no_text_is_not_believed(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     replace_private(tmp_path / "long", b"x" * 2049)
     replace_private(tmp_path / "bytes", b"\xff")

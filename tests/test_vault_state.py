@@ -108,7 +108,7 @@ def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(
     assert state_folder(home, vault) != folder
 
 
-def test_the_same_vault_by_another_name_is_no_copy(home, vault, tmp_path):
+def test_the_same_vault_by_another_name_is_not_a_copy(home, vault, tmp_path):
     (tmp_path / "link").symlink_to(vault)
     assert state_folder(home, tmp_path / "link") == state_folder(home, vault)
 
@@ -231,7 +231,7 @@ def test_a_garbled_record_is_none(home, vault):
     assert state_folder(home, vault) == folder
 
 
-def test_an_answer_that_could_not_be_written_is_no_answer(home, vault, tmp_path, monkeypatch):
+def test_an_answer_that_could_not_be_written_is_not_an_answer(home, vault, tmp_path, monkeypatch):
     state_folder(home, vault)
     shutil.copytree(vault, tmp_path / "copy")
 

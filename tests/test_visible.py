@@ -1,4 +1,4 @@
-"""Whoever approves a text sees all of it."""
+"""Anyone who approves a text sees all of it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _ACCESS: dict[str, tuple[AgentCapability, ...]] = {
     "rw": ("read", "write"),
 }
 _CAPABILITIES: tuple[AgentCapability, ...] = ("read", "write", "bash", "webfetch")
-_INSTEAD = {"websearch": "WebFetch, with network: true beside it,", "computer": "Bash"}
+_INSTEAD = {"websearch": "WebFetch, with network: true beside it", "computer": "Bash"}
 _HOST = re.compile(
     r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+(:\d{1,5})?"
 )
@@ -78,7 +78,7 @@ def _capabilities(value: object) -> object:
     for one in value:
         word = one.lower() if isinstance(one, str) else ""
         if word not in _TOOLS:
-            instead = f"; {_INSTEAD[word]} is what there is" if word in _INSTEAD else ""
+            instead = f"; use {_INSTEAD[word]}" if word in _INSTEAD else ""
             raise ValueError(
                 f"{str(one)[:80]!r} is not one of read, write (or Read, Glob, Grep, Write, Edit), "
                 f"Bash, WebFetch{instead}"

@@ -70,6 +70,7 @@ def _wait_for_daemon(home: Path, process: subprocess.Popen[bytes]) -> dict[str, 
         if process.poll() is not None:
             break
         time.sleep(0.02)
+    process.terminate()  # one that runs and does not answer would keep its words until it ends
     said = process.communicate()[1].decode("utf-8", "replace").strip()
     raise DaemonError(f"the demo's daemon did not start: {said or 'it said nothing'}")
 
@@ -87,7 +88,7 @@ class DemoEvents:
             try:
                 happened = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
-                raise DaemonError(f"the demo waited in vain for {event}") from None
+                raise DaemonError(f"the demo waited for {event}, which did not come") from None
             if happened["event"] == event:
                 return happened["data"]
 

@@ -116,13 +116,13 @@ NAMES_NO_PATH = {
 }
 
 
-def test_who_may_read_everything_is_told_every_event_as_it_is():
+def test_who_may_read_everything_learns_every_event_as_it_is():
     for name, kind in FACTS.items():
         one = event(name, **dict.fromkeys(kind.fields, "Projects/a.md"))
         assert one.heard_by(ALL) is one
 
 
-def test_who_may_read_nothing_is_told_nothing():
+def test_who_may_read_nothing_learns_nothing():
     for name in FACTS:
         assert event(name, **SEEN.get(name, {})).heard_by(EventFilter.of_key(NOBODY.scopes)) is None
 
@@ -198,7 +198,7 @@ def test_problems_may_name_any_note_and_are_reported_to_who_sees_all_of_the_syst
     assert problem.heard_by(who("system:read")) is problem
 
 
-def test_each_module_is_told_of_by_itself():
+def test_each_module_is_reported_by_itself():
     file, task = (
         event("file.created", **SEEN["file.created"]),
         event("task.started", **SEEN["task.started"]),
@@ -209,7 +209,7 @@ def test_each_module_is_told_of_by_itself():
     assert file.heard_by(who("*:write,admin")) is None
 
 
-def test_the_journal_s_key_is_told_of_the_journal():
+def test_the_journal_s_key_hears_of_the_journal():
     daily = who("daily:read")
 
     assert event("file.created", path="Daily/a.md", **CHANGE).heard_by(daily) is not None
@@ -349,7 +349,7 @@ def test_a_module_hears_its_own_events_as_it_published_them_and_others_without_w
     assert event("hook.failed", hook="h", event="e", error=CANARY).heard_by(module("hook")) is None
 
 
-def test_modules_are_told_of_each_other_and_of_no_code():
+def test_modules_hear_of_each_other_and_of_no_code():
     enabled = event("module.enabled", name="brain", version="1.0.0", hash="sha256:5")
 
     assert enabled.heard_by(GARDENER) is enabled

@@ -106,7 +106,7 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"
 
 
-def test_an_agent_that_is_told_nothing_is_given_nothing():
+def test_an_agent_that_learns_nothing_is_given_nothing():
     grant = granted({})
 
     assert (grant.reads, grant.writes, grant.lane) == (NOWHERE, NOWHERE, NOWHERE)

@@ -34,7 +34,7 @@ def test_a_mark_only_grows_and_names_the_first_stranger():
     )
 
 
-def test_what_is_told_of_it_is_short_and_safe_to_show():
+def test_what_it_reports_is_short_and_safe_to_show():
     taint = Taint()
     for number in range(100):
         taint.read(f"{number}\x1b.md", "web")

@@ -106,7 +106,7 @@ def test_what_a_trusted_run_writes_is_not_recorded_and_clears_nothing(origins: O
     assert origins.recorded() == {"Daily/a.md": "bot"}
 
 
-def test_a_deletion_is_no_text(origins: Origins):
+def test_a_deletion_is_not_text(origins: Origins):
     origins.wrote("Daily/a.md", None, "bot")
     assert origins.recorded() == {}
 
@@ -181,7 +181,7 @@ def test_a_write_of_a_trusted_run_costs_no_record(origins: Origins):
     assert origins.recorded() == {}
 
 
-def test_no_text_at_all_is_nobodys(origins: Origins):
+def test_no_text_at_all_has_no_author(origins: Origins):
     origins.wrote("Daily/a.md", digest_of(b""), "web")
     assert origins.of_text("Daily/b.md", b"") == "you"
 

@@ -18,7 +18,7 @@ def test_code_lies_in_the_folder_of_modules_alone(path, code):
 
 
 @pytest.mark.parametrize("path", ["a/.b/c", ".x", "a/.x", "Daily/.git/config"])
-def test_names_with_a_dot_before_them_are_hidden_and_nobodys_to_write(path):
+def test_names_with_a_dot_before_them_are_hidden_and_not_to_be_written(path):
     assert (is_hidden(path), is_control(path)) == (True, True)
 
 
@@ -35,7 +35,7 @@ def test_names_with_a_dot_before_them_are_hidden_and_nobodys_to_write(path):
         "Daily/.agents/x.md",
     ],
 )
-def test_what_rules_agents_and_modules_is_nobodys_to_write(path):
+def test_what_rules_agents_and_modules_is_not_to_be_written(path):
     assert (is_hidden(path), is_control(path)) == (False, True)
 
 

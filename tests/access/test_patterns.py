@@ -50,7 +50,7 @@ def test_two_lists_come_to_what_both_name():
     assert all_of(EVERYWHERE, both) == all_of(both, EVERYWHERE) == both
 
 
-def test_what_lies_beside_the_vault_is_no_pattern_of_it():
+def test_what_lies_beside_the_vault_is_not_a_pattern_of_it():
     grant = within(EVERYWHERE, AgentConfig(paths=("~/Work/", "/etc/", "${CWD}/x", "a/**")))
 
     assert [path for path in ("~/Work/a", "etc/passwd", "x", "a/b") if grant.sees(path)] == ["a/b"]

@@ -35,7 +35,7 @@ def prepare(vault) -> None:
     save(vault / "Other/c/AGENTS.md", note("C", watch=["Projects/*"]))
 
 
-async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_told(live: Live, vault):
+async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_reported(live: Live, vault):
     prepare(vault)
     async with live() as life:
         run = await ran(life)

@@ -14,7 +14,7 @@ def test_paths_are_listed_once_and_sorted():
 
 
 @pytest.mark.parametrize("value", [None, "a.md", 3, ["a.md", 3], {"a.md": 1}])
-def test_what_is_no_list_of_paths_counts_as_anything(value: object):
+def test_what_is_not_a_list_of_paths_counts_as_anything(value: object):
     assert QuotedPaths.from_document(value).document() is None
 
 

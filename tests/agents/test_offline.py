@@ -36,7 +36,7 @@ CHANGE = ChangedNote(
 )
 
 
-class Shelf:
+class ReportedNotes:
     """Notes in memory, and the curator's tools upon them."""
 
     def __init__(self, notes):
@@ -99,16 +99,18 @@ class Shelf:
 
 
 @pytest.fixture
-def shelf():
-    return Shelf(
+def reported_notes():
+    return ReportedNotes(
         {"AGENTS.md": ROOT, "P/garden/AGENTS.md": GARDEN, "P/house/AGENTS.md": "# House\n"}
     )
 
 
 @pytest.fixture
-def offline(job, run, shelf):
+def offline(job, run, reported_notes):
     async def work(*changes, **parts):
-        return await run(OfflineBackend(), job(tools=shelf.tools(), changes=changes, **parts))
+        return await run(
+            OfflineBackend(), job(tools=reported_notes.tools(), changes=changes, **parts)
+        )
 
     return work
 
@@ -121,10 +123,10 @@ def called(outcome):
     ]
 
 
-async def test_a_change_is_reported_in_the_digest_and_in_the_history(shelf, offline):
+async def test_a_change_is_reported_in_the_digest_and_in_the_history(reported_notes, offline):
     outcome = await offline(CHANGE)
 
-    note = parse_note(shelf.notes["AGENTS.md"].encode())
+    note = parse_note(reported_notes.notes["AGENTS.md"].encode())
     assert find_generated(note).inside == (
         BEGIN,
         "- [Garden](P/garden/AGENTS.md) — Something to eat",
@@ -135,31 +137,31 @@ async def test_a_change_is_reported_in_the_digest_and_in_the_history(shelf, offl
         note.text(note.section("History").own).strip()
         == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
     )
-    assert shelf.notes["AGENTS.md"].startswith(ROOT)
+    assert reported_notes.notes["AGENTS.md"].startswith(ROOT)
     assert called(outcome)[-2:] == [("update_context", "Watching"), ("update_context", "History")]
     assert outcome.account == RunResult(cost_usd=0.0, input_tokens=0, output_tokens=0, turns=6)
 
 
-async def test_the_same_vault_and_job_give_the_same_bytes(shelf, offline):
-    first = dict(shelf.notes)
+async def test_the_same_vault_and_job_give_the_same_bytes(reported_notes, offline):
+    first = dict(reported_notes.notes)
     await offline(CHANGE)
-    after = dict(shelf.notes)
-    shelf.notes = dict(reversed(first.items()))
+    after = dict(reported_notes.notes)
+    reported_notes.notes = dict(reversed(first.items()))
     await offline(CHANGE)
 
-    assert shelf.notes == after
+    assert reported_notes.notes == after
 
 
-async def test_nothing_new_is_not_written(shelf, offline):
+async def test_nothing_new_is_not_written(reported_notes, offline):
     await offline(CHANGE)
-    before = dict(shelf.notes)
+    before = dict(reported_notes.notes)
     outcome = await offline()
 
     assert called(outcome)[-1] == ("no_change", None)
-    assert shelf.notes == before
+    assert reported_notes.notes == before
 
 
-async def test_a_change_that_the_digest_does_not_show_is_only_history(shelf, offline):
+async def test_a_change_that_the_digest_does_not_show_is_only_history(reported_notes, offline):
     await offline(CHANGE)
     outcome = await offline(
         ChangedNote(path="P/house/AGENTS.md", kind="modified", units=("Facts",))
@@ -170,23 +172,23 @@ async def test_a_change_that_the_digest_does_not_show_is_only_history(shelf, off
     ]
 
 
-async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(shelf, offline):
-    shelf.notes["AGENTS.md"] = ROOT + "\n## Watching\nThe birds.\n"
+async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(reported_notes, offline):
+    reported_notes.notes["AGENTS.md"] = ROOT + "\n## Watching\nThe birds.\n"
     outcome = await offline(CHANGE)
 
-    assert "## Watching\nThe birds.\n" in shelf.notes["AGENTS.md"]
+    assert "## Watching\nThe birds.\n" in reported_notes.notes["AGENTS.md"]
     assert any(
         isinstance(step, TextStep) and "left as it is" in step.text for step in outcome.steps
     )
     assert called(outcome)[-1] == ("update_context", "History")
 
 
-async def test_a_watched_file_that_cannot_be_read_keeps_its_place(shelf, offline):
-    shelf.notes["P/house/AGENTS.md"] = None
+async def test_a_watched_file_that_cannot_be_read_keeps_its_place(reported_notes, offline):
+    reported_notes.notes["P/house/AGENTS.md"] = None
     outcome = await offline()
 
     assert outcome.error is None
-    assert "- [house](P/house/AGENTS.md)\n" in shelf.notes["AGENTS.md"]
+    assert "- [house](P/house/AGENTS.md)\n" in reported_notes.notes["AGENTS.md"]
 
 
 @pytest.mark.parametrize(
@@ -198,91 +200,93 @@ async def test_a_watched_file_that_cannot_be_read_keeps_its_place(shelf, offline
         ("update_context", ToolResult(text="no", is_error=True)),
     ],
 )
-async def test_a_refusal_of_what_it_needs_is_a_failure(shelf, job, run, tool, answer):
+async def test_a_refusal_of_what_it_needs_is_a_failure(reported_notes, job, run, tool, answer):
     async def refuse(_arguments):
         return answer
 
-    tools = [replace(it, call=refuse) if it.name == tool else it for it in shelf.tools()]
+    tools = [replace(it, call=refuse) if it.name == tool else it for it in reported_notes.tools()]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools), changes=(CHANGE,)))
 
     assert isinstance(outcome.error, AgentFailedError)
-    assert shelf.notes["AGENTS.md"] == ROOT
+    assert reported_notes.notes["AGENTS.md"] == ROOT
 
 
-async def test_no_more_is_read_than_is_shown(shelf, offline):
-    shelf.notes |= {f"Q/{number:03}/AGENTS.md": "" for number in range(300)}
+async def test_no_more_is_read_than_is_shown(reported_notes, offline):
+    reported_notes.notes |= {f"Q/{number:03}/AGENTS.md": "" for number in range(300)}
     outcome = await offline()
 
     assert called(outcome).count(("read_context", None)) == 201
-    assert "- and 102 more\n" in shelf.notes["AGENTS.md"]
+    assert "- and 102 more\n" in reported_notes.notes["AGENTS.md"]
 
 
 @pytest.mark.parametrize(
     "listing",
     ["{}", "7", "[1, null, {}]", '[{"path": 7}]', '[{"path": "AGENTS.md", "level": "self"}]'],
 )
-async def test_a_listing_with_nothing_in_it_is_no_failure(shelf, job, run, listing):
+async def test_a_listing_with_nothing_in_it_is_not_a_failure(reported_notes, job, run, listing):
     async def tell(_arguments):
         return ToolResult(text=listing)
 
     tools = [
-        replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()
+        replace(it, call=tell) if it.name == "list_context_files" else it
+        for it in reported_notes.tools()
     ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
 
     assert outcome.error is None
-    assert "- nothing yet\n<!-- end of" in shelf.notes["AGENTS.md"]
+    assert "- nothing yet\n<!-- end of" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_a_section_that_is_switched_off_is_not_written(shelf, offline):
-    shelf.notes["AGENTS.md"] = f"---\ndigest: false\n---\n{ROOT}"
+async def test_a_section_that_is_switched_off_is_not_written(reported_notes, offline):
+    reported_notes.notes["AGENTS.md"] = f"---\ndigest: false\n---\n{ROOT}"
     outcome = await offline(CHANGE)
 
-    assert "Watching" not in shelf.notes["AGENTS.md"]
+    assert "Watching" not in reported_notes.notes["AGENTS.md"]
     assert [call for call in called(outcome) if call[0] == "update_context"] == [
         ("update_context", "History")
     ]
 
 
-async def test_an_edit_in_the_section_is_moved_below_it(shelf, offline):
+async def test_an_edit_in_the_section_is_moved_below_it(reported_notes, offline):
     await offline(CHANGE)
-    shelf.notes["AGENTS.md"] = shelf.notes["AGENTS.md"].replace(
+    reported_notes.notes["AGENTS.md"] = reported_notes.notes["AGENTS.md"].replace(
         "- [House]", "- call the roofer!\n- [House]"
     )
     await offline()
 
-    note = parse_note(shelf.notes["AGENTS.md"].encode())
+    note = parse_note(reported_notes.notes["AGENTS.md"].encode())
     assert find_generated(note).below == "- call the roofer!"
     assert not find_generated(note).is_edited
 
 
-async def test_a_save_between_reading_and_writing_has_it_decided_again(shelf, job, run):
+async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, job, run):
     refusals = iter([True, False])
 
     async def refuse_once(arguments):
         if next(refusals, False):
             return ToolResult(text="a person changed this section meanwhile", is_error=True)
-        return await shelf.update(arguments)
+        return await reported_notes.update(arguments)
 
     tools = [
-        replace(it, call=refuse_once) if it.name == "update_context" else it for it in shelf.tools()
+        replace(it, call=refuse_once) if it.name == "update_context" else it
+        for it in reported_notes.tools()
     ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools)))
 
     assert outcome.error is None
-    assert "- [House]" in shelf.notes["AGENTS.md"]
+    assert "- [House]" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_links_are_written_as_the_vault_says_or_else_as_its_notes_do(shelf, offline):
-    shelf.notes["P/house/AGENTS.md"] = "# House\nwith [[Ann]]\n"
+async def test_links_are_written_as_the_vault_says_or_else_as_its_notes_do(reported_notes, offline):
+    reported_notes.notes["P/house/AGENTS.md"] = "# House\nwith [[Ann]]\n"
     await offline()
-    assert "- [[P/house/AGENTS|House]]" in shelf.notes["AGENTS.md"]
+    assert "- [[P/house/AGENTS|House]]" in reported_notes.notes["AGENTS.md"]
 
     await offline(links="markdown")
-    assert "- [House](P/house/AGENTS.md)" in shelf.notes["AGENTS.md"]
+    assert "- [House](P/house/AGENTS.md)" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_days_are_those_of_the_place_where_it_runs(shelf, offline, monkeypatch):
+async def test_days_are_those_of_the_place_where_it_runs(reported_notes, offline, monkeypatch):
     monkeypatch.setenv("TZ", "Pacific/Auckland")
     time.tzset()
     try:
@@ -291,10 +295,10 @@ async def test_days_are_those_of_the_place_where_it_runs(shelf, offline, monkeyp
         monkeypatch.undo()
         time.tzset()
 
-    assert "- 2026-11-22: [Garden]" in shelf.notes["AGENTS.md"]
+    assert "- 2026-11-22: [Garden]" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_a_listing_with_a_remark_behind_it_is_read(shelf, job, run):
+async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, job, run):
     async def tell(_arguments):
         return ToolResult(
             text='[{"path": "P/house/AGENTS.md", "level": "watched"}]\n(3 more are watched than '
@@ -302,19 +306,22 @@ async def test_a_listing_with_a_remark_behind_it_is_read(shelf, job, run):
         )
 
     tools = [
-        replace(it, call=tell) if it.name == "list_context_files" else it for it in shelf.tools()
+        replace(it, call=tell) if it.name == "list_context_files" else it
+        for it in reported_notes.tools()
     ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools), watched=4))
 
     assert outcome.error is None
-    assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in shelf.notes["AGENTS.md"]
+    assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in reported_notes.notes["AGENTS.md"]
 
 
-async def test_its_time_is_limited(shelf, job, run):
+async def test_its_time_is_limited(reported_notes, job, run):
     async def hang(_arguments):
         await asyncio.sleep(60)
 
-    tools = [replace(it, call=hang) if it.name == "read_context" else it for it in shelf.tools()]
+    tools = [
+        replace(it, call=hang) if it.name == "read_context" else it for it in reported_notes.tools()
+    ]
     outcome = await run(OfflineBackend(), job(tools=tuple(tools), timeout_s=0.1))
 
     assert "ran out of time" in str(outcome.error)

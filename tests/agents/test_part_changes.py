@@ -32,7 +32,7 @@ def news(before: str, after: str) -> dict[str, list[str]]:
     return {one.label: list(one.items) for one in found}
 
 
-def test_a_key_is_told_with_its_value_and_a_list_with_what_came_and_went():
+def test_a_key_is_reported_with_its_value_and_a_list_with_what_came_and_went():
     after = (
         BEFORE.replace("lead", "customer")
         .replace("[a, b]", "[a, c]")
@@ -116,7 +116,7 @@ def test_each_item_is_one_line_that_begins_nothing(before, after):
             assert len(item) < 700
 
 
-def test_the_id_that_a_program_gave_a_note_is_no_news():
+def test_the_id_that_a_program_gave_a_note_is_not_news():
     marked = BEFORE.replace("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead")
     assert news(BEFORE, marked) == {}
     assert news(BEFORE, marked.replace("lead", "customer")) == {"status": ["customer (was lead)"]}

@@ -27,7 +27,7 @@ def now() -> datetime:
     return AT
 
 
-class Desk:
+class ScriptedPerson:
     """A person who hears questions, and answers each with the next of some answers; with None, not
     at all.
     """
@@ -71,8 +71,8 @@ class Desk:
         return found[0]
 
 
-async def test_a_wish_is_reported_to_whoever_listens_and_once_means_once():
-    agent_rig = Desk("once", None, wait_s=0.02)
+async def test_a_wish_is_reported_to_all_listeners_and_once_means_once():
+    agent_rig = ScriptedPerson("once", None, wait_s=0.02)
 
     assert await agent_rig.ask()
     assert not await agent_rig.ask()
@@ -97,7 +97,7 @@ async def test_a_wish_is_reported_to_whoever_listens_and_once_means_once():
 
 
 async def test_unanswered_is_denied_and_nothing_waits_any_more():
-    agent_rig = Desk(wait_s=0.02)
+    agent_rig = ScriptedPerson(wait_s=0.02)
 
     assert not await agent_rig.ask()
     assert agent_rig.permissions.pending() == []
@@ -106,7 +106,7 @@ async def test_unanswered_is_denied_and_nothing_waits_any_more():
 
 
 async def test_after_one_unanswered_question_a_run_waits_for_no_one_again_and_the_next_run_may_ask():  # noqa: E501
-    agent_rig = Desk(None, None, "once", wait_s=0.02)
+    agent_rig = ScriptedPerson(None, None, "once", wait_s=0.02)
 
     assert [
         await agent_rig.ask(),
@@ -122,7 +122,7 @@ async def test_after_one_unanswered_question_a_run_waits_for_no_one_again_and_th
 
 
 async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
-    agent_rig = Desk("session", "never")
+    agent_rig = ScriptedPerson("session", "never")
 
     assert await agent_rig.ask()
     assert await agent_rig.ask(run="r2")
@@ -131,7 +131,7 @@ async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
 
 
 async def test_another_file_another_act_and_another_agent_are_other_wishes():
-    agent_rig = Desk("session", None, None, None, wait_s=0.02)
+    agent_rig = ScriptedPerson("session", None, None, None, wait_s=0.02)
 
     assert await agent_rig.ask()
     assert not await agent_rig.ask(PermissionRequest(kind="write", what=DIARY.what))
@@ -140,7 +140,7 @@ async def test_another_file_another_act_and_another_agent_are_other_wishes():
 
 
 async def test_the_end_of_a_session_takes_back_what_it_was_allowed():
-    agent_rig = Desk("session", None, wait_s=0.02)
+    agent_rig = ScriptedPerson("session", None, wait_s=0.02)
     assert await agent_rig.ask()
 
     agent_rig.permissions.end_session("s1")
@@ -149,7 +149,7 @@ async def test_the_end_of_a_session_takes_back_what_it_was_allowed():
 
 
 async def test_without_a_session_it_lasts_as_long_as_the_run():
-    agent_rig = Desk("session", None, wait_s=0.02)
+    agent_rig = ScriptedPerson("session", None, wait_s=0.02)
 
     assert await agent_rig.ask(session=None)
     assert await agent_rig.ask(session=None)
@@ -159,12 +159,12 @@ async def test_without_a_session_it_lasts_as_long_as_the_run():
 
 async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
     state = open_state(tmp_path / "state.journal")
-    agent_rig = Desk("never", never=state.table("never"))
+    agent_rig = ScriptedPerson("never", never=state.table("never"))
     assert not await agent_rig.ask()
     state.close()
 
     state = open_state(tmp_path / "state.journal")
-    again = Desk("once", never=state.table("never"))
+    again = ScriptedPerson("once", never=state.table("never"))
 
     assert not await again.ask(run="r9", session="s9")
     assert again.events == []
@@ -175,7 +175,7 @@ async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
 
 
 async def test_the_same_question_asked_twice_at_once_is_one():
-    agent_rig = Desk()
+    agent_rig = ScriptedPerson()
     async with asyncio.TaskGroup() as group:
         both = [group.create_task(agent_rig.ask()) for _ in range(2)]
         question = await agent_rig.question()
@@ -187,7 +187,7 @@ async def test_the_same_question_asked_twice_at_once_is_one():
 
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
-    agent_rig = Desk(*["once"] * 20, wait_s=0.02)
+    agent_rig = ScriptedPerson(*["once"] * 20, wait_s=0.02)
     assert (
         sum(
             [
@@ -204,7 +204,7 @@ async def test_an_agent_that_asks_and_asks_is_denied_unheard():
 
 
 async def test_no_more_than_three_questions_of_a_run_wait_at_once():
-    agent_rig = Desk(wait_s=0.05)
+    agent_rig = ScriptedPerson(wait_s=0.05)
     async with asyncio.TaskGroup() as group:
         for number in range(10):
             group.create_task(
@@ -215,7 +215,7 @@ async def test_no_more_than_three_questions_of_a_run_wait_at_once():
 
 
 async def test_a_run_that_is_ended_leaves_no_question_behind():
-    agent_rig = Desk()
+    agent_rig = ScriptedPerson()
     async with asyncio.TaskGroup() as group:
         asking = group.create_task(agent_rig.ask())
         question = await agent_rig.question()
@@ -228,7 +228,7 @@ async def test_a_run_that_is_ended_leaves_no_question_behind():
 
 
 async def test_the_end_of_a_run_denies_what_it_still_asks():
-    agent_rig = Desk()
+    agent_rig = ScriptedPerson()
     async with asyncio.TaskGroup() as group:
         asking = group.create_task(agent_rig.ask())
         await agent_rig.question()
@@ -238,7 +238,7 @@ async def test_the_end_of_a_run_denies_what_it_still_asks():
 
 
 async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
-    agent_rig = Desk(wait_s=0.001)
+    agent_rig = ScriptedPerson(wait_s=0.001)
 
     assert not await agent_rig.ask(
         PermissionRequest(kind="bash", what="ls\x1b[2J", why="x" * 10_000)
@@ -257,7 +257,7 @@ async def test_the_oldest_denials_make_room_for_newer_ones(
     state = open_state(tmp_path / "state.journal")
     for number in range(2):
         state.table("never").put(f"work/{number}\0read\0a.md", {"at": "2026"})
-    agent_rig = Desk("never", never=state.table("never"))
+    agent_rig = ScriptedPerson("never", never=state.table("never"))
     assert not await agent_rig.ask(agent="work/2")
 
     assert [one.split()[0] for one in agent_rig.permissions.never()] == ["work/1", "work/2"]
@@ -266,7 +266,7 @@ async def test_the_oldest_denials_make_room_for_newer_ones(
 
 
 async def test_a_pattern_allows_what_it_matches_for_the_session_and_nothing_else():
-    desk = Desk()
+    desk = ScriptedPerson()
 
     async def ask(what: str, kind: str = "read") -> bool:
         return await desk.permissions.ask(
@@ -302,7 +302,7 @@ async def test_a_pattern_allows_what_it_matches_for_the_session_and_nothing_else
 
 
 async def test_what_a_first_run_was_allowed_holds_in_the_session_that_began_with_it():
-    desk = Desk("session")
+    desk = ScriptedPerson("session")
     assert await desk.ask(session=None)
     desk.permissions.end_run("r1", "s9")
     assert await desk.ask(run="r2", session="s9")

@@ -49,7 +49,7 @@ CANARY = "canary 8f1b"
 PAGE = Path(__file__).with_name("stranger.html").read_text("utf-8")
 
 
-class Strangers:
+class ForeignWebServer:
     """A web server with a page under every name; `rebound.test` is one whose name leads to the
     daemon by now, but for the page itself.
     """
@@ -114,8 +114,8 @@ class Strangers:
 
 
 @contextlib.asynccontextmanager
-async def strangers() -> AsyncIterator[Strangers]:
-    served = Strangers()
+async def strangers() -> AsyncIterator[ForeignWebServer]:
+    served = ForeignWebServer()
     app = web.Application(client_max_size=1 << 24)
     app.router.add_route("*", "/{rest:.*}", served.answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)

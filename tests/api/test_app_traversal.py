@@ -205,7 +205,7 @@ def is_spelled(place: Place, way: str) -> bool:
     return place.where.startswith("path ") and not set(way) & set(" \\*$\n")
 
 
-async def test_whether_something_is_outside_is_not_told(
+async def test_whether_something_is_outside_is_not_reported(
     live: Live, vault: Path, outside: Path, session: aiohttp.ClientSession
 ):
     pairs = (

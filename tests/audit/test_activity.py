@@ -64,7 +64,7 @@ def test_the_older_layout_and_torn_lines_are_read(vault):
 @pytest.mark.parametrize(
     "day", ["", "today", "2026-13-01", "2026-1-1", "../../etc/passwd", "20261123"]
 )
-def test_what_is_no_day_is_refused(vault, day):
+def test_what_is_not_a_day_is_refused(vault, day):
     with pytest.raises(EditRefusedError, match="not a day"):
         ActivityLog(VaultRoot(vault)).read(day)
 

@@ -164,7 +164,7 @@ def test_more_paths_than_are_reported_are_counted():
         b"x" * (MOST_LINE_BYTES + 1),
     ],
 )
-def test_what_is_no_line_is_none(raw):
+def test_what_is_not_a_line_is_none(raw):
     assert read_line(raw) is None
 
 

@@ -168,7 +168,7 @@ def test_a_hostile_link_is_reported_and_not_followed_and_the_vault_stays_writabl
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-class Full(AuditFolder):
+class FullAuditFolder(AuditFolder):
     """A folder on a disk that is full until it is not."""
 
     number: int | None = errno.ENOSPC
@@ -182,7 +182,7 @@ class Full(AuditFolder):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO])
 def test_while_the_disk_refuses_nothing_may_be_changed_and_it_recovers_by_itself(audit_rig, number):
     audit_rig.write(event("before"))
-    audit_rig.folder = full = Full(audit_rig.folder._root, "")
+    audit_rig.folder = full = FullAuditFolder(audit_rig.folder._root, "")
     full.number = number
     log = audit_rig.open()
     for name in ("one", "two"):

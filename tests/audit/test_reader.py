@@ -89,7 +89,7 @@ def test_lines_longer_than_any_piece_that_is_read_are_whole(audit_rig):
     assert seqs(audit_rig) == list(range(60, 0, -1))
 
 
-def test_what_is_no_line_is_passed_over(audit_rig):
+def test_what_is_not_a_line_is_passed_over(audit_rig):
     audit_rig.fill(days=1, lines=4)
     lines = audit_rig.raw()
     audit_rig.file().write_bytes(
@@ -193,6 +193,6 @@ def test_a_moment_may_be_said_in_several_ways(text, moment):
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "24", "999999w", "0001-01-01T00:00:00+10:00", "٢٤h", "24h\n"]
 )
-def test_what_is_no_moment_is_refused(text):
+def test_what_is_not_a_moment_is_refused(text):
     with pytest.raises(ValueError, match="is not a time"):
         moment_of(text, NOON)

@@ -68,7 +68,7 @@ def test_a_text_that_is_mostly_secrets_shows_no_begin_of_the_next_one():
         "c" * 64,
     ],
 )
-def test_what_is_no_secret_is_reported_as_it_is(plain):
+def test_what_is_not_a_secret_is_reported_as_it_is(plain):
     assert clean(plain, 300) == plain
 
 

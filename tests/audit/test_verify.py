@@ -232,7 +232,7 @@ def test_a_kill_within_the_writing_of_a_batch_is_known_and_no_harm(audit_rig):
     ]
 
 
-def test_without_the_state_folder_the_chain_is_held_and_its_end_is_told_to_be_unknown(
+def test_without_the_state_folder_the_chain_is_held_and_its_end_is_reported_to_be_unknown(
     audit_rig, tmp_path
 ):
     audit_rig.fill()

@@ -25,7 +25,7 @@ PERSONS = Author(by="person", causes=("c-2",))
 
 
 @dataclass
-class Kept:
+class MemoryAudit:
     """Keeps events in memory."""
 
     events: list[AuditEvent] = field(default_factory=list)
@@ -36,22 +36,22 @@ class Kept:
 
 
 @dataclass
-class Desk:
+class AuditedStore:
     """A store that tells the audit."""
 
-    kept: Kept
+    kept: MemoryAudit
     audit: WriteAudit
     store: Store
     history: History
 
 
 @pytest.fixture
-def desk(vault, home):
-    kept = Kept()
+def audited_store(vault, home):
+    kept = MemoryAudit()
     audit = WriteAudit(kept, lambda: NOON)
     objects, history = ObjectStore(home / "objects"), History(home / "history.db")
     store = Store(VaultRoot(vault), objects, history, lambda: NOON, audit.wrote)
-    yield Desk(kept, audit, store, history)
+    yield AuditedStore(kept, audit, store, history)
     store.close()
     history.close()
     objects.close()
@@ -65,13 +65,13 @@ def change(author: Author, after: str | None, kind: str = "modified") -> Change:
     return Change(kind, NOTE, entry("b" * 64), entry(after) if after else None, author)
 
 
-def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests(desk):
-    made = desk.store.create(NOTE, b"one\n", AGENT)
-    replaced = desk.store.replace(NOTE, b"two\n", AGENT)
-    desk.store.replace(NOTE, b"two\n", AGENT)
-    desk.store.delete(NOTE, AGENT)
+def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests(audited_store):
+    made = audited_store.store.create(NOTE, b"one\n", AGENT)
+    replaced = audited_store.store.replace(NOTE, b"two\n", AGENT)
+    audited_store.store.replace(NOTE, b"two\n", AGENT)
+    audited_store.store.delete(NOTE, AGENT)
 
-    told = [(one.target_endpoint, one.before, one.after) for one in desk.kept.events]
+    told = [(one.target_endpoint, one.before, one.after) for one in audited_store.kept.events]
     assert told == [
         ("vault.Create", None, made.after),
         ("vault.ReplaceAll", made.after, replaced.after),
@@ -79,41 +79,43 @@ def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests
     ]
     assert {
         (one.event_type, one.source_type, one.source_id, one.run, one.causes)
-        for one in desk.kept.events
+        for one in audited_store.kept.events
     } == {("write", "agent", "curator", "r-1", ("c-1",))}
-    assert [one.write for one in desk.kept.events] == [1, 2, 3]
+    assert [one.write for one in audited_store.kept.events] == [1, 2, 3]
 
 
-def test_a_move_is_told_of_both_paths(desk):
-    desk.store.create(NOTE, b"one\n", AGENT)
-    desk.store.move(NOTE, VaultPath("b.md"), AGENT)
+def test_a_move_is_reported_with_both_paths(audited_store):
+    audited_store.store.create(NOTE, b"one\n", AGENT)
+    audited_store.store.move(NOTE, VaultPath("b.md"), AGENT)
 
-    assert [one.paths for one in desk.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
+    assert [one.paths for one in audited_store.kept.events[1:]] == [["Projects/a.md"], ["b.md"]]
 
 
-def test_a_write_on_behalf_of_a_caller_is_told_as_the_callers(desk):
+def test_a_write_on_behalf_of_a_caller_is_reported_as_the_callers(audited_store):
     phone = Caller("api_key", "phone", "abc123")
-    desk.store.create(NOTE, b"one\n", replace(PERSONS, caller=phone))
-    desk.store.replace(NOTE, b"two\n", PERSONS)
+    audited_store.store.create(NOTE, b"one\n", replace(PERSONS, caller=phone))
+    audited_store.store.replace(NOTE, b"two\n", PERSONS)
 
-    assert [(one.source_type, one.source_id, one.request_id) for one in desk.kept.events] == [
+    assert [
+        (one.source_type, one.source_id, one.request_id) for one in audited_store.kept.events
+    ] == [
         ("api_key", "phone", "abc123"),
         ("person", "person", None),
     ]
 
 
-def test_a_write_that_failed_is_none(desk):
-    desk.store.create(NOTE, b"one\n", AGENT)
+def test_a_write_that_failed_is_none(audited_store):
+    audited_store.store.create(NOTE, b"one\n", AGENT)
     with pytest.raises(Exception, match="exists with other content"):
-        desk.store.create(NOTE, b"two\n", AGENT)
+        audited_store.store.create(NOTE, b"two\n", AGENT)
 
-    assert len(desk.kept.events) == 1
+    assert len(audited_store.kept.events) == 1
 
 
-def test_what_a_person_did_on_the_disk_is_reported(desk):
-    desk.audit.noticed([change(PERSON, "c" * 64)])
-    desk.audit.noticed([change(PERSON, None, "deleted")])
-    desk.audit.noticed(
+def test_what_a_person_did_on_the_disk_is_reported(audited_store):
+    audited_store.audit.noticed([change(PERSON, "c" * 64)])
+    audited_store.audit.noticed([change(PERSON, None, "deleted")])
+    audited_store.audit.noticed(
         [
             Change(
                 "moved",
@@ -127,45 +129,52 @@ def test_what_a_person_did_on_the_disk_is_reported(desk):
     )
 
     assert [
-        (one.target_endpoint, one.source_type, one.before, one.after) for one in desk.kept.events
+        (one.target_endpoint, one.source_type, one.before, one.after)
+        for one in audited_store.kept.events
     ] == [
         ("vault.modified", "person", "b" * 64, "c" * 64),
         ("vault.deleted", "person", "b" * 64, None),
         ("vault.moved", "person", "b" * 64, "d" * 64),
     ]
-    assert desk.kept.events[2].paths == ["Projects/a.md", "old\\xff.md"]
+    assert audited_store.kept.events[2].paths == ["Projects/a.md", "old\\xff.md"]
 
 
-def test_a_write_of_ours_is_not_told_a_second_time_when_it_is_noticed(desk):
-    written = desk.store.create(NOTE, b"one\n", PERSONS)
-    desk.audit.noticed([change(PERSONS, written.after, "created")])
-    desk.audit.noticed([change(AGENT, "e" * 64)])
+def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audited_store):
+    written = audited_store.store.create(NOTE, b"one\n", PERSONS)
+    audited_store.audit.noticed([change(PERSONS, written.after, "created")])
+    audited_store.audit.noticed([change(AGENT, "e" * 64)])
 
-    assert len(desk.kept.events) == 1
+    assert len(audited_store.kept.events) == 1
 
 
-def test_a_picture_that_we_wrote_is_not_told_again_though_no_one_reads_its_digest(desk):
-    desk.store.create(NOTE, b"PNG", PERSONS)
-    desk.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
-    desk.audit.noticed([Change("created", VaultPath("other.png"), None, entry(None), PERSONS)])
-    desk.audit.noticed([Change("deleted", NOTE, entry(None), None, PERSONS)])
+def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_digest(
+    audited_store,
+):
+    audited_store.store.create(NOTE, b"PNG", PERSONS)
+    audited_store.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
+    audited_store.audit.noticed(
+        [Change("created", VaultPath("other.png"), None, entry(None), PERSONS)]
+    )
+    audited_store.audit.noticed([Change("deleted", NOTE, entry(None), None, PERSONS)])
 
-    assert [(one.target_endpoint, one.paths) for one in desk.kept.events[1:]] == [
+    assert [(one.target_endpoint, one.paths) for one in audited_store.kept.events[1:]] == [
         ("vault.created", ["other.png"]),
         ("vault.deleted", ["Projects/a.md"]),
     ]
 
 
-def test_writes_that_could_not_be_told_before_a_kill_are_reported_at_the_next_start(desk):
+def test_writes_that_could_not_be_told_before_a_kill_are_reported_at_the_next_start(audited_store):
     for text in (b"one\n", b"two\n", b"three\n"):
-        desk.store.replace(NOTE, text, AGENT) if text != b"one\n" else desk.store.create(
+        audited_store.store.replace(
             NOTE, text, AGENT
-        )
-    desk.kept.events.clear()
+        ) if text != b"one\n" else audited_store.store.create(NOTE, text, AGENT)
+    audited_store.kept.events.clear()
 
-    assert desk.audit.catch_up(desk.history, 1) == 2
-    assert [(one.write, one.details) for one in desk.kept.events] == [
+    assert audited_store.audit.catch_up(audited_store.history, 1) == 2
+    assert [(one.write, one.details) for one in audited_store.kept.events] == [
         (2, {"late": True}),
         (3, {"late": True}),
     ]
-    assert desk.audit.catch_up(desk.history, desk.history.last_write()) == 0
+    assert (
+        audited_store.audit.catch_up(audited_store.history, audited_store.history.last_write()) == 0
+    )

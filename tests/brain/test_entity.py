@@ -60,7 +60,7 @@ def test_without_an_id_the_path_names_it_and_without_a_title_the_file():
     assert read("", path="Brain/notes/x.md").type == ""
 
 
-def test_an_organizations_own_field_type_is_no_entity_type():
+def test_an_organizations_own_field_type_is_not_an_entity_type():
     path = "Brain/entities/organizations/acme.md"
 
     assert read("", path=path, type="cooperative").type == "organization"

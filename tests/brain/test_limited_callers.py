@@ -145,7 +145,7 @@ async def test_errors_and_changes_are_those_of_a_vault_without_the_hidden_files(
     assert "recipe" not in str(whole["a type that is there"])
 
 
-async def test_what_one_hidden_caller_changes_is_no_loss_for_others(tmp_path: Path):
+async def test_what_one_hidden_caller_changes_is_not_a_loss_for_others(tmp_path: Path):
     """A caller that may write the types, and read few entities, is not the one to read all."""
     limited = (*OPEN, "Brain/types.yaml")
     async with brain(tmp_path, SEEN, HIDDEN) as module:

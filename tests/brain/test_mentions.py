@@ -101,7 +101,7 @@ def test_a_longer_name_hides_those_within_it():
         "NET",
     ],
 )
-def test_it_is_no_mention_in_code_links_comments_frontmatter_addresses_or_other_words(text: str):
+def test_it_is_not_a_mention_in_code_links_comments_frontmatter_addresses_or_other_words(text: str):
     assert found(text) == []
 
 

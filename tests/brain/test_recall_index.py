@@ -93,7 +93,7 @@ def test_a_long_paragraph_is_cut_around_what_matched():
     assert len(found.text) <= 1_200
 
 
-def test_nothing_that_matches_is_no_result_and_a_match_says_so(index):
+def test_nothing_that_matches_is_not_a_result_and_a_match_says_so(index):
     assert index.search("submarine").results == ()
     assert index.search("submarine").how == "nothing"
     assert index.search("").results == ()

@@ -21,7 +21,7 @@ FRESH = PendingChange(watcher="", path="", base=None, since=datetime(2026, 1, 5,
 W = WatchMatch(watcher="w.md", patterns=())
 
 
-class Reading(ObjectStore):
+class CountingObjects(ObjectStore):
     """Objects that tell how often they are read."""
 
     reads = 0
@@ -32,8 +32,8 @@ class Reading(ObjectStore):
 
 
 @pytest.fixture
-def objects(tmp_path: Path) -> Iterator[Reading]:
-    objects = Reading(tmp_path / "objects")
+def objects(tmp_path: Path) -> Iterator[CountingObjects]:
+    objects = CountingObjects(tmp_path / "objects")
     objects.see([(digest_of(text), text) for text in (A, B, C)])
     yield objects
     objects.close()
@@ -160,7 +160,9 @@ def test_a_moved_file_goes_on_from_where_it_was_seen_last(
     assert weighed.wakes
 
 
-def test_a_moved_file_that_holds_nothing_of_interest_is_no_difference(evaluator: ChangeEvaluator):
+def test_a_moved_file_that_holds_nothing_of_interest_is_not_a_difference(
+    evaluator: ChangeEvaluator,
+):
     empty = b"\n"
 
     assert (
@@ -180,7 +182,7 @@ def test_of_a_move_who_watched_one_place_only_sees_a_file_come_or_go(evaluator: 
 
 
 def test_a_text_is_read_and_parsed_once_for_all_who_watch_it(
-    evaluator: ChangeEvaluator, objects: Reading
+    evaluator: ChangeEvaluator, objects: CountingObjects
 ):
     one = change(A, B)
     evaluator.evaluate(

@@ -252,7 +252,7 @@ def test_rubbish_instead_of_a_list_is_reported_and_ignored(rubbish):
 
 
 @pytest.mark.parametrize("nothing", [None, [], ()])
-def test_nothing_declared_is_no_problem(nothing):
+def test_nothing_declared_is_not_a_problem(nothing):
     declaration = parse_declaration(ROOT, nothing)
 
     assert (declaration.patterns, declaration.problems) == ((), ())

@@ -21,7 +21,7 @@ from parachuted.state import open_state
     "text",
     ["Projects/*", "Re: hello.md", "Notes/a:b.md", "*:x", "./tag:x", "10:30.md", "People/@kevin"],
 )
-def test_what_names_a_place_is_no_query(text):
+def test_what_names_a_place_is_not_a_query(text):
     assert not is_query(text)
 
 

@@ -151,7 +151,7 @@ async def test_an_edit_that_is_taken_back_in_time_wakes_no_one(reconciler_rig: R
     assert [told["outcome"] for told in reconciler_rig.told("task.finished")] == ["withdrawn"]
 
 
-async def test_what_comes_and_goes_in_one_look_is_not_told(reconciler_rig: ReconcilerRig):
+async def test_what_comes_and_goes_in_one_look_is_not_reported(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("a.md"))
     await reconciler_rig.look(reconciler_rig.change("a", B), reconciler_rig.change("a", A))
 
@@ -315,7 +315,7 @@ async def test_a_moved_note_is_one_difference_from_where_it_was(reconciler_rig: 
     assert reconciler_rig.waiting() == ["w"]
 
 
-async def test_a_note_moved_there_and_back_is_no_difference(reconciler_rig: ReconcilerRig):
+async def test_a_note_moved_there_and_back_is_not_a_difference(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A, w=watching("*.md"))
     await reconciler_rig.save("b", A, source="a")
     await reconciler_rig.save("c", A, source="b")

@@ -29,7 +29,7 @@ def tree() -> VaultIndex:
     "pattern",
     ["Projects/*", "Projects/garden", "People/*.md", "**/*.md", "./Daily/*.md", "!Projects/garden"],
 )
-def test_a_pattern_that_matches_is_not_told(tree: VaultIndex, pattern: str):
+def test_a_pattern_that_matches_is_not_reported(tree: VaultIndex, pattern: str):
     assert list(unmatched(parse_declaration("W.md", ["People/*.md", pattern]), tree)) == []
 
 

@@ -80,7 +80,7 @@ def test_the_same_patterns_in_any_order_are_nothing_new(
     assert watches.declare("AGENTS.md", again) is None
 
 
-def test_a_note_that_declares_nothing_is_no_watcher(watches: WatchRegistry):
+def test_a_note_that_declares_nothing_is_not_a_watcher(watches: WatchRegistry):
     assert watches.declare("a/AGENTS.md", ()) is None
     watches.declare("a/AGENTS.md", ("b",))
     declared = watches.declare("a/AGENTS.md", ())

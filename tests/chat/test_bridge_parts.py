@@ -109,7 +109,7 @@ def test_what_was_found_fills_no_more_than_1500_tokens():
     assert "### From query" in text
 
 
-def test_nothing_found_is_no_text():
+def test_nothing_found_is_not_text():
     assert bridge.as_context([("beans", [])]) == ("", [])
 
 

@@ -33,7 +33,7 @@ def test_it_is_shown_the_beginning_of_an_exchange_and_the_names_of_tools():
     assert "read_note, Bash" in text
 
 
-def test_it_is_told_of_a_title_that_is_the_persons():
+def test_it_hears_of_a_title_that_is_the_persons():
     text = curator.prompt_of(
         talk(title="Mine", title_source="user"),
         curator.Exchange(number=1, question="a", answer="b"),

@@ -70,7 +70,7 @@ async def test_a_plan_writes_nothing_and_a_second_import_adds_nothing(
 
 
 @pytest.mark.parametrize("data", [{}, [3], {"mapping": {}}, [{"chat_messages": [None]}], "x"])
-def test_what_is_no_export_is_reported(data: object):
+def test_what_is_not_an_export_is_reported(data: object):
     found, problems = importing.read_export(data)
 
     assert not found

@@ -12,7 +12,7 @@ from tests.chat.test_turns_live import events
 from tests.stories.life import Live
 
 
-async def test_it_answers_from_the_command_on_until_it_is_told_to_go(vault):
+async def test_it_answers_from_the_command_on_until_it_is_ended(vault):
     async with scripted_chat(vault, words("The disk is full.")) as (module, runs):
         first = await ask(module, "/maintenance")
         name = only(first, "done")["sessionId"]

@@ -86,7 +86,7 @@ def test_a_message_keeps_what_was_called_for_it():
         ('<!-- message {"id": "a", "role": "user", "at": 3} -->', "is a time"),
     ],
 )
-def test_a_broken_comment_is_reported_and_its_text_is_nobodys(mark: str, problem: str):
+def test_a_broken_comment_is_reported_and_its_text_has_no_author(mark: str, problem: str):
     whole = '<!-- message {"id": "m", "role": "user"} -->\n### User\n\nHello\n\n'
 
     found = messages.read_conversation(f"{whole}{mark}\n\nWhose is this?\n")

@@ -77,7 +77,7 @@ def test_a_sandbox_is_a_word_or_its_fields():
     }
 
 
-def test_an_agent_is_told_its_bounds():
+def test_an_agent_learns_its_bounds():
     assert "do not have direct access" in permissions.described(
         narrowed(Bounds(allowed_folders=()))
     )

@@ -159,7 +159,7 @@ async def stress(seed: int, drops: int) -> int:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 30))
-async def test_whoever_drops_and_comes_back_misses_nothing(seed):
+async def test_a_client_that_drops_and_comes_back_misses_nothing(seed):
     await stress(seed, 20)
 
 

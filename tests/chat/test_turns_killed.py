@@ -41,7 +41,7 @@ class Model:
         return [say(f"This is answer {len(self.asked)} to you.", pieces=_PIECES)]
 
 
-class Killed:
+class KillableDaemon:
     """A daemon of its own that can be killed, and a client of its conversations."""
 
     def __init__(self, vault: Path, home: Path, api: ScriptedMessages) -> None:
@@ -112,7 +112,7 @@ async def test_every_acknowledged_message_is_in_the_file_once_and_the_conversati
     chance, model = random.Random(7), Model()  # noqa: S311  which moment
     acknowledged: list[str] = []
     async with ScriptedMessages([model] * 100_000) as api:
-        daemon = Killed(vault, home, api)
+        daemon = KillableDaemon(vault, home, api)
         async with daemon.running():
             source = str(bundled_folder("modules") / "chat")
             shown = await daemon.call("POST", "/api/modules/install", {"source": source})

@@ -53,7 +53,7 @@ async def test_a_conversation_begins_with_what_its_workspace_says(vault):
                 await module.request(method, f"{_AT}/my-garden")
 
 
-async def test_what_is_no_workspace_is_refused_with_its_reason(vault):
+async def test_what_is_not_a_workspace_is_refused_with_its_reason(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
         for body, error, said in (
             ({"name": "!!!"}, EditRefusedError, "name"),

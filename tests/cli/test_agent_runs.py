@@ -87,7 +87,7 @@ async def test_stop_agents_ends_all_and_says_which(
         assert life.daemon.worker.paused
 
 
-async def test_who_waits_for_an_agent_is_told_what_it_asks_for_and_why_it_was_refused(
+async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_refused(
     live: Live, home: Path, vault: Path, tmp_path: Path
 ):
     shown = asyncio.Event()

@@ -118,7 +118,7 @@ def test_what_is_not_there_is_said_in_a_sentence(running: Typed):
     assert "\x1b" not in running.fails(1, "runs", "\x1b[31m")
 
 
-def test_a_file_that_is_no_utf8_can_be_asked_about(running: Typed):
+def test_a_file_that_is_not_utf8_can_be_asked_about(running: Typed):
     odd = running.vault / "b\udcff.md"
     odd.write_bytes(b"# Odd\n")
     running.until(lambda: running("why", "b\udcff.md").returncode == 0)

@@ -86,12 +86,12 @@ def test_it_asks_the_other_loopback_too(home, vault):
         (b"", NoDaemonError, "before it had answered"),
     ],
 )
-def test_what_is_no_answer_is_said_in_a_sentence(home, vault, answer, error, says):
+def test_what_is_not_an_answer_is_said_in_a_sentence(home, vault, answer, error, says):
     with answering(home, vault, answer), pytest.raises(error, match=says):
         ask("GET", "/api/x")
 
 
-def test_a_daemon_that_does_not_listen_is_no_daemon(home, vault):
+def test_a_daemon_that_does_not_listen_is_not_a_daemon(home, vault):
     presence = Presence(str(home), str(vault))
     with socket.create_server(("127.0.0.1", 0)) as server:
         presence.announce({"host": "127.0.0.1", "port": server.getsockname()[1]})

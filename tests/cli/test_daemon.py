@@ -135,7 +135,7 @@ def test_wrong_settings_are_reported_all_at_once(typed: Typed):
     assert typed.started() == []
 
 
-def test_a_vault_that_is_no_folder_is_refused(typed: Typed, tmp_path):
+def test_a_vault_that_is_not_a_folder_is_refused(typed: Typed, tmp_path):
     (tmp_path / "file").write_text("")
     assert "there is no vault at" in typed.fails(
         1, "start", "--vault", str(tmp_path / "file"), "--port", "0"

@@ -69,7 +69,7 @@ def test_a_sample_may_be_given_in_a_file_or_on_stdin(alone):
     )
 
 
-def test_a_hook_that_objects_is_no_failure_and_one_that_fails_is(alone):
+def test_a_hook_that_objects_is_not_a_failure_and_one_that_fails_is(alone):
     drop(alone.home, "on-write-before.sh", OBJECTS)
     drop(alone.home, "on-session-end.sh", "#!/bin/sh\nexit 1\n")
 

@@ -60,7 +60,7 @@ def test_a_failure_has_its_traceback():
     assert PlainLines().format(record("x", failed=True)).endswith("ValueError: why")
 
 
-def test_a_field_that_is_no_json_is_reported_as_text():
+def test_a_field_that_is_not_json_is_reported_as_text():
     assert json.loads(JsonLines().format(record("x", thing={1})))["thing"] == "{1}"
 
 

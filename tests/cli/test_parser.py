@@ -68,7 +68,7 @@ def test_a_group_without_a_command_lists_its_commands_and_is_wrong_use(words, ca
     assert (ended.value.code, capsys.readouterr()) == (2, ("", ALL[words].format_help()))
 
 
-def test_an_audit_of_a_type_that_there_is_not_is_wrong_use_and_lists_the_types(capsys):
+def test_an_audit_of_a_type_that_does_not_exist_is_wrong_use_and_lists_the_types(capsys):
     for words in (["audit", "--type", "zzz"], ["audit", "graph", "--type", "zzz"]):
         with pytest.raises(SystemExit) as ended:
             main(words)
@@ -171,7 +171,7 @@ def test_every_command_is_found():
             assert command is parser.get_default("run"), words
 
 
-def test_a_reader_that_stops_reading_is_no_failure_to_complain_of(typed: Typed):
+def test_a_reader_that_stops_reading_is_not_a_failure_to_complain_of(typed: Typed):
     done = subprocess.run(
         ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"],
         env=typed.env(),

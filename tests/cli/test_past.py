@@ -67,7 +67,7 @@ def test_a_file_is_brought_back_and_that_is_taken_back(running: Typed):
     assert "is so already" in running.does("restore", f"{NOTE}@{run}", "--after")
 
 
-def test_what_names_no_version_is_told_what_does(running: Typed):
+def test_a_request_that_names_no_version_learns_which_one_does(running: Typed):
     assert "FILE@VERSION" in running.fails(1, "restore", NOTE)
     assert "no run or version r-9" in running.fails(1, "restore", f"{NOTE}@r-9")
     assert "no version fffff" in running.fails(1, "restore", f"{NOTE}@fffff")

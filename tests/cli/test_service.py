@@ -288,7 +288,7 @@ def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(
     assert not systemd.left_over.is_symlink()
 
 
-def test_uninstalling_nothing_is_no_failure(supervisor: Supervisor, commands: Commands):
+def test_uninstalling_nothing_is_not_a_failure(supervisor: Supervisor, commands: Commands):
     commands()
 
     assert service.uninstall(supervisor) == service.ServiceOutcome(

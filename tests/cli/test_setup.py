@@ -149,7 +149,7 @@ def test_config_shows_no_password_in_an_address(run):
         ("host", "my computer"),
     ],
 )
-def test_config_set_refuses_what_is_no_setting_and_writes_nothing(run, home, wrong):
+def test_config_set_refuses_what_is_not_a_setting_and_writes_nothing(run, home, wrong):
     code, _, complaint = run("config", "set", *wrong)
 
     assert code == 2
@@ -216,7 +216,7 @@ def test_a_printed_command_can_be_typed_whatever_the_folder_is_called(run, tmp_p
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_is_told_every_command(run, shell):
+def test_a_shell_learns_every_command(run, shell):
     code, said, _ = run("completion", shell)
 
     assert code == 0

@@ -52,7 +52,7 @@ def test_json_is_ascii_and_can_be_read_back(capsys):
 DIFF = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\x0cline\n+new\x1b[2J\u2028line\n same\n"
 
 
-def test_a_diff_is_plain_where_it_is_no_terminal(capsys):
+def test_a_diff_is_plain_where_it_is_not_a_terminal(capsys):
     say_diff(DIFF)
     assert (
         capsys.readouterr().out

@@ -54,7 +54,7 @@ def test_entries_have_dotted_keys_plain_text_and_lines():
         ("a: " + "[" * 100_000, "config.yaml line 1: it is nested more than 64 levels deep"),
     ],
 )
-def test_what_is_no_file_of_settings_is_refused_with_its_line(text, told):
+def test_what_is_not_a_file_of_settings_is_refused_with_its_line(text, told):
     assert refused(text).startswith(told)
 
 

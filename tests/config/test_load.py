@@ -144,7 +144,7 @@ def test_a_value_that_a_later_layer_covers_must_be_right_all_the_same(home):
     ]
 
 
-def test_a_whole_truth_is_no_number(home):
+def test_a_whole_truth_is_not_a_number(home):
     assert mistakes(home, flags={"port": True}) == [
         "--port: port should be a valid integer, not 'True'"
     ]

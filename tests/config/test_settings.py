@@ -144,7 +144,7 @@ def test_names_and_pages_are_listed_with_commas(hosts, origins):
         "a@b",
     ],
 )
-def test_what_is_no_name_cannot_be_listed(host):
+def test_what_is_not_a_name_cannot_be_listed(host):
     with pytest.raises(ValidationError, match="should be names"):
         TypeAdapter(Settings).validate_strings({"api": {"hosts": host}})
 
@@ -162,7 +162,7 @@ def test_what_is_no_name_cannot_be_listed(host):
         "https://",
     ],
 )
-def test_what_is_no_origin_cannot_be_listed(origin):
+def test_what_is_not_an_origin_cannot_be_listed(origin):
     with pytest.raises(ValidationError, match="should be origins"):
         TypeAdapter(Settings).validate_strings({"api": {"cors_origins": origin}})
 

@@ -71,6 +71,6 @@ async def test_over_the_budget_the_farthest_is_left_out():
     assert "Water" not in found.text
 
 
-async def test_what_is_no_path_in_the_vault_is_refused():
+async def test_what_is_not_a_path_in_the_vault_is_refused():
     with pytest.raises(PathRefusedError):
         await assembly().load(["../x"], sees=lambda _path: True, read=read)

@@ -44,7 +44,7 @@ def test_a_name_means_a_folder_or_as_it_was_once_a_file(name, folders, files):
 
 
 @pytest.mark.parametrize("name", ["/etc", "..", "a/../b", "//", "/", "~", "a\0b", "a//b", "a/./b"])
-def test_what_is_no_path_in_the_vault_is_refused(name):
+def test_what_is_not_a_path_in_the_vault_is_refused(name):
     with pytest.raises(PathRefusedError):
         choice_of([name], INDEX)
 

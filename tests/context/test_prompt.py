@@ -33,7 +33,7 @@ TREE = {
 }
 
 
-class Desk:
+class PromptRig:
     """A vault, and prompts made from it."""
 
     def __init__(self, folder: Path) -> None:
@@ -78,15 +78,15 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> PromptRig:
+    return PromptRig(tmp_path)
 
 
 def heads(preview: PromptPreview) -> list[str]:
     return [line for line in preview.prompt.splitlines() if line.startswith(("## ", "### ", "---"))]
 
 
-def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: Desk):
+def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: PromptRig):
     preview = desk.preview()
 
     assert preview.prompt == BASE_PROMPT
@@ -98,7 +98,7 @@ def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: Desk):
     )
 
 
-def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: Desk):
+def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: PromptRig):
     chosen = ("Projects/garden", "", "Projects")
     preview = desk.preview(
         *chosen,
@@ -126,7 +126,7 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
     assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
 
 
-def test_parents_that_no_one_chose_are_listed_but_not_told(desk: Desk):
+def test_parents_that_no_one_chose_are_listed_but_not_told(desk: PromptRig):
     preview = desk.preview("Projects/garden")
 
     assert "# Me" not in preview.prompt
@@ -136,11 +136,11 @@ def test_parents_that_no_one_chose_are_listed_but_not_told(desk: Desk):
     ]
 
 
-def test_an_old_file_is_reported_under_its_name(desk: Desk):
+def test_an_old_file_is_reported_under_its_name(desk: PromptRig):
     assert "### old (Chat/contexts/old.md)" in heads(desk.preview(files=("Chat/contexts/old.md",)))
 
 
-def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: Desk):
+def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: PromptRig):
     assert desk.preview("Areas/home", working="Areas/home").working is None
     assert desk.preview(working="Projects").working is None
     assert desk.preview(working="Nowhere").working is None
@@ -149,7 +149,7 @@ def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: Desk):
     assert desk.preview(working="copy").working is not None
 
 
-def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: Desk):
+def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: PromptRig):
     helper, plain = desk.preview(agent=".agents/helper.md"), desk.preview(agent=".agents/plain.md")
 
     assert (helper.prompt, helper.agent_name) == ("You help.\n", "The Helper")
@@ -158,7 +158,7 @@ def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: Desk):
         desk.preview(agent="nobody.md")
 
 
-def test_a_huge_file_is_cut_with_a_note(desk: Desk):
+def test_a_huge_file_is_cut_with_a_note(desk: PromptRig):
     file = desk.folder / "AGENTS.md"
     with file.open("wb") as huge:
         huge.write("é".encode() * LARGEST_FILE)
@@ -171,7 +171,7 @@ def test_a_huge_file_is_cut_with_a_note(desk: Desk):
     assert preview.prompt.rstrip().endswith("all beyond its first 128 KB is left out)")
 
 
-def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: Desk):
+def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: PromptRig):
     preview = desk.preview("", "Projects/garden", max_tokens=3)
 
     assert heads(preview)[1:] == ["### garden (Projects/garden/AGENTS.md)"]
@@ -181,7 +181,7 @@ def test_over_the_budget_the_farthest_are_left_out_and_listed(desk: Desk):
     ]
 
 
-def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: Desk):
+def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: PromptRig):
     (desk.folder / "AGENTS.md").unlink()
     preview = desk.preview("", "Projects/garden")
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_any_more_is_left_out_and_listed(desk: Desk):
     assert preview.chain.total_tokens == preview.chain.files[-1].tokens
 
 
-def test_what_the_caller_may_not_see_is_not_told(desk: Desk):
+def test_what_the_caller_may_not_see_is_not_reported(desk: PromptRig):
     preview = desk.preview(
         "",
         "Projects/garden",
@@ -205,7 +205,7 @@ def test_what_the_caller_may_not_see_is_not_told(desk: Desk):
     assert preview.working is None
 
 
-def test_bytes_that_are_no_text_do_not_stop_it(desk: Desk):
+def test_bytes_that_are_no_text_do_not_stop_it(desk: PromptRig):
     desk.save("AGENTS.md", b"\xef\xbb\xbf# Odd \xff \x00\r\n")
 
     assert "\n# Odd � \0\n" in desk.preview("").prompt.replace("\r", "")

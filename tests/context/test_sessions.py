@@ -19,7 +19,7 @@ from parachuted.vault import IndexEntry, VaultIndex, VaultPath
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 
 
-class Desk:
+class ContextSessionsRig:
     """A state on the disk, an index, and a clock that goes an hour further at each look."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,11 +47,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> ContextSessionsRig:
+    return ContextSessionsRig(tmp_path)
 
 
-def test_what_is_chosen_is_kept_in_its_order_through_a_restart(desk: Desk):
+def test_what_is_chosen_is_kept_in_its_order_through_a_restart(desk: ContextSessionsRig):
     desk.choose("s", "b", "", "a", "b")
     desk.choose("t", "c")
     desk.state.close()
@@ -62,7 +62,7 @@ def test_what_is_chosen_is_kept_in_its_order_through_a_restart(desk: Desk):
     assert sorted(desk.rows()) == [("s", ""), ("s", "a"), ("s", "b"), ("t", "c")]
 
 
-def test_each_choice_says_since_when_it_stands(desk: Desk):
+def test_each_choice_says_since_when_it_stands(desk: ContextSessionsRig):
     desk.choose("s", "a")
     desk.choose("s", "b", "a")
 
@@ -72,14 +72,14 @@ def test_each_choice_says_since_when_it_stands(desk: Desk):
     ]
 
 
-def test_choosing_nothing_forgets_the_session(desk: Desk):
+def test_choosing_nothing_forgets_the_session(desk: ContextSessionsRig):
     desk.choose("s", "a")
     desk.choose("s")
 
     assert (desk.chosen("s"), desk.rows()) == ([], [])
 
 
-def test_too_many_are_refused_and_change_nothing(desk: Desk):
+def test_too_many_are_refused_and_change_nothing(desk: ContextSessionsRig):
     desk.choose("s", "a")
     with pytest.raises(ValueError, match="at most 100"):
         desk.choose("s", *map(str, range(MOST_CHOSEN + 1)))
@@ -87,7 +87,9 @@ def test_too_many_are_refused_and_change_nothing(desk: Desk):
     assert desk.chosen("s") == ["a"]
 
 
-def test_beyond_so_many_sessions_or_choices_the_oldest_is_forgotten(desk: Desk, monkeypatch):
+def test_beyond_so_many_sessions_or_choices_the_oldest_is_forgotten(
+    desk: ContextSessionsRig, monkeypatch
+):
     monkeypatch.setattr(subject, "_MOST_SESSIONS", 3)
     monkeypatch.setattr(subject, "_MOST_ROWS", 5)
     for session in "abc":
@@ -100,7 +102,7 @@ def test_beyond_so_many_sessions_or_choices_the_oldest_is_forgotten(desk: Desk, 
     assert len(desk.rows()) == 5
 
 
-def test_a_choice_that_the_disk_refuses_was_not_made(desk: Desk):
+def test_a_choice_that_the_disk_refuses_was_not_made(desk: ContextSessionsRig):
     desk.choose("s", "a")
     desk.state.close()
     desk.state = open_state(desk.folder / "state.journal", disk=replace(SYSTEM, write=_refuse))
@@ -115,7 +117,7 @@ def _refuse(*_arguments: object) -> int:
     raise OSError(errno.ENOSPC, "full")
 
 
-def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Desk):
+def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: ContextSessionsRig):
     old, folder = VaultPath("Chat/contexts/a.md"), VaultPath("Projects/a")
     desk.choose("s", old, "b")
     desk.choose("t", folder, old)
@@ -128,7 +130,7 @@ def test_an_old_file_that_was_moved_is_followed_and_comes_back_with_it(desk: Des
 
 
 def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(
-    desk: Desk, monkeypatch
+    desk: ContextSessionsRig, monkeypatch
 ):
     monkeypatch.setattr(subject, "_MOST_SESSIONS_EACH", 5)
     monkeypatch.setattr(subject, "_MOST_SESSIONS", 8)
@@ -155,7 +157,7 @@ def test_one_key_s_four_thousand_sessions_push_out_its_own_and_no_one_else_s(
     assert (desk.chosen("mine-1"), desk.chosen("flood-39")) == (["a"], [])
 
 
-def test_one_key_s_choices_are_so_many_in_all(desk: Desk, monkeypatch):
+def test_one_key_s_choices_are_so_many_in_all(desk: ContextSessionsRig, monkeypatch):
     monkeypatch.setattr(subject, "_MOST_ROWS_EACH", 5)
     desk.sessions.choose("mine", [VaultPath("a")], "me")
     for number in range(4):

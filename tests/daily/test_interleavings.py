@@ -23,7 +23,7 @@ ROUNDS = st.lists(
 
 @given(ROUNDS)
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=12)
-def test_no_entry_is_lost_whoever_writes(rounds: list[tuple[list[str], str]]):
+def test_no_entry_is_lost_with_any_writer(rounds: list[tuple[list[str], str]]):
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(play(Path(folder), rounds))
 

@@ -101,7 +101,7 @@ async def test_a_file_under_another_name_or_copied_is_not_a_new_entry(tmp_path: 
         assert found["path"] == f"{ENTRIES}/moved.md"
 
 
-async def test_a_file_that_is_no_text_hides_no_other(tmp_path: Path):
+async def test_a_file_that_is_not_text_hides_no_other(tmp_path: Path):
     (tmp_path / ENTRIES).mkdir(parents=True)
     (tmp_path / ENTRIES / "broken.md").write_bytes(b"\xff\xfe\x00")
     (tmp_path / ENTRIES / "odd.md").write_text("---\n{{date}}: [\n---\nStill here\n")

@@ -134,7 +134,7 @@ async def test_a_key_does_not_learn_what_was_imported_into_files_beyond_it(tmp_p
     assert [plan["entries"][0]["is_there"] for plan in planned.values()] == [False, True]
 
 
-async def test_a_person_is_told_all_of_it(tmp_path: Path):
+async def test_a_person_learns_all_of_it(tmp_path: Path):
     for path, text in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

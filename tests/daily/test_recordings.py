@@ -138,7 +138,7 @@ async def test_an_entry_of_nothing_is_refused(vault: Path):
             await module.request("POST", "/entries", body={"content": " "})
 
 
-async def test_an_engine_that_is_no_engine_is_refused_with_what_it_should_be(vault: Path):
+async def test_an_engine_that_is_not_an_engine_is_refused_with_what_it_should_be(vault: Path):
     with pytest.raises(ModuleFailedError) as failed:
         async with daily(vault, config={"transcription": {"command": "whisper"}}):
             pass

@@ -71,7 +71,7 @@ async def test_a_recording_of_nothing_says_so_and_asks_no_engine(tmp_path: Path)
     assert await transcription.transcribe(engine, recording) == "*(No speech from 0:00 to 0:08)*"
 
 
-async def test_what_is_no_recording_is_refused(tmp_path: Path):
+async def test_what_is_not_a_recording_is_refused(tmp_path: Path):
     (tmp_path / "note.wav").write_text("words")
     engine = transcription.CommandEngine("none", ["true"])
 

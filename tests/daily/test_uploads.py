@@ -126,7 +126,7 @@ async def test_a_piece_that_does_not_follow_says_where_to_go_on(tmp_path: Path):
         ({"type": "audio"}, "is not the name of one of these: wav"),
     ],
 )
-async def test_what_is_no_recording_and_no_picture_is_refused(said, message, tmp_path: Path):
+async def test_what_is_neither_a_recording_nor_a_picture_is_refused(said, message, tmp_path: Path):
     async with daily(tmp_path) as module:
         with pytest.raises(EditRefusedError, match=message):
             await begin(module, **said)

@@ -28,7 +28,7 @@ from parachuted.vault import History, IndexSnapshot, Scanner, VaultIndex, VaultR
 
 
 @dataclass
-class HandWatcher:
+class ManualWatcher:
     """Tells what the test tells it to; `at_poll` happens while a turn looks.
 
     `refusal`: what it answers to each folder.
@@ -65,7 +65,7 @@ class EventsRig:
 
     vault: Path
     home: Path
-    watcher: HandWatcher
+    watcher: ManualWatcher
     bus: Bus = field(default_factory=lambda: Bus(lambda: datetime.now(UTC)))
     index: VaultIndex = field(default_factory=VaultIndex)
     changes: list[Change] = field(default_factory=list)
@@ -144,6 +144,6 @@ class EventsRig:
 
 @pytest.fixture
 def events_rig(vault: Path, home: Path):
-    made = EventsRig(vault=vault, home=home, watcher=HandWatcher())
+    made = EventsRig(vault=vault, home=home, watcher=ManualWatcher())
     yield made
     made.history.close()

@@ -31,7 +31,7 @@ def test_the_events_of_the_loop_are_all_there():
     assert set(CATALOG) >= changes | others | {"vault.problem", "budget.exceeded"}
 
 
-def test_what_may_be_refused_shows_in_the_name_and_is_no_fact():
+def test_what_may_be_refused_shows_in_the_name_and_is_not_a_fact():
     assert {name for name, kind in CATALOG.items() if kind.blocks} == {
         name for name in CATALOG if name.endswith(".before")
     }

@@ -69,7 +69,7 @@ async def test_a_new_file_that_was_renamed_into_place_is_read_at_once(events_rig
         assert events_rig.told() == [("created", "new.md")]
 
 
-async def test_a_copy_that_an_editor_keeps_while_it_saves_is_no_new_file(events_rig):
+async def test_a_copy_that_an_editor_keeps_while_it_saves_is_not_a_new_file(events_rig):
     save(events_rig, a__md="a")
     async with events_rig.detector(new=0.3, gone=0.3) as detector:
         (events_rig.vault / "a.md").rename(events_rig.vault / "a.old.md")

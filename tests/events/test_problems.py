@@ -37,7 +37,7 @@ def test_a_problem_that_becomes_another_is_reported_again(problems, told):
     assert problems.open == {"vault": "read-only"}
 
 
-def test_what_is_not_named_in_a_group_any_more_is_no_problem_any_more(problems, told):
+def test_what_is_not_named_in_a_group_any_more_is_not_a_problem_any_more(problems, told):
     problems.set("vault", "lost")
     problems.replace("file:", {"a.md": "unreadable", "b.md": "a pipe"})
     problems.replace("file:", {"b.md": "a pipe"})

@@ -88,7 +88,7 @@ def test_a_run_is_reported_file_by_file_and_with_what_followed(tools_rig: ToolsR
     ]
 
 
-def test_what_a_person_wrote_in_between_is_not_told_as_the_runs(tools_rig: ToolsRig):
+def test_what_a_person_wrote_in_between_is_not_reported_as_the_runs(tools_rig: ToolsRig):
     tools_rig.save("note.md", "a\n")
     tools_rig.store.replace(NOTE, b"b\n", by("r1"))
     tools_rig.save("note.md", "b\nmine\n")
@@ -148,6 +148,6 @@ def test_a_run_whose_texts_are_gone_says_so_and_one_whose_writes_are_tells_its_o
     ] == [("old.md", "+old\n")]
 
 
-def test_a_run_that_there_is_not_has_no_diff(tools_rig: ToolsRig):
+def test_a_run_that_does_not_exist_has_no_diff(tools_rig: ToolsRig):
     with pytest.raises(NotFoundError, match="there is no run r9"):
         past(tools_rig).runs("r9", cascade=True)

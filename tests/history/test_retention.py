@@ -34,7 +34,7 @@ _AGED += [
 _AGED += [("SELECT id, started FROM runs", "UPDATE runs SET started = ? WHERE id = ?")]
 
 
-class Shelf:
+class RetentionRig:
     """A vault whose clock can be put forward: what was kept before is that much older then."""
 
     def __init__(self, folder: Path) -> None:
@@ -86,62 +86,64 @@ class Shelf:
 
 
 @pytest.fixture
-def store_rig(tmp_path: Path):
-    store_rig = Shelf(tmp_path)
-    yield store_rig
-    store_rig.close()
+def retention_rig(tmp_path: Path):
+    retention_rig = RetentionRig(tmp_path)
+    yield retention_rig
+    retention_rig.close()
 
 
-def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(store_rig: Shelf):
-    one, two = store_rig.write("a.md", "one"), store_rig.write("a.md", "two")
-    store_rig.wait(60)
-    three = store_rig.write("a.md", "three")
-    store_rig.wait(60)
-    four = store_rig.write("a.md", "four")
-    pruned = store_rig.prune()
+def test_what_is_older_than_the_limit_goes_with_the_texts_that_only_it_names(
+    retention_rig: RetentionRig,
+):
+    one, two = retention_rig.write("a.md", "one"), retention_rig.write("a.md", "two")
+    retention_rig.wait(60)
+    three = retention_rig.write("a.md", "three")
+    retention_rig.wait(60)
+    four = retention_rig.write("a.md", "four")
+    pruned = retention_rig.prune()
 
     assert (pruned.writes, pruned.texts) == (2, 1)
-    assert [digest in store_rig.objects for digest in (one, two, three, four)] == [
+    assert [digest in retention_rig.objects for digest in (one, two, three, four)] == [
         False,
         True,
         True,
         True,
     ]
-    assert [write.after for write in store_rig.history.writes_of("a.md")] == [three, four]
-    assert store_rig.history.pruned("a.md") is not None
-    assert store_rig.history.pruned("b.md") is None
+    assert [write.after for write in retention_rig.history.writes_of("a.md")] == [three, four]
+    assert retention_rig.history.pruned("a.md") is not None
+    assert retention_rig.history.pruned("b.md") is None
 
 
-def test_what_may_be_the_only_copy_stays(store_rig: Shelf):
-    current = store_rig.write("a.md", "now on the disk")
-    held = store_rig.write("b.md", "the base of an open review")
-    store_rig.held.add(held)
-    store_rig.write("b.md", "another")
-    (store_rig.vault / "b.md").write_text("and a person's")
-    gone = store_rig.write("c.md", "deleted lately")
-    at_work = store_rig.write("d.md", "read by a run that goes on", "r-2")
-    store_rig.write("d.md", "and replaced by it", "r-2")
-    store_rig.history.save_run(
-        "r-2", started=store_rig.now, watcher="w", outcome="running", causes=(), document={}
+def test_what_may_be_the_only_copy_stays(retention_rig: RetentionRig):
+    current = retention_rig.write("a.md", "now on the disk")
+    held = retention_rig.write("b.md", "the base of an open review")
+    retention_rig.held.add(held)
+    retention_rig.write("b.md", "another")
+    (retention_rig.vault / "b.md").write_text("and a person's")
+    gone = retention_rig.write("c.md", "deleted lately")
+    at_work = retention_rig.write("d.md", "read by a run that goes on", "r-2")
+    retention_rig.write("d.md", "and replaced by it", "r-2")
+    retention_rig.history.save_run(
+        "r-2", started=retention_rig.now, watcher="w", outcome="running", causes=(), document={}
     )
-    store_rig.wait(100)
-    store_rig.store.delete(VaultPath("c.md"), AGENT)
-    store_rig.wait(2)
-    store_rig.prune(megabytes=0)
-    store_rig.prune(days=3650, megabytes=1)
+    retention_rig.wait(100)
+    retention_rig.store.delete(VaultPath("c.md"), AGENT)
+    retention_rig.wait(2)
+    retention_rig.prune(megabytes=0)
+    retention_rig.prune(days=3650, megabytes=1)
 
-    assert all(digest in store_rig.objects for digest in (current, held, gone, at_work))
-    assert len(store_rig.history.writes_by("r-2")) == 2
+    assert all(digest in retention_rig.objects for digest in (current, held, gone, at_work))
+    assert len(retention_rig.history.writes_by("r-2")) == 2
 
 
-def test_by_size_the_oldest_goes_first_until_the_rest_fits(store_rig: Shelf):
+def test_by_size_the_oldest_goes_first_until_the_rest_fits(retention_rig: RetentionRig):
     digests = []
     for number in range(6):
-        digests.append(store_rig.write("a.md", bytes([65 + number]) * 400_000))
-        store_rig.wait(2)
-    pruned = store_rig.prune(megabytes=1)
+        digests.append(retention_rig.write("a.md", bytes([65 + number]) * 400_000))
+        retention_rig.wait(2)
+    pruned = retention_rig.prune(megabytes=1)
 
-    assert [digest in store_rig.objects for digest in digests] == [
+    assert [digest in retention_rig.objects for digest in digests] == [
         False,
         False,
         False,
@@ -150,128 +152,145 @@ def test_by_size_the_oldest_goes_first_until_the_rest_fits(store_rig: Shelf):
         True,
     ]
     assert (pruned.texts, pruned.text_bytes, pruned.over_bytes) == (4, 1_600_000, 0)
-    assert len(store_rig.history.writes_of("a.md")) == 6
+    assert len(retention_rig.history.writes_of("a.md")) == 6
     with pytest.raises(NotFoundError, match="no longer kept"):
-        revert(store_rig.history.writes_of("a.md")[1], store_rig.store, store_rig.objects, AGENT)
+        revert(
+            retention_rig.history.writes_of("a.md")[1],
+            retention_rig.store,
+            retention_rig.objects,
+            AGENT,
+        )
 
 
-def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(store_rig: Shelf):
+def test_what_is_younger_than_a_day_stays_whatever_the_size_and_it_is_reported(
+    retention_rig: RetentionRig,
+):
     for number in range(6):
-        store_rig.write("a.md", bytes([65 + number]) * 400_000)
-    pruned = store_rig.prune(megabytes=1)
+        retention_rig.write("a.md", bytes([65 + number]) * 400_000)
+    pruned = retention_rig.prune(megabytes=1)
 
     assert (pruned.texts, pruned.over_bytes) == (0, 1_400_000)
-    assert store_rig.retention().size().text_bytes == 2_400_000
+    assert retention_rig.retention().size().text_bytes == 2_400_000
 
 
-def test_without_limits_all_stays_that_a_write_names(store_rig: Shelf):
-    digests = [store_rig.write("a.md", str(number)) for number in range(5)]
-    store_rig.wait(10_000)
-    pruned = store_rig.prune(days=0, megabytes=0)
+def test_without_limits_all_stays_that_a_write_names(retention_rig: RetentionRig):
+    digests = [retention_rig.write("a.md", str(number)) for number in range(5)]
+    retention_rig.wait(10_000)
+    pruned = retention_rig.prune(days=0, megabytes=0)
 
     assert (pruned.writes, pruned.texts) == (0, 0)
-    assert all(digest in store_rig.objects for digest in digests)
+    assert all(digest in retention_rig.objects for digest in digests)
 
 
-def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(store_rig: Shelf):
+def test_what_no_one_names_goes_after_a_month_unless_it_is_wanted_again(
+    retention_rig: RetentionRig,
+):
     upload, base, wanted = (
-        store_rig.objects.put(text)
+        retention_rig.objects.put(text)
         for text in (b"a killed upload", b"a base, given out lately", b"wanted again")
     )
-    store_rig.wait(20)
-    with store_rig.objects.opened(base):
+    retention_rig.wait(20)
+    with retention_rig.objects.opened(base):
         pass
-    store_rig.wait(15)
-    store_rig.objects.put(b"wanted again")
-    store_rig.prune(days=0)
+    retention_rig.wait(15)
+    retention_rig.objects.put(b"wanted again")
+    retention_rig.prune(days=0)
 
-    assert [digest in store_rig.objects for digest in (upload, base, wanted)] == [False, True, True]
+    assert [digest in retention_rig.objects for digest in (upload, base, wanted)] == [
+        False,
+        True,
+        True,
+    ]
 
 
-def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(store_rig: Shelf):
-    digest = store_rig.write("a.md", "one")
-    store_rig.write("a.md", "two")
-    store_rig.wait(100)
-    real = store_rig.objects.kept
+def test_a_text_that_is_kept_again_in_the_midst_of_a_pass_is_not_dropped(
+    retention_rig: RetentionRig,
+):
+    digest = retention_rig.write("a.md", "one")
+    retention_rig.write("a.md", "two")
+    retention_rig.wait(100)
+    real = retention_rig.objects.kept
 
     def kept():
         for one in list(real()):
-            store_rig.objects.put(b"one")
+            retention_rig.objects.put(b"one")
             yield one
 
-    store_rig.objects.kept = kept  # type: ignore[method-assign]
-    store_rig.prune()
+    retention_rig.objects.kept = kept  # type: ignore[method-assign]
+    retention_rig.prune()
 
-    assert digest in store_rig.objects
-
-
-def test_the_number_of_a_write_is_never_given_twice(store_rig: Shelf):
-    store_rig.write("a.md", "one")
-    store_rig.write("a.md", "two")
-    last = store_rig.history.last_write()
-    store_rig.wait(100)
-    store_rig.prune()
-
-    assert store_rig.history.last_write() == last
-    store_rig.write("a.md", "three")
-    assert store_rig.history.last_write() == last + 1
+    assert digest in retention_rig.objects
 
 
-def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(store_rig: Shelf):
+def test_the_number_of_a_write_is_never_given_twice(retention_rig: RetentionRig):
+    retention_rig.write("a.md", "one")
+    retention_rig.write("a.md", "two")
+    last = retention_rig.history.last_write()
+    retention_rig.wait(100)
+    retention_rig.prune()
+
+    assert retention_rig.history.last_write() == last
+    retention_rig.write("a.md", "three")
+    assert retention_rig.history.last_write() == last + 1
+
+
+def test_runs_that_ended_go_with_their_writes_and_those_that_go_on_stay(
+    retention_rig: RetentionRig,
+):
     for run, outcome in (("r-1", "changed"), ("r-2", "waiting"), ("r-3", "changed")):
-        store_rig.history.save_run(
+        retention_rig.history.save_run(
             run,
-            started=store_rig.now,
+            started=retention_rig.now,
             watcher="w",
             outcome=outcome,
             causes=("c",),
             document={"id": run},
         )
-    store_rig.wait(100)
-    store_rig.write("a.md", "lately", "r-3")
-    pruned = store_rig.prune()
+    retention_rig.wait(100)
+    retention_rig.write("a.md", "lately", "r-3")
+    pruned = retention_rig.prune()
 
     assert pruned.runs == 1
-    assert [run["id"] for run in store_rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
+    assert [run["id"] for run in retention_rig.history.runs_of_causes(["c"])] == ["r-2", "r-3"]
 
 
-def test_what_people_were_seen_to_do_goes_too(store_rig: Shelf):
-    store_rig.history.saw(store_rig.now, [("a.md", "modified", None, "d" * 64)])
-    store_rig.wait(100)
-    store_rig.history.saw(store_rig.now, [("a.md", "modified", None, "e" * 64)])
-    store_rig.prune()
+def test_what_people_were_seen_to_do_goes_too(retention_rig: RetentionRig):
+    retention_rig.history.saw(retention_rig.now, [("a.md", "modified", None, "d" * 64)])
+    retention_rig.wait(100)
+    retention_rig.history.saw(retention_rig.now, [("a.md", "modified", None, "e" * 64)])
+    retention_rig.prune()
 
-    assert [seen.digest for seen in store_rig.history.sightings_of("a.md")] == ["e" * 64]
+    assert [seen.digest for seen in retention_rig.history.sightings_of("a.md")] == ["e" * 64]
 
 
-def test_a_pass_that_is_to_stop_leaves_the_rest(store_rig: Shelf):
-    store_rig.write("a.md", "one")
-    store_rig.write("a.md", "two")
-    store_rig.wait(100)
-    retention = store_rig.retention()
+def test_a_pass_that_is_to_stop_leaves_the_rest(retention_rig: RetentionRig):
+    retention_rig.write("a.md", "one")
+    retention_rig.write("a.md", "two")
+    retention_rig.wait(100)
+    retention = retention_rig.retention()
     retention.stop()
 
     assert retention.prune([]).writes == 0
 
 
-def test_the_size_is_reported(store_rig: Shelf):
-    assert store_rig.retention().size().since is None
-    store_rig.write("a.md", "four")
-    size = store_rig.retention().size()
+def test_the_size_is_reported(retention_rig: RetentionRig):
+    assert retention_rig.retention().size().since is None
+    retention_rig.write("a.md", "four")
+    size = retention_rig.retention().size()
 
-    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, store_rig.now)
+    assert (size.texts, size.text_bytes, size.writes, size.since) == (1, 4, 1, retention_rig.now)
     assert size.record_bytes > 0
 
 
 PRUNE = """
     import sys
     from pathlib import Path
-    from tests.history.test_retention import Shelf
-    shelf = Shelf(Path(sys.argv[1]))
-    shelf.held.update(sys.argv[2:])
+    from tests.history.test_retention import RetentionRig
+    rig = RetentionRig(Path(sys.argv[1]))
+    rig.held.update(sys.argv[2:])
     print("begun", flush=True)
     while True:
-        shelf.prune(days=30, megabytes=1)
+        rig.prune(days=30, megabytes=1)
         print("done", flush=True)
 """
 
@@ -280,17 +299,17 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
     tmp_path: Path, torture: Callable[..., bool]
 ):
     """Killed at moments of its first pass, again and again, each time with the same certainties."""
-    store_rig = Shelf(tmp_path)
-    keep = [store_rig.write(f"{number}.md", f"first {number}") for number in range(5)]
+    retention_rig = RetentionRig(tmp_path)
+    keep = [retention_rig.write(f"{number}.md", f"first {number}") for number in range(5)]
     for turn in range(120):
         for number in range(5):
-            store_rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
-    store_rig.held.update(keep)
-    store_rig.wait(25)
-    store_rig.write("0.md", "lately")
-    store_rig.wait(6)
-    texts = {file.name: file.read_bytes() for file in store_rig.vault.iterdir()}
-    store_rig.close()
+            retention_rig.write(f"{number}.md", f"{turn} of {number} {'x' * 3000}")
+    retention_rig.held.update(keep)
+    retention_rig.wait(25)
+    retention_rig.write("0.md", "lately")
+    retention_rig.wait(6)
+    texts = {file.name: file.read_bytes() for file in retention_rig.vault.iterdir()}
+    retention_rig.close()
     dice = random.Random(5)  # noqa: S311  moments
     for _ in range(40 if torture else 4):
         program = subprocess.Popen(
@@ -305,45 +324,45 @@ def test_a_pass_that_is_killed_loses_nothing_and_the_next_one_ends_it(
         program.send_signal(signal.SIGKILL)
         program.wait(10)
         program.stdout.close()
-        again = Shelf(tmp_path)
+        again = RetentionRig(tmp_path)
         assert again.history.problem is None
         assert {file.name: file.read_bytes() for file in again.vault.iterdir()} == texts
         assert all(again.objects.get(digest) for digest in [*keep, *again.present()])
         again.close()
-    store_rig = Shelf(tmp_path)
-    store_rig.held.update(keep)
-    store_rig.prune(days=30, megabytes=1)
+    retention_rig = RetentionRig(tmp_path)
+    retention_rig.held.update(keep)
+    retention_rig.prune(days=30, megabytes=1)
 
-    assert len(store_rig.history.writes_of("1.md")) <= 1
-    assert len(list(store_rig.objects.kept())) <= len(keep) + len(texts) + 2
-    store_rig.close()
+    assert len(retention_rig.history.writes_of("1.md")) <= 1
+    assert len(list(retention_rig.objects.kept())) <= len(keep) + len(texts) + 2
+    retention_rig.close()
 
 
 def test_a_clock_that_went_wrong_for_a_while_ages_nothing_that_was_done_in_that_time(
-    store_rig: Shelf,
+    retention_rig: RetentionRig,
 ):
     """Written under 1970, and under a date years ahead: both are as old as what was written before
     and after them.
     """
-    right = store_rig.now
+    right = retention_rig.now
     kept = []
     for name, wrong in (("a.md", 0), ("b.md", -20_000), ("c.md", 4_000), ("d.md", 0)):
-        store_rig.now = right + timedelta(days=wrong)
-        store_rig.write(name, name, run=f"r-{name}")
-        store_rig.history.save_run(
+        retention_rig.now = right + timedelta(days=wrong)
+        retention_rig.write(name, name, run=f"r-{name}")
+        retention_rig.history.save_run(
             f"r-{name}",
-            started=store_rig.now,
+            started=retention_rig.now,
             watcher="x",
             outcome="changed",
             causes=(),
             document={"id": name},
         )
         kept.append(name)
-    store_rig.now = right
-    pruned = store_rig.prune(days=10)
+    retention_rig.now = right
+    pruned = retention_rig.prune(days=10)
     assert (pruned.writes, pruned.runs) == (0, 0)
 
-    store_rig.wait(30)
-    store_rig.now = right
-    store_rig.write("e.md", "e")
-    assert store_rig.prune(days=10).writes == 4
+    retention_rig.wait(30)
+    retention_rig.now = right
+    retention_rig.write("e.md", "e")
+    assert retention_rig.prune(days=10).writes == 4

@@ -31,7 +31,7 @@ TASK = Task(
 
 
 @dataclass
-class Office:
+class RunAccountRig:
     objects: ObjectStore
     history: History
     accounts: RunAccounts
@@ -44,11 +44,11 @@ class Office:
 
 
 @pytest.fixture
-def suggestion_rig(tmp_path: Path) -> Iterator[Office]:
+def account_rig(tmp_path: Path) -> Iterator[RunAccountRig]:
     causes = Causes(open_state(tmp_path / "state.journal"))
     causes.open(Cause(id="c1", kind="change", path="a.md", files=2, at=NOON))
     objects, history = ObjectStore(tmp_path / "objects"), History(tmp_path / "history.db")
-    yield Office(objects, history, RunAccounts(history, objects, causes))
+    yield RunAccountRig(objects, history, RunAccounts(history, objects, causes))
     history.close()
     objects.close()
 
@@ -74,82 +74,82 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
-def test_a_run_that_has_started_is_known_as_running(suggestion_rig: Office):
-    suggestion_rig.accounts.open(account())
+def test_a_run_that_has_started_is_known_as_running(account_rig: RunAccountRig):
+    account_rig.accounts.open(account())
 
-    assert (suggestion_rig.document["outcome"], suggestion_rig.document["ended"]) == (
+    assert (account_rig.document["outcome"], account_rig.document["ended"]) == (
         "running",
         None,
     )
-    assert not has_ended(suggestion_rig.document)
-    assert [run["id"] for run in suggestion_rig.history.unended()] == ["r1"]
+    assert not has_ended(account_rig.document)
+    assert [run["id"] for run in account_rig.history.unended()] == ["r1"]
 
 
-def test_a_run_that_waits_has_not_ended_and_tells_why(suggestion_rig: Office):
-    suggestion_rig.accounts.wait(account(), "no login")
+def test_a_run_that_waits_has_not_ended_and_tells_why(account_rig: RunAccountRig):
+    account_rig.accounts.wait(account(), "no login")
 
-    assert (suggestion_rig.document["outcome"], suggestion_rig.document["reason"]) == (
+    assert (account_rig.document["outcome"], account_rig.document["reason"]) == (
         "waiting",
         "no login",
     )
-    assert not has_ended(suggestion_rig.document)
-    assert [run["id"] for run in suggestion_rig.history.unended()] == ["r1"]
+    assert not has_ended(account_rig.document)
+    assert [run["id"] for run in account_rig.history.unended()] == ["r1"]
 
 
-def test_a_run_that_has_ended_tells_how_and_when(suggestion_rig: Office):
-    suggestion_rig.accounts.open(account())
-    suggestion_rig.accounts.close(
+def test_a_run_that_has_ended_tells_how_and_when(account_rig: RunAccountRig):
+    account_rig.accounts.open(account())
+    account_rig.accounts.close(
         account(), RunOutcome(result="changed", reason="done"), NOON + timedelta(seconds=5)
     )
 
     assert (
-        suggestion_rig.document["outcome"],
-        suggestion_rig.document["reason"],
-        suggestion_rig.document["ended"],
+        account_rig.document["outcome"],
+        account_rig.document["reason"],
+        account_rig.document["ended"],
     ) == (
         "changed",
         "done",
         "2026-01-05T12:00:05+00:00",
     )
-    assert has_ended(suggestion_rig.document)
-    assert suggestion_rig.history.unended() == []
-    assert suggestion_rig.history.count_runs() == 1
+    assert has_ended(account_rig.document)
+    assert account_rig.history.unended() == []
+    assert account_rig.history.count_runs() == 1
 
 
 def test_a_run_that_no_one_knows_has_not_ended():
     assert not has_ended(None)
 
 
-def test_the_causes_are_reported_as_far_as_they_are_known(suggestion_rig: Office):
-    suggestion_rig.accounts.open(account())
+def test_the_causes_are_reported_as_far_as_they_are_known(account_rig: RunAccountRig):
+    account_rig.accounts.open(account())
 
-    assert suggestion_rig.document["causes"] == [
+    assert account_rig.document["causes"] == [
         {"id": "c1", "kind": "change", "path": "a.md", "files": 2, "at": NOON.isoformat()},
         {"id": "lost"},
     ]
-    assert causes_of(suggestion_rig.document) == ["c1", "lost"]
-    assert suggestion_rig.history.count_runs(cause="lost") == 1
-    assert suggestion_rig.document["parents"] == ["r0"]
+    assert causes_of(account_rig.document) == ["c1", "lost"]
+    assert account_rig.history.count_runs(cause="lost") == 1
+    assert account_rig.document["parents"] == ["r0"]
 
 
-def test_what_was_written_is_reported_as_one_difference_a_file(suggestion_rig: Office):
-    first, second, third = (suggestion_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
-    suggestion_rig.accounts.close(
+def test_what_was_written_is_reported_as_one_difference_a_file(account_rig: RunAccountRig):
+    first, second, third = (account_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
+    account_rig.accounts.close(
         account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
         RunOutcome(result="changed", reason=""),
         NOON,
     )
 
-    (item,) = suggestion_rig.document["wrote"]
+    (item,) = account_rig.document["wrote"]
     assert (item["path"], item["before"], item["after"]) == ("w.md", first, third)
     assert item["diff"].endswith("-1\n+3\n")
 
 
-def test_what_was_written_and_taken_back_is_nothing(suggestion_rig: Office):
+def test_what_was_written_and_taken_back_is_nothing(account_rig: RunAccountRig):
     assert account(wrote("a", "b"), wrote("b", "a")).net == {}
 
 
-def test_steps_and_cost_are_reported_within_bounds(suggestion_rig: Office):
+def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):
     one = account()
     for _ in range(500):
         one.note(TextStep(text="x" * 9000))
@@ -161,18 +161,18 @@ def test_steps_and_cost_are_reported_within_bounds(suggestion_rig: Office):
         )
     )
     one.note(RunResult(cost_usd=0.02, input_tokens=10, output_tokens=3, turns=2))
-    suggestion_rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
+    account_rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
 
-    assert len(suggestion_rig.document["steps"]) == 200
-    assert len(json.dumps(suggestion_rig.document)) < 500_000
+    assert len(account_rig.document["steps"]) == 200
+    assert len(json.dumps(account_rig.document)) < 500_000
     assert (
-        suggestion_rig.document["cost_usd"],
-        suggestion_rig.document["input_tokens"],
-        suggestion_rig.document["output_tokens"],
+        account_rig.document["cost_usd"],
+        account_rig.document["input_tokens"],
+        account_rig.document["output_tokens"],
     ) == (0.02, 10, 3)
 
 
-def test_a_call_is_reported_with_its_answer(suggestion_rig: Office):
+def test_a_call_is_reported_with_its_answer(account_rig: RunAccountRig):
     one = account()
     one.note(
         ToolCallStep(
@@ -195,7 +195,7 @@ def test_a_call_is_reported_with_its_answer(suggestion_rig: Office):
     assert one.last_said == "Well."
 
 
-def test_arguments_of_any_depth_are_reported_in_brief(suggestion_rig: Office):
+def test_arguments_of_any_depth_are_reported_in_brief(account_rig: RunAccountRig):
     nest: list[object] = []
     for _ in range(100_000):
         nest = [nest]
@@ -215,26 +215,26 @@ def test_arguments_of_any_depth_are_reported_in_brief(suggestion_rig: Office):
         nest = nest.pop()
 
 
-def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(suggestion_rig: Office):
-    suggestion_rig.accounts.open(account(changes=1000))
+def test_thousands_of_reviewed_notes_are_counted_and_some_are_reported(account_rig: RunAccountRig):
+    account_rig.accounts.open(account(changes=1000))
 
     assert (
-        len(suggestion_rig.document["reviewed"]),
-        suggestion_rig.document["reviewed_count"],
+        len(account_rig.document["reviewed"]),
+        account_rig.document["reviewed_count"],
     ) == (400, 1000)
 
 
-def test_texts_that_are_no_unicode_are_kept_all_the_same(suggestion_rig: Office):
+def test_texts_that_are_no_unicode_are_kept_all_the_same(account_rig: RunAccountRig):
     one = account()
     one.note(TextStep(text="\ud800 and \x00"))
-    suggestion_rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
+    account_rig.accounts.close(one, RunOutcome(result="unchanged", reason="\ud800"), NOON)
 
-    assert suggestion_rig.document["reason"] == "\ud800"
+    assert account_rig.document["reason"] == "\ud800"
 
 
-def test_a_document_that_is_saved_again_stays_one_run(suggestion_rig: Office):
-    suggestion_rig.accounts.close(account(), RunOutcome(result="changed", reason=""), NOON)
-    save(suggestion_rig.history, {**suggestion_rig.document, "undone": {"with": "r9"}})
+def test_a_document_that_is_saved_again_stays_one_run(account_rig: RunAccountRig):
+    account_rig.accounts.close(account(), RunOutcome(result="changed", reason=""), NOON)
+    save(account_rig.history, {**account_rig.document, "undone": {"with": "r9"}})
 
-    assert suggestion_rig.history.count_runs() == 1
-    assert suggestion_rig.document["undone"] == {"with": "r9"}
+    assert account_rig.history.count_runs() == 1
+    assert account_rig.document["undone"] == {"with": "r9"}

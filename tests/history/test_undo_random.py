@@ -59,7 +59,7 @@ ACTS = st.lists(
 
 
 @dataclass
-class World:
+class UndoVault:
     """A vault; each line that anybody writes is like no other."""
 
     folder: Path
@@ -248,7 +248,7 @@ class World:
 
 async def live(acts: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder))
+        world = UndoVault(Path(folder))
         try:
             for act in acts:
                 try:

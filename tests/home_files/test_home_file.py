@@ -41,7 +41,7 @@ def test_a_change_that_fails_or_is_too_large_leaves_the_file_as_it_was(file):
     assert file.read() == "a: 1\n"
 
 
-def test_a_home_that_is_no_folder_is_reported(tmp_path):
+def test_a_home_that_is_not_a_folder_is_reported(tmp_path):
     (tmp_path / "home").write_text("")
 
     with pytest.raises(StorageFailedError, match=r"some\.yaml could not be written"):

@@ -39,7 +39,7 @@ class Modules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Served:
+class HookRoutesServer:
     """What the routes are given, and where they are."""
 
     hooks: Hooks
@@ -72,10 +72,14 @@ async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> AsyncIterator[Served]:
+async def serving(
+    home: Path, vault: Path, identity: Identity = PERSON
+) -> AsyncIterator[HookRoutesServer]:
     """Answer as the front would, for `identity`."""
     async with running_hooks(home, vault) as hooks:
-        parts = Served(hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC))
+        parts = HookRoutesServer(
+            hooks=hooks, modules=Modules(), vault=vault, clock=lambda: datetime.now(UTC)
+        )
         app = web.Application()
         for route in routes_of(HookRoutes(parts.hooks, parts.modules, parts.vault, parts.clock)):
             app.router.add_route(route.method, route.path, answering(route, identity))
@@ -83,7 +87,7 @@ async def serving(home: Path, vault: Path, identity: Identity = PERSON) -> Async
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
-            yield Served(
+            yield HookRoutesServer(
                 hooks=hooks,
                 modules=parts.modules,
                 vault=vault,

@@ -270,7 +270,7 @@ def places(tmp_path: Path) -> tuple[Path, Path, Path]:
     return made
 
 
-async def test_an_agent_here_is_told_what_claude_code_tells_the_model(
+async def test_an_agent_here_learns_what_claude_code_tells_the_model(
     places: tuple[Path, Path, Path],
 ):
     home, vault, project = places
@@ -297,7 +297,7 @@ async def test_where_ours_is_stricter_the_call_is_not_made(
     assert told.startswith("a hook refused Bash")
 
 
-async def test_of_several_denials_an_agent_is_told_all_reasons(places: tuple[Path, Path, Path]):
+async def test_of_several_denials_an_agent_learns_all_reasons(places: tuple[Path, Path, Path]):
     home, vault, _ = places
     denials = [hook("echo one >&2; exit 2"), hook("echo two >&2; exit 2")]
 

@@ -162,7 +162,7 @@ def test_a_hook_without_scripts_needs_no_approval(approvals, home):
     assert not (home / NAME).exists()
 
 
-def test_approving_what_is_approved_is_no_news(approvals, script):
+def test_approving_what_is_approved_is_not_news(approvals, script):
     approvals.refusal_of([script])
 
     assert approvals.approve([script]) == []

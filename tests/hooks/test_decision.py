@@ -167,7 +167,7 @@ def test_continue_false_at_a_turns_end_is_a_yes_to_the_end_whatever_others_say()
     assert (decision.allowed, decision.stop, decision.reason) == (True, True, "enough")
 
 
-def test_a_broken_hook_is_told_and_stops_nothing():
+def test_a_broken_hook_is_reported_and_stops_nothing():
     decision = combine("write.before", [HookAnswer(hook="a", failure="a ended with 1")])
 
     assert (decision.allowed, decision.failures) == (True, ("a ended with 1",))

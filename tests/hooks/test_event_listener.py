@@ -29,7 +29,7 @@ OLD, NEW = (
 
 
 @dataclass
-class Told:
+class EventHooks:
     """Hooks for some events."""
 
     wanted: set[str]
@@ -40,11 +40,11 @@ class Told:
 
 
 @dataclass
-class Ear:
+class EventListenerRig:
     """A bus, hooks, and what is between them, at work."""
 
     bus: Bus
-    told: Told
+    told: EventHooks
     objects: ObjectStore
     listening: HookEventListener
     problems: list[tuple[str, str | None]]
@@ -70,10 +70,10 @@ class Ear:
 
 
 @pytest.fixture
-async def ear(tmp_path: Path) -> AsyncIterator[Ear]:
+async def listener_rig(tmp_path: Path) -> AsyncIterator[EventListenerRig]:
     bus, objects = Bus(lambda: NOON), ObjectStore(tmp_path / "objects")
     told, problems = (
-        Told(
+        EventHooks(
             {
                 "file.created",
                 "file.modified",
@@ -95,7 +95,7 @@ async def ear(tmp_path: Path) -> AsyncIterator[Ear]:
     )
     async with asyncio.TaskGroup() as group:
         running = group.create_task(listening.run())
-        yield Ear(bus, told, objects, listening, problems)
+        yield EventListenerRig(bus, told, objects, listening, problems)
         running.cancel()
     listening.close()
     objects.close()
@@ -127,10 +127,12 @@ def change(
     )
 
 
-async def test_a_change_is_reported_with_its_cause_its_place_and_its_difference(ear: Ear):
-    ear.objects.put(OLD)
-    ear.changed(change(OLD, NEW, data=NEW))
-    (heard,) = await ear.hears(1)
+async def test_a_change_is_reported_with_its_cause_its_place_and_its_difference(
+    listener_rig: EventListenerRig,
+):
+    listener_rig.objects.put(OLD)
+    listener_rig.changed(change(OLD, NEW, data=NEW))
+    (heard,) = await listener_rig.hears(1)
 
     assert (heard.event, heard.at, heard.vault, heard.module) == (
         "file.modified",
@@ -151,11 +153,11 @@ async def test_a_change_is_reported_with_its_cause_its_place_and_its_difference(
     assert "-- one\n+- two\n" in heard.diff["text"]
 
 
-async def test_a_text_that_is_kept_need_not_be_at_hand(ear: Ear):
-    ear.objects.put(OLD)
-    ear.objects.see([(digest_of(NEW), NEW)])
-    ear.changed(change(OLD, NEW))
-    (heard,) = await ear.hears(1)
+async def test_a_text_that_is_kept_need_not_be_at_hand(listener_rig: EventListenerRig):
+    listener_rig.objects.put(OLD)
+    listener_rig.objects.see([(digest_of(NEW), NEW)])
+    listener_rig.changed(change(OLD, NEW))
+    (heard,) = await listener_rig.hears(1)
 
     assert heard.diff["changed"] == ["A > Facts"]
 
@@ -168,19 +170,23 @@ async def test_a_text_that_is_kept_need_not_be_at_hand(ear: Ear):
         (change(None, b"x" * (5 << 20), data=b"x" * (5 << 20)), "too large"),
     ],
 )
-async def test_what_cannot_be_compared_is_reported_as_that(ear: Ear, what: Change, said: str):
-    ear.changed(what)
-    (heard,) = await ear.hears(1)
+async def test_what_cannot_be_compared_is_reported_as_that(
+    listener_rig: EventListenerRig, what: Change, said: str
+):
+    listener_rig.changed(what)
+    (heard,) = await listener_rig.hears(1)
 
     assert said in heard.diff["text"]
 
 
-async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(ear: Ear):
-    ear.objects.put(OLD)
-    ear.changed(change(None, OLD, data=OLD))
-    ear.changed(change(OLD, OLD, data=OLD, source=VaultPath("b.md")))
-    ear.changed(change(OLD, None))
-    created, moved, deleted = await ear.hears(3)
+async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(
+    listener_rig: EventListenerRig,
+):
+    listener_rig.objects.put(OLD)
+    listener_rig.changed(change(None, OLD, data=OLD))
+    listener_rig.changed(change(OLD, OLD, data=OLD, source=VaultPath("b.md")))
+    listener_rig.changed(change(OLD, None))
+    created, moved, deleted = await listener_rig.hears(3)
 
     assert "+- one\n" in created.diff["text"]
     assert (moved.data["from"], moved.diff["text"], moved.diff["changed"]) == (
@@ -192,10 +198,12 @@ async def test_a_new_a_moved_and_a_deleted_file_have_their_differences_too(ear: 
     assert "frontmatter" not in deleted.data
 
 
-async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted(ear: Ear):
+async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted(
+    listener_rig: EventListenerRig,
+):
     for number in range(100):
-        ear.changed(change(None, b"%d" % number, data=b"%d" % number))
-        ear.bus.publish(
+        listener_rig.changed(change(None, b"%d" % number, data=b"%d" % number))
+        listener_rig.bus.publish(
             "run.finished",
             run=f"r{number}",
             watcher="w.md",
@@ -204,8 +212,8 @@ async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted
             paths=["w.md"],
             cost_usd=0.0,
         )
-        ear.bus.publish("watch.removed", watcher="w.md")
-    heard = await ear.hears(200)
+        listener_rig.bus.publish("watch.removed", watcher="w.md")
+    heard = await listener_rig.hears(200)
 
     assert [one.event for one in heard] == ["file.created", "run.finished"] * 100
     assert [one.data["run"] for one in heard[1::2]] == [f"r{number}" for number in range(100)]
@@ -213,24 +221,26 @@ async def test_events_are_reported_in_their_order_and_only_those_that_are_wanted
     assert (heard[1].diff, heard[1].cause) == (None, None)
 
 
-async def test_an_event_that_another_led_to_is_not_told_with_its_difference(ear: Ear):
-    ear.bus.subscribe(
+async def test_an_event_that_another_led_to_is_not_reported_with_its_difference(
+    listener_rig: EventListenerRig,
+):
+    listener_rig.bus.subscribe(
         lambda event: (
-            ear.bus.publish(
+            listener_rig.bus.publish(
                 "file.deleted", path="z.md", by="person", run=None, causes=[], digest=None
             )
             if event.event == "file.created"
             else None
         )
     )
-    ear.changed(change(None, OLD, data=OLD))
-    _created, deleted = await ear.hears(2)
+    listener_rig.changed(change(None, OLD, data=OLD))
+    _created, deleted = await listener_rig.hears(2)
 
     assert (deleted.data["path"], deleted.diff) == ("z.md", None)
 
 
-async def test_a_module_s_event_is_reported_as_the_module_s(ear: Ear):
-    ear.bus.declare(
+async def test_a_module_s_event_is_reported_as_the_module_s(listener_rig: EventListenerRig):
+    listener_rig.bus.declare(
         EventKind(
             name="weather.changed",
             tells="It rains.",
@@ -238,15 +248,17 @@ async def test_a_module_s_event_is_reported_as_the_module_s(ear: Ear):
             publisher="weather",
         )
     )
-    ear.bus.publish("weather.changed", mm=3)
-    (heard,) = await ear.hears(1)
+    listener_rig.bus.publish("weather.changed", mm=3)
+    (heard,) = await listener_rig.hears(1)
 
     assert (heard.module, dict(heard.data)) == ("weather", {"mm": 3})
 
 
-async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_over(ear: Ear):
+async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_over(
+    listener_rig: EventListenerRig,
+):
     for number in range(1500):  # the loop is not given a turn in between
-        ear.bus.publish(
+        listener_rig.bus.publish(
             "run.finished",
             run=f"r{number}",
             watcher="w.md",
@@ -255,21 +267,21 @@ async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_
             paths=[],
             cost_usd=0.0,
         )
-    heard = await ear.hears(1000)
+    heard = await listener_rig.hears(1000)
     async with asyncio.timeout(20):
-        while len(ear.problems) < 2:
+        while len(listener_rig.problems) < 2:
             await asyncio.sleep(0.002)
 
     assert (len(heard), heard[0].data["run"], heard[-1].data["run"]) == (1000, "r500", "r1499")
-    assert [(subject, problem is None) for subject, problem in ear.problems] == [
+    assert [(subject, problem is None) for subject, problem in listener_rig.problems] == [
         ("hooks:listening", False),
         ("hooks:listening", True),
     ]
 
 
-async def test_after_the_end_nothing_is_reported(ear: Ear):
-    ear.listening.close()
-    ear.bus.publish(
+async def test_after_the_end_nothing_is_reported(listener_rig: EventListenerRig):
+    listener_rig.listening.close()
+    listener_rig.bus.publish(
         "run.finished",
         run="r",
         watcher="w.md",
@@ -280,16 +292,16 @@ async def test_after_the_end_nothing_is_reported(ear: Ear):
     )
     await asyncio.sleep(0)
 
-    assert ear.told.heard == []
+    assert listener_rig.told.heard == []
 
 
-async def test_an_event_that_no_hook_wants_costs_next_to_nothing(ear: Ear):
-    event = ear.bus.publish("watch.removed", watcher="w.md")
+async def test_an_event_that_no_hook_wants_costs_next_to_nothing(listener_rig: EventListenerRig):
+    event = listener_rig.bus.publish("watch.removed", watcher="w.md")
     took = []
     for _ in range(20):
         began = time.perf_counter()
         for _ in range(100):
-            ear.listening._on_events([event])
+            listener_rig.listening._on_events([event])
         took.append((time.perf_counter() - began) / 100)
 
     assert min(took) < 50e-6

@@ -33,7 +33,7 @@ def test_places_are_whole_and_the_vault_s_own_names_stay():
     assert data["from"] == "a/c.md"
 
 
-def test_what_is_no_path_where_one_is_expected_stays_as_it_is():
+def test_what_is_not_a_path_where_one_is_expected_stays_as_it_is():
     assert event_data({"paths": [1, None], "from": 7, "audio_path": ""}, VAULT) == {
         "paths": [1, None],
         "from": 7,

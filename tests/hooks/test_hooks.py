@@ -32,7 +32,7 @@ DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDeci
 
 
 @dataclass(kw_only=True)
-class Stand:
+class HooksRig:
     """A home with hooks in it, and what they said of themselves."""
 
     hooks: Hooks
@@ -57,7 +57,7 @@ class Stand:
         return path.read_text() if path.exists() else ""
 
 
-class Opening:
+class HooksOpener:
     """Lays down hooks, then opens them: settings as they would be in hooks.yaml, scripts as they
     would be dropped.
     """
@@ -86,7 +86,7 @@ class Opening:
         return path
 
     @contextlib.asynccontextmanager
-    async def __call__(self, **more: object) -> AsyncIterator[Stand]:
+    async def __call__(self, **more: object) -> AsyncIterator[HooksRig]:
         reports: dict[str, str | None] = {}
         failed: list[HookError] = []
         runner = HookRunner()
@@ -104,7 +104,7 @@ class Opening:
             **more,  # type: ignore[arg-type]
         )
         try:
-            yield Stand(
+            yield HooksRig(
                 hooks=hooks,
                 home=self.home,
                 vault=self.vault,
@@ -118,10 +118,10 @@ class Opening:
 
 
 @pytest.fixture
-def opened(home: Path, vault: Path, tmp_path: Path) -> Opening:
+def opened(home: Path, vault: Path, tmp_path: Path) -> HooksOpener:
     out = tmp_path / "out"
     out.mkdir()
-    return Opening(home, vault, out)
+    return HooksOpener(home, vault, out)
 
 
 @contextlib.asynccontextmanager
@@ -144,7 +144,7 @@ async def until(holds: Callable[[], object], *, within_s: float = 30) -> None:
 # no one asked
 
 
-async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(opened: Opening):
+async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(opened: HooksOpener):
     async with opened() as stand:
         assert await stand.ask("write.before", {"path": "a.md"}) is ALLOWED
         began = time.thread_time()
@@ -153,7 +153,7 @@ async def test_with_no_hook_everything_is_allowed_and_costs_next_to_nothing(open
         assert time.thread_time() - began < 2
 
 
-async def test_only_events_with_a_hook_are_wanted(opened: Opening):
+async def test_only_events_with_a_hook_are_wanted(opened: HooksOpener):
     opened.commands(write_before="true", PreToolUse="true")
     opened.script("on-session-start.sh", "true")
     async with opened() as stand:
@@ -165,7 +165,7 @@ async def test_only_events_with_a_hook_are_wanted(opened: Opening):
         assert wanted == {"write.before", "tool.before", "session.start"}
 
 
-async def test_a_hook_whose_matcher_is_none_is_listed_and_stops_what_it_guards(opened: Opening):
+async def test_a_hook_whose_matcher_is_none_is_listed_and_stops_what_it_guards(opened: HooksOpener):
     opened.settings({"tool.before": [{"command": "true", "matcher": "a("}]})
     async with opened() as stand:
         assert not (await stand.ask("tool.before", {"tool_name": "x"})).allowed
@@ -176,7 +176,7 @@ async def test_a_hook_whose_matcher_is_none_is_listed_and_stops_what_it_guards(o
 # what a hook is given
 
 
-async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
+async def test_a_hook_gets_the_event_on_stdin_in_a_clean_environment(opened: HooksOpener):
     opened.commands(
         write_before=f"cat > {opened.out}/out; env > {opened.out}/env; pwd > {opened.out}/cwd"
     )
@@ -200,7 +200,7 @@ async def test_a_hook_is_told_on_stdin_in_a_clean_environment(opened: Opening):
     assert stand.said("cwd").strip() == str(stand.vault)
 
 
-async def test_nothing_of_the_event_reaches_a_shell(opened: Opening):
+async def test_nothing_of_the_event_reaches_a_shell(opened: HooksOpener):
     opened.commands(file_created=f"cat > {opened.out}/out")
     name = (
         f"$(touch {opened.out}/pwned)`touch {opened.out}/pwned`; touch {opened.out}/pwned #\n'\".md"
@@ -212,7 +212,7 @@ async def test_nothing_of_the_event_reaches_a_shell(opened: Opening):
     assert not (opened.out / "pwned").exists()
 
 
-async def test_a_hook_runs_where_the_session_works(opened: Opening, tmp_path: Path):
+async def test_a_hook_runs_where_the_session_works(opened: HooksOpener, tmp_path: Path):
     opened.commands(SessionStart="pwd")
     async with opened() as stand:
         assert (await stand.ask("session.start", cwd=tmp_path)).context == (str(tmp_path),)
@@ -224,7 +224,7 @@ async def test_a_hook_runs_where_the_session_works(opened: Opening, tmp_path: Pa
 # a hook and settings written for Claude Code
 
 
-async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Opening):
+async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: HooksOpener):
     guard = opened.out / "guard.py"
     guard.write_text(
         "import json, sys\n"
@@ -261,7 +261,7 @@ async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Openi
     assert harmful.reason == "never that"
 
 
-async def test_json_answers_are_understood(opened: Opening):
+async def test_json_answers_are_understood(opened: HooksOpener):
     opened.commands(PreToolUse=f"echo '{DENY}'")
     async with opened() as stand:
         decision = await stand.ask("tool.before", {"tool_name": "Bash"})
@@ -282,7 +282,7 @@ async def test_json_answers_are_understood(opened: Opening):
     ],
 )
 async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(
-    opened: Opening, claude: str, event: str, effect: str
+    opened: HooksOpener, claude: str, event: str, effect: str
 ):
     opened.commands(**{claude: "echo no >&2; exit 2"})
     async with opened() as stand:
@@ -309,7 +309,7 @@ async def test_exit_2_does_to_each_event_what_it_does_in_claude_code(
     ],
 )
 async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(
-    opened: Opening, claude: str, event: str
+    opened: HooksOpener, claude: str, event: str
 ):
     said = {"hookSpecificOutput": {"hookEventName": claude, "additionalContext": "see README"}}
     opened.commands(**{claude: f"echo '{json.dumps(said)}'"})
@@ -317,7 +317,7 @@ async def test_additional_context_of_each_event_that_has_it_reaches_the_caller(
         assert (await stand.ask(event)).context == ("see README",)
 
 
-async def test_a_condition_is_decided_before_anything_is_started(opened: Opening):
+async def test_a_condition_is_decided_before_anything_is_started(opened: HooksOpener):
     opened.settings(
         {"PreToolUse": [{"command": f"touch {opened.out}/started; exit 2", "if": "Bash(git *)"}]}
     )
@@ -336,7 +336,7 @@ async def test_a_condition_is_decided_before_anything_is_started(opened: Opening
 # many hooks
 
 
-async def test_all_hooks_of_an_event_run_at_once(opened: Opening):
+async def test_all_hooks_of_an_event_run_at_once(opened: HooksOpener):
     """Each waits for the other's mark, so that one after the other would never end."""
     meet = "touch {out}/{me}; until [ -e {out}/{you} ]; do :; done; echo {me}"
     commands = [
@@ -348,7 +348,9 @@ async def test_all_hooks_of_an_event_run_at_once(opened: Opening):
         assert (await stand.ask("session.start")).context == ("a", "b")
 
 
-async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(opened: Opening):
+async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(
+    opened: HooksOpener,
+):
     change = {"hookEventName": "PreToolUse", "updatedInput": {"command": "ls -l"}}
     opened.settings(
         {
@@ -367,7 +369,7 @@ async def test_a_later_stage_runs_after_an_earlier_one_and_sees_what_it_changed(
     assert decision.updated_input == {"command": "ls -l"}
 
 
-async def test_after_a_no_later_stages_are_not_asked(opened: Opening):
+async def test_after_a_no_later_stages_are_not_asked(opened: HooksOpener):
     opened.settings(
         {
             "write.before": [
@@ -382,7 +384,7 @@ async def test_after_a_no_later_stages_are_not_asked(opened: Opening):
     assert not (opened.out / "out").exists()
 
 
-async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: Opening):
+async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: HooksOpener):
     wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; echo late >&2; exit 2"
     opened.settings({"write.before": [{"command": wait, "async": True}]})
     async with opened() as stand, running(stand.hooks):
@@ -396,7 +398,7 @@ async def test_an_asynchronous_hook_holds_no_one_up_and_cannot_object(opened: Op
     )
 
 
-async def test_no_later_hook_waits_for_an_asynchronous_one_after_the_fact(opened: Opening):
+async def test_no_later_hook_waits_for_an_asynchronous_one_after_the_fact(opened: HooksOpener):
     wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done"
     then = {"command": f"touch {opened.out}/then", "order": 1}
     opened.settings({"file.modified": [{"command": wait, "async": True}, then]})
@@ -407,7 +409,9 @@ async def test_no_later_hook_waits_for_an_asynchronous_one_after_the_fact(opened
         await until(lambda: len(stand.hooks.recorder.last(9)) == 2)
 
 
-async def test_a_hook_that_answers_async_goes_on_after_the_fact_and_is_recorded(opened: Opening):
+async def test_a_hook_that_answers_async_goes_on_after_the_fact_and_is_recorded(
+    opened: HooksOpener,
+):
     wait = f"until [ -e {opened.out}/go ]; do sleep 0.01; done; touch {opened.out}/gone-on"
     opened.settings({"file.modified": [{"command": f"""echo '{{"async": true}}'; {wait}"""}]})
     async with opened() as stand, running(stand.hooks):
@@ -419,7 +423,7 @@ async def test_a_hook_that_answers_async_goes_on_after_the_fact_and_is_recorded(
     assert [run.decision for run in stand.hooks.recorder.last(9)] == ["done"]
 
 
-async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: Opening):
+async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: HooksOpener):
     opened.settings({"tool.before": [{"command": "exit 2", "once": True}]})
     async with opened() as stand:
         assert [(await stand.ask("tool.before", session_id="a")).allowed for _ in range(2)] == [
@@ -431,7 +435,7 @@ async def test_once_is_for_skills_so_a_guard_guards_every_call(opened: Opening):
 # the end of a turn
 
 
-async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened: Opening):
+async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened: HooksOpener):
     opened.commands(Stop=f"cat > {opened.out}/out; echo go on >&2; exit 2")
     async with opened() as stand:
         active = []
@@ -451,7 +455,9 @@ async def test_after_eight_objections_in_a_row_the_turn_ends_all_the_same(opened
 # failures
 
 
-async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(opened: Opening):
+async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(
+    opened: HooksOpener,
+):
     script = opened.script(
         "on-write-before.sh", f"[ -e {opened.out}/mended ] || {{ echo broken >&2; exit 1; }}"
     )
@@ -472,7 +478,7 @@ async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(
 
 
 async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_are_to_fail_closed(
-    opened: Opening,
+    opened: HooksOpener,
 ):
     opened.settings(
         {
@@ -487,7 +493,7 @@ async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_ar
         assert not (await stand.ask("bubble.before", {"watcher": "a"})).allowed
 
 
-async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: Opening):
+async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: HooksOpener):
     opened.settings({"write.before": [{"command": "sleep 60", "timeout": 0.2}]})
     async with opened() as stand:
         began = time.monotonic()
@@ -498,7 +504,7 @@ async def test_a_hook_over_its_limit_is_ended_and_fails_open(opened: Opening):
     assert decision.failures == ("write.before[0] was ended after 0.2 s without an answer",)
 
 
-async def test_objecting_to_a_fact_is_logged_as_an_error(opened: Opening):
+async def test_objecting_to_a_fact_is_logged_as_an_error(opened: HooksOpener):
     opened.commands(file_modified="echo too late >&2; exit 2")
     async with opened() as stand, running(stand.hooks):
         stand.hooks.tell(stand.hook_event("file.modified", {"path": "a.md"}))
@@ -509,7 +515,7 @@ async def test_objecting_to_a_fact_is_logged_as_an_error(opened: Opening):
     )
 
 
-async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened: Opening):
+async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened: HooksOpener):
     opened.commands(hook_failed="exit 1", vault_problem="exit 1")
     async with opened() as stand:
         for event in ("hook.failed", "vault.problem"):
@@ -518,7 +524,7 @@ async def test_a_broken_hook_of_the_failures_themselves_does_not_go_round(opened
         assert (stand.failed, stand.reports) == ([], {})
 
 
-async def test_the_last_hundred_errors_are_kept(opened: Opening):
+async def test_the_last_hundred_errors_are_kept(opened: HooksOpener):
     opened.commands(file_modified="exit 1")
     async with opened() as stand:
         for _ in range(13):
@@ -526,7 +532,7 @@ async def test_the_last_hundred_errors_are_kept(opened: Opening):
         assert len(stand.hooks.errors) == 100
 
 
-async def test_long_words_go_to_a_file(opened: Opening):
+async def test_long_words_go_to_a_file(opened: HooksOpener):
     opened.commands(SessionStart="printf 'x%.0s' $(seq 20000)")
     async with opened() as stand:
         (context,) = (await stand.ask("session.start")).context
@@ -540,7 +546,7 @@ async def test_long_words_go_to_a_file(opened: Opening):
 # approval
 
 
-async def test_a_script_that_changed_does_not_run_until_it_is_approved(opened: Opening):
+async def test_a_script_that_changed_does_not_run_until_it_is_approved(opened: HooksOpener):
     script = opened.script("on-write-before.sh", f"echo first >> {opened.out}/out")
     async with opened() as stand:
         await stand.ask("write.before", {"path": "a"})
@@ -559,7 +565,7 @@ async def test_a_script_that_changed_does_not_run_until_it_is_approved(opened: O
             stand.hooks.approve(["nothing"])
 
 
-async def test_a_change_between_two_looks_is_not_run_either(opened: Opening):
+async def test_a_change_between_two_looks_is_not_run_either(opened: HooksOpener):
     script = opened.script("on-write-before.sh", "true")
     async with opened() as stand:
         script.write_text(f"touch {opened.out}/ran")
@@ -567,7 +573,9 @@ async def test_a_change_between_two_looks_is_not_run_either(opened: Opening):
         assert not (opened.out / "ran").exists()
 
 
-async def test_a_guard_whose_script_changed_stops_it_where_it_is_to_fail_closed(opened: Opening):
+async def test_a_guard_whose_script_changed_stops_it_where_it_is_to_fail_closed(
+    opened: HooksOpener,
+):
     script = opened.script("on-write-before.sh", "true")
     async with opened(fails_closed=True) as stand:
         assert (await stand.ask("write.before", {"path": "a"})).allowed
@@ -575,7 +583,7 @@ async def test_a_guard_whose_script_changed_stops_it_where_it_is_to_fail_closed(
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-async def test_settings_may_say_that_nothing_needs_approval(opened: Opening):
+async def test_settings_may_say_that_nothing_needs_approval(opened: HooksOpener):
     script = opened.script("on-write-before.sh", "true")
     async with opened(must_approve=False) as stand:
         script.write_text("exit 2")
@@ -585,7 +593,7 @@ async def test_settings_may_say_that_nothing_needs_approval(opened: Opening):
 # reading again
 
 
-async def test_hooks_are_read_again_when_their_files_change(opened: Opening):
+async def test_hooks_are_read_again_when_their_files_change(opened: HooksOpener):
     opened.commands(write_before="exit 2")
     async with opened() as stand:
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
@@ -601,7 +609,7 @@ async def test_hooks_are_read_again_when_their_files_change(opened: Opening):
         assert (await stand.ask("session.start")).context == ("new",)
 
 
-async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Opening):
+async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: HooksOpener):
     script = opened.script("on-write-before.sh", "exit 1")
     async with opened() as stand:
         await stand.ask("write.before", {"path": "a"})
@@ -614,7 +622,7 @@ async def test_the_problem_of_a_hook_that_is_gone_is_none_any_more(opened: Openi
 # telling
 
 
-async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opened: Opening):
+async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opened: HooksOpener):
     opened.settings(
         {"file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "Daily/**"}]}
     )
@@ -629,7 +637,7 @@ async def test_facts_are_reported_in_the_background_to_those_who_are_meant(opene
     ]
 
 
-async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(opened: Opening):
+async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(opened: HooksOpener):
     opened.settings(
         {
             "file.modified": [{"command": f"cat >> {opened.out}/out", "matcher": "last.md"}],
@@ -649,7 +657,7 @@ async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(o
     assert json.loads(stand.said())["data"]["path"] == "last.md"
 
 
-async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: Opening):
+async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: HooksOpener):
     opened.commands(file_modified=f"echo $$ > {opened.out}/out; sleep 60")
     async with opened() as stand:
         async with running(stand.hooks):
@@ -661,7 +669,7 @@ async def test_when_the_daemon_ends_what_runs_is_ended_too(opened: Opening):
 # from another thread
 
 
-async def test_a_thread_may_ask_while_the_loop_runs(opened: Opening):
+async def test_a_thread_may_ask_while_the_loop_runs(opened: HooksOpener):
     opened.commands(write_before="echo not now >&2; exit 2")
     async with opened() as stand:
         loop = asyncio.get_running_loop()
@@ -677,7 +685,7 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: Opening):
         )
 
 
-async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(opened: Opening):
+async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(opened: HooksOpener):
     opened.commands(write_before="true")
     async with opened() as stand:
         with pytest.raises(RuntimeError, match="loop's own thread"):
@@ -687,7 +695,7 @@ async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(o
 
 
 async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left_waiting(
-    opened: Opening,
+    opened: HooksOpener,
 ):
     opened.commands(write_before=f"touch {opened.out}/out; sleep 60")
     async with opened() as stand:
@@ -705,10 +713,10 @@ async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left
         assert not (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: Opening):
+def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: HooksOpener):
     opened.commands(write_before="true")
 
-    async def found() -> tuple[Stand, asyncio.AbstractEventLoop]:
+    async def found() -> tuple[HooksRig, asyncio.AbstractEventLoop]:
         async with opened() as stand:
             return stand, asyncio.get_running_loop()
 
@@ -721,7 +729,7 @@ def test_a_thread_that_asks_a_loop_that_has_ended_is_refused(opened: Opening):
 # seeing
 
 
-async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opened: Opening):
+async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opened: HooksOpener):
     opened.commands(write_before="echo out; echo no >&2; exit 2")
     async with opened() as stand:
         await stand.ask("write.before", {"path": "a.md"})
@@ -737,7 +745,7 @@ async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opene
     assert (record.stdout, record.stderr) == ("out\n", "no\n")
 
 
-async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Opening):
+async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: HooksOpener):
     opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
     async with opened() as stand:
         _, record = await stand.hooks.run_one(
@@ -749,7 +757,7 @@ async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: Ope
             await stand.hooks.run_one("nothing", stand.hook_event("file.modified"))
 
 
-async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: Opening):
+async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: HooksOpener):
     opened.commands(write_before="cat; exit 2")
     async with opened() as stand:
         await stand.ask("write.before", {"path": "a.md", "secret": "né"}, session_id="s")
@@ -765,7 +773,7 @@ async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: Open
             await stand.hooks.replay(old.id)
 
 
-async def test_a_run_whose_input_was_not_kept_whole_is_not_replayed(opened: Opening):
+async def test_a_run_whose_input_was_not_kept_whole_is_not_replayed(opened: HooksOpener):
     opened.commands(write_before="true")
     async with opened() as stand:
         await stand.ask("write.before", {"path": "a.md", "text": "x" * 100_000})
@@ -773,7 +781,7 @@ async def test_a_run_whose_input_was_not_kept_whole_is_not_replayed(opened: Open
             await stand.hooks.replay(stand.hooks.recorder.last(1)[0].id)
 
 
-async def test_hooks_are_listed_as_they_stand(opened: Opening):
+async def test_hooks_are_listed_as_they_stand(opened: HooksOpener):
     opened.settings(
         {
             "PreToolUse": [{"command": "exit 1", "matcher": "Bash"}],

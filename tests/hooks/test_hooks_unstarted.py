@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.hooks.hook import BLOCKING
 from tests.api.calls import call, refused
-from tests.hooks.test_hooks import Opening, opened, until
+from tests.hooks.test_hooks import HooksOpener, opened, until
 from tests.stories.life import Live
 
 __all__ = ["opened"]
@@ -89,7 +89,7 @@ async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard
 
 
 @pytest.mark.parametrize("why", UNSTARTABLE)
-async def test_a_note_is_not_written_while_its_guard_is_no_program(
+async def test_a_note_is_not_written_while_its_guard_is_not_a_program(
     why: str, live: Live, vault: Path, home: Path
 ):
     put_guard(home, "write.before", UNSTARTABLE[why])
@@ -103,7 +103,7 @@ async def test_a_note_is_not_written_while_its_guard_is_no_program(
 @pytest.mark.parametrize("event", GUARDS)
 @pytest.mark.parametrize("setting", ["", ", on_failure: continue"])
 async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
-    event: str, setting: str, opened: Opening, home: Path
+    event: str, setting: str, opened: HooksOpener, home: Path
 ):
     (home / "hooks.yaml").write_text(
         f"hooks:\n  {event}:\n    - {{type: command, command: /nowhere/guard, args: "
@@ -118,7 +118,7 @@ async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
 
 
 async def test_an_agent_may_end_and_a_fact_is_reported_though_their_hooks_do_not_start(
-    opened: Opening, home: Path
+    opened: HooksOpener, home: Path
 ):
     for event in ("stop.before", "file.modified"):
         put_guard(home, event, "#!/nowhere/interpreter\n")
@@ -128,7 +128,7 @@ async def test_an_agent_may_end_and_a_fact_is_reported_though_their_hooks_do_not
 
 
 async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(
-    opened: Opening, home: Path, tmp_path: Path
+    opened: HooksOpener, home: Path, tmp_path: Path
 ):
     begun = tmp_path / "begun"
     put_guard(home, "write.before", f"#!/bin/sh\ntouch '{begun}'\nexec sleep 60\n")
@@ -144,7 +144,9 @@ async def test_an_act_stops_when_what_watched_over_its_guard_is_killed(
     assert "it was lost" in decision.reason
 
 
-async def test_a_guard_that_is_not_approved_as_it_is_now_stops_the_act(opened: Opening, home: Path):
+async def test_a_guard_that_is_not_approved_as_it_is_now_stops_the_act(
+    opened: HooksOpener, home: Path
+):
     script = put_guard(home, "write.before")
     async with opened() as stand:
         script.write_text("#!/bin/sh\nexit 0 # changed\n")
@@ -168,14 +170,16 @@ async def test_a_note_is_not_written_while_its_guard_cannot_be_read_from_the_set
 
 
 @pytest.mark.parametrize("why", GUARDS_NOTHING)
-async def test_a_mistake_that_guards_nothing_stops_nothing(why: str, opened: Opening, home: Path):
+async def test_a_mistake_that_guards_nothing_stops_nothing(
+    why: str, opened: HooksOpener, home: Path
+):
     put_settings(home, GUARDS_NOTHING[why])
     async with opened() as stand:
         assert (await stand.ask("write.before", {"path": "a"})).allowed
 
 
 async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may_end(
-    opened: Opening, home: Path
+    opened: HooksOpener, home: Path
 ):
     put_settings(home, "hooks: [")
     async with opened() as stand:
@@ -189,7 +193,7 @@ async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may
 
 
 async def test_the_scripts_of_a_folder_that_others_may_change_guard_as_before_and_other_acts_go_on(
-    opened: Opening, home: Path
+    opened: HooksOpener, home: Path
 ):
     script = put_guard(home, "write.before")
     for unsafe in (script, script.parent):

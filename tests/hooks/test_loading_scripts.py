@@ -115,7 +115,7 @@ def test_what_lies_beside_the_hooks_is_left_alone(tmp_path: Path, name: str):
     assert read_script(drop(tmp_path, name, mode=0o755)) is None
 
 
-def test_a_folder_or_a_pipe_of_that_name_is_no_hook(tmp_path: Path):
+def test_a_folder_or_a_pipe_of_that_name_is_not_a_hook(tmp_path: Path):
     (tmp_path / "on-session-start.py").mkdir()
     os.mkfifo(tmp_path / "on-session-end.py")
 

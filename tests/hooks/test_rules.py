@@ -214,7 +214,7 @@ def test_a_rule_about_notes_holds_for_the_tools_that_touch_them():
 @pytest.mark.parametrize(
     "rule", ["Bash(git *", "(x)", "", "a b", "1x", "Edit(../**)", "Note(../**)"]
 )
-def test_what_is_no_rule_is_reported(rule: str):
+def test_what_is_not_a_rule_is_reported(rule: str):
     with pytest.raises(ValueError, match=r"not a rule|not a pattern|no pattern"):
         compile_rule(rule, "tool.before")
 

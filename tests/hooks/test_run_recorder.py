@@ -138,7 +138,7 @@ def test_only_their_owner_can_read_them(recorder, folder):
 @pytest.mark.parametrize(
     "name", ["", "../secret", "h1", "h00000001/../x", "h" + 8 * "\u0661", "h99999999"]
 )
-def test_what_is_no_run_is_none(recorder, name):
+def test_what_is_not_a_run_is_none(recorder, name):
     keep(recorder)
 
     assert recorder.get(name) is None

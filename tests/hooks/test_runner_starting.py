@@ -51,7 +51,7 @@ async def test_what_cannot_be_started_says_why(name, tmp_path):
     assert words in (ran.problem or ""), ran
 
 
-async def test_a_folder_is_no_program(tmp_path):
+async def test_a_folder_is_not_a_program(tmp_path):
     ran = await run(tmp_path, tmp_path)
 
     assert ran.problem == f"{tmp_path} is a folder, not a program"
@@ -66,7 +66,7 @@ async def test_a_folder_that_is_gone_is_named(tmp_path):
     )
 
 
-async def test_an_interpreter_that_is_no_program_is_named(tmp_path):
+async def test_an_interpreter_that_is_not_a_program_is_named(tmp_path):
     interpreter, path = tmp_path / "interpreter", tmp_path / "script"
     interpreter.write_bytes(b"neither")
     path.write_text(f"#!{interpreter}\n")

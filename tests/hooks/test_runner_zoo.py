@@ -82,7 +82,7 @@ while True:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nasty:
+class HostileHook:
     """A hook and how it is to end: `code` None with `timed_out`, or with `problem`."""
 
     script: str = ""
@@ -98,12 +98,12 @@ class Nasty:
 
 
 def hangs(**how):
-    return Nasty(code=None, timed_out=True, limit=LIMIT, **how)
+    return HostileHook(code=None, timed_out=True, limit=LIMIT, **how)
 
 
 def floods(script):
     """Prints until it is ended; the limit leaves a busy machine time for more than is kept."""
-    return Nasty(script=script, code=None, timed_out=True, limit=FLOOD_LIMIT, is_cut=True)
+    return HostileHook(script=script, code=None, timed_out=True, limit=FLOOD_LIMIT, is_cut=True)
 
 
 ZOO = {
@@ -115,63 +115,75 @@ ZOO = {
     "turns round and round": hangs(script="while :; do :; done"),
     "waits for a child that ignores signals": hangs(script=f"({FORGETFUL}) & wait"),
     "begins a child again whenever one ends": hangs(python=REVIVER),
-    "has threads that never end": Nasty(
+    "has threads that never end": HostileHook(
         python=THREADED, code=None, timed_out=True, limit=FLOOD_LIMIT, out=b"begun\n"
     ),
     "is many": hangs(python=CROWD),
-    "leaves a child that holds the pipe": Nasty(script="sleep 999 & exit 0", strays=1),
-    "leaves a child without the pipe": Nasty(
+    "leaves a child that holds the pipe": HostileHook(script="sleep 999 & exit 0", strays=1),
+    "leaves a child without the pipe": HostileHook(
         script="sleep 999 >/dev/null 2>&1 </dev/null & exit 0", strays=1
     ),
-    "leaves a child in a session of its own": Nasty(script="setsid sleep 999 & exit 0", strays=1),
-    "leaves a child that forgot its environment": Nasty(
+    "leaves a child in a session of its own": HostileHook(
+        script="setsid sleep 999 & exit 0", strays=1
+    ),
+    "leaves a child that forgot its environment": HostileHook(
         script="env -i setsid sleep 999 & exit 0", strays=1
     ),
-    "leaves a grandchild whose parents are gone": Nasty(
+    "leaves a grandchild whose parents are gone": HostileHook(
         script="(setsid sh -c 'sleep 999 & exit' &); exit 0"
     ),
-    "leaves a child that ignores signals": Nasty(
+    "leaves a child that ignores signals": HostileHook(
         script=f'setsid env -i sh -c "{FORGETFUL}" & exit 0'
     ),
-    "leaves fifty": Nasty(
+    "leaves fifty": HostileHook(
         script="for i in $(seq 50); do setsid sleep 999 & done; exit 0", strays=50
     ),
-    "leaves one under nohup": Nasty(
+    "leaves one under nohup": HostileHook(
         script="nohup sleep 999 >/dev/null 2>&1 & exit 3", code=3, strays=1
     ),
-    "leaves a stopped child": Nasty(script="sleep 999 & kill -STOP $!; exit 0", strays=1),
-    "becomes a daemon by the book, under another name": Nasty(python=DAEMON),
-    "forks and ends, and so on": Nasty(python=HOPPER),
-    "forks and ends, each in a new session": Nasty(python=SESSION_HOPPER),
-    "reaps its orphans itself": Nasty(python=OWN_REAPER),
-    "never reads stdin": Nasty(script="exit 0", stdin=MEGABYTES),
+    "leaves a stopped child": HostileHook(script="sleep 999 & kill -STOP $!; exit 0", strays=1),
+    "becomes a daemon by the book, under another name": HostileHook(python=DAEMON),
+    "forks and ends, and so on": HostileHook(python=HOPPER),
+    "forks and ends, each in a new session": HostileHook(python=SESSION_HOPPER),
+    "reaps its orphans itself": HostileHook(python=OWN_REAPER),
+    "never reads stdin": HostileHook(script="exit 0", stdin=MEGABYTES),
     "never reads stdin, and hangs": hangs(script="sleep 999", stdin=MEGABYTES),
-    "closes stdin and goes on": Nasty(
+    "closes stdin and goes on": HostileHook(
         script="exec <&-; sleep 0.05; echo done", stdin=MEGABYTES, out=b"done\n"
     ),
-    "reads half of stdin": Nasty(script="head -c 100000 | wc -c", stdin=MEGABYTES, out=b"100000\n"),
-    "reads all of a large stdin": Nasty(script="wc -c", stdin=MEGABYTES, out=b"5000000\n"),
-    "holds its own stdin open": Nasty(script="exec 9>/proc/self/fd/0; exit 0"),
-    "closes its outputs and goes on": Nasty(script="exec >&- 2>&-; sleep 0.05; exit 7", code=7),
-    "prints a gigabyte": Nasty(script="head -c 1000000000 /dev/zero", is_cut=True),
+    "reads half of stdin": HostileHook(
+        script="head -c 100000 | wc -c", stdin=MEGABYTES, out=b"100000\n"
+    ),
+    "reads all of a large stdin": HostileHook(script="wc -c", stdin=MEGABYTES, out=b"5000000\n"),
+    "holds its own stdin open": HostileHook(script="exec 9>/proc/self/fd/0; exit 0"),
+    "closes its outputs and goes on": HostileHook(
+        script="exec >&- 2>&-; sleep 0.05; exit 7", code=7
+    ),
+    "prints a gigabyte": HostileHook(script="head -c 1000000000 /dev/zero", is_cut=True),
     "prints without end": floods("exec yes"),
     "prints a line without end": floods("exec cat /dev/zero"),
     "complains without end": floods("exec yes >&2"),
-    "prints binary": Nasty(script=r"printf '\000\377\376\300\200'", out=b"\x00\xff\xfe\xc0\x80"),
-    "prints late": Nasty(script="(sleep 0.03; echo late) & exit 0", out=b"late\n"),
+    "prints binary": HostileHook(
+        script=r"printf '\000\377\376\300\200'", out=b"\x00\xff\xfe\xc0\x80"
+    ),
+    "prints late": HostileHook(script="(sleep 0.03; echo late) & exit 0", out=b"late\n"),
     "prints slowly without end": hangs(script="while :; do echo; sleep 0.01; done"),
-    "is killed": Nasty(script="kill -KILL $$", code=-signal.SIGKILL),
-    "crashes": Nasty(script="kill -SEGV $$", code=-signal.SIGSEGV),
-    "ends by a pipe that nobody reads": Nasty(script="kill -PIPE $$", code=-signal.SIGPIPE),
-    "says 2 and no word": Nasty(script="exit 2", code=2, out=b""),
-    "says 255": Nasty(script="exit 255", code=255),
-    "wants a terminal": Nasty(script="(read answer </dev/tty) 2>/dev/null || exit 1", code=1),
-    "deletes the folder it is in": Nasty(script='d=$(mktemp -d); cd "$d"; rmdir "$d"; exit 0'),
-    "asks its keeper to end": Nasty(
+    "is killed": HostileHook(script="kill -KILL $$", code=-signal.SIGKILL),
+    "crashes": HostileHook(script="kill -SEGV $$", code=-signal.SIGSEGV),
+    "ends by a pipe that nobody reads": HostileHook(script="kill -PIPE $$", code=-signal.SIGPIPE),
+    "says 2 and no word": HostileHook(script="exit 2", code=2, out=b""),
+    "says 255": HostileHook(script="exit 255", code=255),
+    "wants a terminal": HostileHook(script="(read answer </dev/tty) 2>/dev/null || exit 1", code=1),
+    "deletes the folder it is in": HostileHook(
+        script='d=$(mktemp -d); cd "$d"; rmdir "$d"; exit 0'
+    ),
+    "asks its keeper to end": HostileHook(
         script="kill -TERM $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 0.05; exit 4", code=4
     ),
-    "kills its keeper": Nasty(script="kill -KILL $PPID; sleep 999", code=None, problem="was lost"),
-    "kills its keeper and flees": Nasty(
+    "kills its keeper": HostileHook(
+        script="kill -KILL $PPID; sleep 999", code=None, problem="was lost"
+    ),
+    "kills its keeper and flees": HostileHook(
         script="setsid sleep 999 & kill -KILL $PPID; sleep 999", code=None, problem="was lost"
     ),
     "stops its keeper": hangs(script="kill -STOP $PPID; sleep 999"),

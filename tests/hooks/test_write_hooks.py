@@ -35,7 +35,7 @@ CURATOR = Author(by="curator", run="r1", causes=("c1", "c2"))
 
 
 @dataclass
-class Place:
+class WriteHooksRig:
     """A vault with its store, and a home with hooks."""
 
     vault: Path
@@ -60,7 +60,7 @@ class Place:
 
 
 @pytest.fixture
-async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]:
+async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[WriteHooksRig]:
     (vault / NOTE).write_text(TEXT)
     runner = HookRunner()
     hooks = Hooks(
@@ -85,7 +85,7 @@ async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]
         VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked
     )
     writes.begin()
-    yield Place(vault, home, hooks, store, writes)
+    yield WriteHooksRig(vault, home, hooks, store, writes)
     await hooks.close()
     await runner.close()
     for part in (store, history, objects):
@@ -93,34 +93,36 @@ async def place(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Place]
 
 
 async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_the_caller(
-    place: Place,
+    write_rig: WriteHooksRig,
 ):
-    place.script("echo 'this note is mine' >&2; exit 2")
+    write_rig.script("echo 'this note is mine' >&2; exit 2")
     with pytest.raises(
         ActRefusedError,
         match=r"a hook refused the write to note\.md, so nothing was written: this note is mine",
     ):
-        await place.edit()
+        await write_rig.edit()
 
-    assert place.text() == TEXT
+    assert write_rig.text() == TEXT
 
 
-async def test_a_hook_is_told_what_would_be_written_by_whom_and_why(place: Place, tmp_path: Path):
-    place.script(f"cat > {tmp_path}/told.json")
-    await place.edit()
+async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
+    write_rig: WriteHooksRig, tmp_path: Path
+):
+    write_rig.script(f"cat > {tmp_path}/told.json")
+    await write_rig.edit()
     told = json.loads((tmp_path / "told.json").read_text())
     data = told["data"]
 
-    assert place.text() == TEXT.replace("old", "new")
+    assert write_rig.text() == TEXT.replace("old", "new")
     assert (told["event"], told["vault_path"], told["session_id"], told["cwd"]) == (
         "write.before",
-        str(place.vault),
+        str(write_rig.vault),
         "r1",
-        str(place.vault),
+        str(write_rig.vault),
     )
     assert (data["path"], data["file_path"], data["from"]) == (
         "note.md",
-        str(place.vault / NOTE),
+        str(write_rig.vault / NOTE),
         None,
     )
     assert (data["actor"], data["run"], data["causes"], data["operation"]) == (
@@ -143,52 +145,58 @@ async def test_a_hook_is_told_what_would_be_written_by_whom_and_why(place: Place
     }
 
 
-async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(place: Place):
-    (place.home / "hooks.yaml").write_text(
+async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(
+    write_rig: WriteHooksRig,
+):
+    (write_rig.home / "hooks.yaml").write_text(
         "hooks:\n  write.before:\n"
         "    - {type: command, command: 'exit 2', if: 'Note(*.md status=done)'}\n"
         "    - {type: command, command: 'exit 2', matcher: 'Daily/**'}\n"
     )
-    (place.home / "hooks.yaml").chmod(0o600)
-    place.hooks.look()
-    assert place.writes.is_asked()
-    await place.edit()
+    (write_rig.home / "hooks.yaml").chmod(0o600)
+    write_rig.hooks.look()
+    assert write_rig.writes.is_asked()
+    await write_rig.edit()
 
-    assert place.text() == TEXT.replace("old", "new")
+    assert write_rig.text() == TEXT.replace("old", "new")
 
 
-async def test_before_the_beginning_and_without_a_hook_no_one_is_asked(place: Place):
-    assert not place.writes.is_asked()
-    place.script("exit 2")
+async def test_before_the_beginning_and_without_a_hook_no_one_is_asked(write_rig: WriteHooksRig):
+    assert not write_rig.writes.is_asked()
+    write_rig.script("exit 2")
 
-    assert place.writes.is_asked()
+    assert write_rig.writes.is_asked()
     assert not WriteHooks(
-        place.hooks, vault=place.vault, loop=asyncio.get_running_loop(), clock=lambda: NOON
+        write_rig.hooks, vault=write_rig.vault, loop=asyncio.get_running_loop(), clock=lambda: NOON
     ).is_asked()
 
 
-async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_lost(place: Place):
-    place.script(
-        f"grep -q more {place.vault}/note.md || printf '\\n## More\\n\\nmore\\n' >> "
-        f"{place.vault}/note.md"
+async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_lost(
+    write_rig: WriteHooksRig,
+):
+    write_rig.script(
+        f"grep -q more {write_rig.vault}/note.md || printf '\\n## More\\n\\nmore\\n' >> "
+        f"{write_rig.vault}/note.md"
     )
-    await place.edit()
+    await write_rig.edit()
 
-    assert place.text() == TEXT.replace("old", "new") + "\n## More\n\nmore\n"
+    assert write_rig.text() == TEXT.replace("old", "new") + "\n## More\n\nmore\n"
 
 
-async def test_more_writes_than_there_are_threads_are_all_asked_about_and_made(place: Place):
-    place.script("exit 0")
+async def test_more_writes_than_there_are_threads_are_all_asked_about_and_made(
+    write_rig: WriteHooksRig,
+):
+    write_rig.script("exit 0")
     for number in range(40):
-        (place.vault / f"{number}.md").write_text(TEXT)
+        (write_rig.vault / f"{number}.md").write_text(TEXT)
 
     async def edit(number: int) -> None:
-        await asyncio.to_thread(place.store.edit, VaultPath(f"{number}.md"), FACTS, CURATOR)
+        await asyncio.to_thread(write_rig.store.edit, VaultPath(f"{number}.md"), FACTS, CURATOR)
 
     async with asyncio.timeout(60):
         await asyncio.gather(*(edit(number) for number in range(40)))
 
     assert all(
-        (place.vault / f"{number}.md").read_text() == TEXT.replace("old", "new")
+        (write_rig.vault / f"{number}.md").read_text() == TEXT.replace("old", "new")
         for number in range(40)
     )

@@ -115,7 +115,7 @@ def test_a_file_written_by_hand_needs_no_marks_but_an_end_of_its_last_line(home)
         write(home, text.rstrip("\n")).load()
 
 
-def test_what_is_no_plain_file_opens_nothing(home):
+def test_what_is_not_a_plain_file_opens_nothing(home):
     (home / "keys.yaml").mkdir()
     with pytest.raises(KeysRefusedError):
         KeyFile(home).load()

@@ -28,7 +28,7 @@ def test_no_capability_implies_another():
         ]
 
 
-def test_a_module_is_no_other_module():
+def test_a_module_is_not_another_module():
     assert who(scope("curator", "read")).grant("vault", "read") is None
     assert who(scope("vault", "read")).grant("curator", "read") is None
     assert who(scope("*", "read")).grant("whatever", "read") is not None

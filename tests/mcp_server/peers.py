@@ -64,7 +64,7 @@ def said(result: CallToolResult) -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
-class Bare:
+class RawMcpClient:
     """Sends messages as they are, without the package."""
 
     def __init__(self, life: Life, session: aiohttp.ClientSession, **headers: str) -> None:

@@ -12,7 +12,16 @@ import pytest
 
 from parachuted.mcp_server.routes import McpRoutes
 from tests.api.calls import ELSEWHERE, key_of
-from tests.mcp_server.peers import ACCEPT, INITIALIZE, Bare, call, client, listed, message, refused
+from tests.mcp_server.peers import (
+    ACCEPT,
+    INITIALIZE,
+    RawMcpClient,
+    call,
+    client,
+    listed,
+    message,
+    refused,
+)
 from tests.stories.life import Live, save
 
 
@@ -42,7 +51,7 @@ async def test_a_client_reads_searches_and_writes(live: Live, vault: Path, mode:
 
 async def test_no_key_from_elsewhere_and_a_foreign_page_are_refused(live: Live):
     async with live() as life, aiohttp.ClientSession() as session:
-        bare = Bare(life, session)
+        bare = RawMcpClient(life, session)
         opening = message("initialize", INITIALIZE)
 
         assert (await bare.post(opening, **ELSEWHERE))[0] == 401
@@ -59,7 +68,7 @@ async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(l
     async with live() as life, aiohttp.ClientSession() as session:
         key, other = (key_of(life, "vault:read", local=True) for _ in range(2))
         life.daemon.authenticator.look()
-        bare = Bare(life, session, **key)
+        bare = RawMcpClient(life, session, **key)
         named = await bare.open()
         listing = message("tools/list")
 
@@ -76,7 +85,7 @@ async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(l
 async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
     async with live() as life, aiohttp.ClientSession() as session:
-        bare = Bare(life, session)
+        bare = RawMcpClient(life, session)
         named = await bare.open()
         for body in (
             "",
@@ -113,7 +122,7 @@ async def test_replies_never_cross_and_sessions_are_bounded(live: Live, vault: P
     for number in range(100):
         save(vault / f"n{number}.md", f"# Note {number}\n")
     async with live() as life, aiohttp.ClientSession() as session:
-        bare = Bare(life, session)
+        bare = RawMcpClient(life, session)
         sessions = [await bare.open() for _ in range(100)]
 
         async def read(number: int) -> str:
@@ -137,7 +146,7 @@ async def test_a_revoked_key_reads_and_writes_no_more(live: Live, vault: Path):
         key = key_of(life, "vault:read,write")
         life.daemon.authenticator.look()
         async with aiohttp.ClientSession() as session:
-            bare = Bare(life, session, **key)
+            bare = RawMcpClient(life, session, **key)
             named = await bare.open()
             assert (await bare.post(message("ping"), **named))[0] == 200
             life.daemon.authenticator.ring.file.path.write_text("keys: []\n")

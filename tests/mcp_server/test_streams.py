@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.api.calls import key_of
-from tests.mcp_server.peers import Bare, client
+from tests.mcp_server.peers import RawMcpClient, client
 from tests.stories.life import Live, save
 
 WAIT_S = 60
@@ -29,7 +29,7 @@ async def test_a_session_hears_of_the_notes_that_it_subscribed_to(live: Live, va
     save(vault / "b.md", "# B\n")
     async with live() as life, aiohttp.ClientSession() as session:
         await life.settled()
-        bare = Bare(life, session)
+        bare = RawMcpClient(life, session)
         named = await bare.open()
         await bare.ask("resources/subscribe", {"uri": "note:///a.md"}, **named)
         async with session.get(f"{life.url}/mcp", headers={**bare.headers, **named}) as answer:
@@ -55,7 +55,7 @@ async def test_a_stream_ends_with_its_key(live: Live, vault: Path):
     async with live() as life, aiohttp.ClientSession() as session:
         key = key_of(life, "vault:read")
         life.daemon.authenticator.look()
-        bare = Bare(life, session, **key)
+        bare = RawMcpClient(life, session, **key)
         named = await bare.open()
         async with session.get(f"{life.url}/mcp", headers={**bare.headers, **named}) as answer:
             await answer.content.readuntil(b"\n\n")

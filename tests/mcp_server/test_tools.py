@@ -10,7 +10,7 @@ import aiohttp
 from parachuted.bundled import bundled_folder
 from tests.api.calls import get
 from tests.api.routes.test_modules import install
-from tests.mcp_server.peers import Bare, call, client, refused
+from tests.mcp_server.peers import RawMcpClient, call, client, refused
 from tests.runs.test_agent_hooks import Scripted, no, yes
 from tests.stories.life import Live, save
 
@@ -41,12 +41,12 @@ async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):
     is counted for the core's own tools.
     """
     async with live() as life, aiohttp.ClientSession() as session:
-        own = (await Bare(life, session).ask("tools/list"))["tools"]
+        own = (await RawMcpClient(life, session).ask("tools/list"))["tools"]
         assert len(own) >= 14
         assert tokens(own) <= MOST_TOKENS
         for name in OFFICIAL:
             await install(life, bundled_folder("modules") / name)
-        everything = (await Bare(life, session).ask("tools/list"))["tools"]
+        everything = (await RawMcpClient(life, session).ask("tools/list"))["tools"]
         given = [
             {name: tool[name] for name in ("name", "description", "inputSchema")}
             for tool in everything
@@ -62,7 +62,7 @@ def tokens(document: object) -> float:
 async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
     save(vault / "a.md", "# A\n\n## Log\n")
     async with live() as life, aiohttp.ClientSession() as session:
-        bare = Bare(life, session)
+        bare = RawMcpClient(life, session)
         added = {"path": "a.md", "section": "Log", "text": "once", "append": True}
         once = {"_meta": {"parachute/idempotencyKey": "k1"}, "name": "edit_section"}
         first, second = [

@@ -1,4 +1,4 @@
-"""Fixtures for modules: cages of each kind that this machine has."""
+"""Fixtures for modules: isolation of each kind that this machine has."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from parachuted.modules.hosting.isolation import IsolationFactory, Sandbox
 from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 
-MakeCages = Callable[..., IsolationFactory]
+MakeIsolation = Callable[..., IsolationFactory]
 
 
 @pytest.fixture
-def make_cages(request: pytest.FixtureRequest, tmp_path: Path) -> MakeCages:
+def make_isolation(request: pytest.FixtureRequest, tmp_path: Path) -> MakeIsolation:
     """Cages of that kind; the test is skipped where the machine has none such."""
 
     def make(sandbox: Sandbox, **more: int) -> IsolationFactory:

@@ -21,11 +21,11 @@ from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.services import Services
-from tests.modules.module_rig import Told
+from tests.modules.module_rig import MemoryAudit
 from tests.modules.small_modules import Given, Memory, write_module
 
 
-class Asked:
+class ObjectingHooks:
     """Hooks that object to the modules of these names."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Asked:
         )
 
 
-class Shelf(ModuleApprovals):
+class FailingApprovals(ModuleApprovals):
     """Approvals on a disk that refuses what `fails` names."""
 
     fails: frozenset[str] = frozenset()
@@ -67,13 +67,17 @@ class ManagerRig:
         self.vault, self.home = folder / "vault", folder / "home"
         self.vault.mkdir(exist_ok=True)
         self.home.mkdir(exist_ok=True, mode=0o700)
-        self.asker, self.memory, self.config = Asked(), dict[str, Memory](), dict[str, object]()
+        self.asker, self.memory, self.config = (
+            ObjectingHooks(),
+            dict[str, Memory](),
+            dict[str, object](),
+        )
         self.problems: dict[str, str | None] = {}
         self.events: list[Event] = []
-        self.audit = Told()
+        self.audit = MemoryAudit()
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
-        self.trust = Shelf(self.home, self.vault, env=dict(os.environ))
+        self.trust = FailingApprovals(self.home, self.vault, env=dict(os.environ))
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=self.services,

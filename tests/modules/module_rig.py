@@ -54,7 +54,7 @@ def acted_on() -> Authority:
     return Authority() if found is NO_AUTHORITY else found
 
 
-class Told:
+class MemoryAudit:
     """An audit that remembers."""
 
     refusal: str | None = None
@@ -152,7 +152,7 @@ class ModuleRig:
     def __init__(self, folder: Path) -> None:
         self.folder, self.vault = folder, folder / "vault"
         self.vault.mkdir(exist_ok=True)
-        self.audit = Told()
+        self.audit = MemoryAudit()
         self.events: list[Event] = []
         self.published: list[tuple[str, str, dict[str, object]]] = []
         self.noticed: list[str] = []

@@ -9,7 +9,7 @@ from parachuted.modules import Body, Form
 from parachuted.modules.streams import PartHead
 
 
-class Pieces:
+class ChunkedSource:
     """A source of these parts, each in these pieces."""
 
     content_type, size = "audio/wav", None
@@ -28,7 +28,7 @@ class Pieces:
 
 
 async def body(*pieces: bytes) -> Body:
-    source = Pieces(list(pieces))
+    source = ChunkedSource(list(pieces))
     await source.next_part()
     return Body(source)
 
@@ -42,12 +42,12 @@ async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():
 
 
 async def test_a_part_that_is_read_after_the_next_one_has_started_is_empty():
-    parts = [part async for part in Form(Pieces([b"first"], [b"second"]))]
+    parts = [part async for part in Form(ChunkedSource([b"first"], [b"second"]))]
 
     assert [await part.read() for part in parts] == [b"", b"second"]
 
 
-async def test_a_field_that_is_no_text_is_refused():
-    async for part in Form(Pieces([b"\xff"])):
+async def test_a_field_that_is_not_text_is_refused():
+    async for part in Form(ChunkedSource([b"\xff"])):
         with pytest.raises(EditRefusedError, match="a: is not UTF-8 text"):
             await part.text()

@@ -98,7 +98,7 @@ def test_paths_of_routes(path):
         "/ä",
     ],
 )
-def test_what_is_no_path_of_a_route_is_refused(path):
+def test_what_is_not_a_path_of_a_route_is_refused(path):
     with pytest.raises(ValueError, match=r"@route: .*path|twice"):
         route("GET", path)
 

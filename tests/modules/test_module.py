@@ -52,7 +52,7 @@ async def test_an_event_may_carry_data_of_any_name():
     assert paper.published == [("greeter.met", {"event": "one", "name": "two"})]
 
 
-async def test_what_is_no_json_is_not_published():
+async def test_what_is_not_json_is_not_published():
     paper = FakeServices()
     with pytest.raises(WrongResultError, match="is a Greeter"):
         Greeter(paper).publish("greeter.met", who=Greeter(paper))

@@ -44,7 +44,7 @@ async def test_who_comes_back_gets_what_followed():
 @pytest.mark.parametrize(
     "after", ["other-3", "nothing", "-", "5", "{life}-99", "{life}-x", "{life}-\u0661"]
 )
-async def test_an_id_that_is_not_known_is_told_so(after):
+async def test_an_unknown_id_is_reported(after):
     stream = Stream()
     life = stream.send(1).partition("-")[0]
     stream.close()

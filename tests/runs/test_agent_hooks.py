@@ -49,7 +49,7 @@ def yes(**more: object) -> Callable[[HookEvent], HookDecision]:
     return lambda _occurrence: HookDecision(**more)
 
 
-class Pen:
+class RecordingTool:
     """A tool, and what it was given."""
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ def hooks_of(
 
 async def write(
     scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
-) -> tuple[ToolResult, Pen]:
-    pen = Pen()
+) -> tuple[ToolResult, RecordingTool]:
+    pen = RecordingTool()
     return await call_tool(
         hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}
     ), pen
@@ -139,7 +139,7 @@ async def test_a_refused_call_reaches_no_tool_and_the_agent_reads_why():
     assert pen.given == []
 
 
-async def test_a_hook_is_told_which_tool_with_what_and_for_whom():
+async def test_a_hook_learns_which_tool_with_what_and_for_whom():
     scripted = Scripted({"tool.before": yes(), "tool.after": yes()})
     await write(scripted)
     before, after = scripted.asked
@@ -197,9 +197,9 @@ async def test_a_hook_may_put_another_answer_in_place():
     assert result.text == "all is well"
 
 
-async def test_what_the_bus_is_told_of_a_call_holds_no_whole_note():
+async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
     told: list[Mapping[str, object]] = []
-    pen = Pen()
+    pen = RecordingTool()
     await hooks_of(NoHooks(), told).tools([pen.tool])[0].call({"text": "x" * 100_000})
 
     assert len(told[0]["tool_input"]["text"]) == 2000
@@ -238,7 +238,7 @@ async def test_a_watcher_that_hooks_let_no_one_wake_is_not_woken_and_its_differe
     assert (document["outcome"], document["reason"]) == ("failed", outcome.reason)
 
 
-async def test_a_hook_is_told_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
+async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
     scripted = Scripted({"bubble.before": yes()})
     curator_rig = await hooked(tmp_path, scripted)
     await curator_rig.run("w")

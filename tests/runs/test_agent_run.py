@@ -13,9 +13,9 @@ from parachuted.runs.agent_run import PreparedAgentRun
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.testing import ScriptedBackend, say, use
-from tests.modules.hosting.test_module_agents import Objecting
+from tests.modules.hosting.test_module_agents import ObjectingHooks
 from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.test_run_guard import Filed
+from tests.runs.test_run_guard import FakeSuggestions
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_what_came_of_it_is_reported_by_what_it_wrote_then_by_what_it_sugg
         ([proposes, say("ok")], "suggested"),
         ([proposes, writes], "changed"),
     ):
-        run = run_of(module_rig, ScriptedBackend(blocks), suggestions=Filed())
+        run = run_of(module_rig, ScriptedBackend(blocks), suggestions=FakeSuggestions())
         await run.prepare()
         outcome = await run.work()
         assert outcome.result == expected
@@ -101,7 +101,9 @@ async def test_a_call_that_a_hook_refuses_fails_the_run_where_it_would_have_writ
 ):
     arguments = {"path": "Brain/n.md", "text": "x"} if tool == "write_note" else {}
     run = run_of(
-        module_rig, ScriptedBackend([use(tool, **arguments), say("Well.")]), asker=Objecting(tool)
+        module_rig,
+        ScriptedBackend([use(tool, **arguments), say("Well.")]),
+        asker=ObjectingHooks(tool),
     )
     await run.prepare()
     assert (await run.work()).result == result

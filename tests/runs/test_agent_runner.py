@@ -1,4 +1,4 @@
-"""Agent runs: one engine, whoever asks: the same grant by every way, and what cannot run here is
+"""Agent runs: one engine for all callers: the same grant by every way, and what cannot run here is
 said before anything is spent.
 """
 
@@ -36,7 +36,7 @@ from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.tasks import Task
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.test_run_guard import Filed
+from tests.runs.test_run_guard import FakeSuggestions
 
 NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
 
@@ -75,7 +75,7 @@ def order(
     )
 
 
-class Boxes:
+class FakeSandboxes:
     """Containers that are none: what was opened, and how it was left."""
 
     def __init__(self, folder: Path, problem: str | None = None) -> None:
@@ -118,7 +118,7 @@ class Boxes:
 async def test_every_way_of_asking_gives_the_same_grant_and_none_but_whether_a_person_is_asked_differs(  # noqa: E501
     module_rig: ModuleRig, tmp_path: Path
 ):
-    boxes = Boxes(tmp_path)
+    boxes = FakeSandboxes(tmp_path)
     backend = ScriptedBackend([say("ok")])
     runs = module_rig.agents(backend, boxes=boxes).runner
     for entry in ENTRIES:
@@ -146,7 +146,7 @@ async def test_every_way_of_asking_gives_the_same_grant_and_none_but_whether_a_p
 async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_when_it_is_stopped(
     module_rig: ModuleRig, tmp_path: Path
 ):
-    boxes, parts = Boxes(tmp_path), None
+    boxes, parts = FakeSandboxes(tmp_path), None
 
     async def script(job: Job) -> list[Block]:
         assert job.native is not None
@@ -180,7 +180,7 @@ async def test_work_in_a_container_is_checked_in_when_it_ends_well_and_dropped_w
 async def test_what_needs_a_container_is_refused_where_there_is_none_with_what_to_install(
     module_rig: ModuleRig, config: dict[str, object], wanted: str, tmp_path: Path
 ):
-    runs = module_rig.agents(boxes=Boxes(tmp_path, "install docker.io")).runner
+    runs = module_rig.agents(boxes=FakeSandboxes(tmp_path, "install docker.io")).runner
     with pytest.raises(
         ActRefusedError,
         match=f"asks for {wanted}, which needs a container, and there is none here: install "
@@ -194,7 +194,7 @@ async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(
     module_rig: ModuleRig, tmp_path: Path
 ):
     backend = ScriptedBackend([say("ok")])
-    runs = module_rig.agents(backend, boxes=Boxes(tmp_path, "install docker.io")).runner
+    runs = module_rig.agents(backend, boxes=FakeSandboxes(tmp_path, "install docker.io")).runner
     ran = await runs.run(order(does_without_shell=True, bash=True))
     assert (
         ran.warning == "out of its reach, since there is no container: a shell (install docker.io)"
@@ -238,7 +238,7 @@ async def _outcome(runs: AgentRunner, one: RunRequest) -> str:
 async def test_a_run_that_has_read_a_stranger_suggests_and_its_session_remembers(
     module_rig: ModuleRig,
 ):
-    filed, taints = Filed(), SessionTaints(module_rig.state, module_rig.clock)
+    filed, taints = FakeSuggestions(), SessionTaints(module_rig.state, module_rig.clock)
     backend = ScriptedBackend(
         [
             use("read_note", path="Brain/clip.md"),
@@ -278,7 +278,7 @@ async def test_a_session_of_another_agent_is_not_gone_on_with(module_rig: Module
 async def test_words_of_a_bot_mark_the_run_from_its_beginning(module_rig: ModuleRig):
     parts = module_rig.agents(
         ScriptedBackend([use("write_note", path="Brain/new.md", text="x"), say("ok")]),
-        suggestions=Filed(),
+        suggestions=FakeSuggestions(),
     )
     assert (await parts.runner.run(order(origin="bot", entry="bot"))).outcome.result == "suggested"
 
@@ -299,7 +299,7 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
             say("ok"),
         ]
 
-    class Seeing(AgentRunner):
+    class RecordingRunner(AgentRunner):
         def grant(self, order: RunRequest) -> Grant:
             grants.append(super().grant(order))
             return grants[-1]
@@ -313,13 +313,13 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
     tool = ToolSpec(name="brain_ask", description="Asks.", handler="ask", schema={"type": "object"})
     parts = module_rig.agents(
         ScriptedBackend(script),
-        suggestions=Filed(),
+        suggestions=FakeSuggestions(),
         origins=Origins(module_rig.state),
-        boxes=Boxes(tmp_path),
+        boxes=FakeSandboxes(tmp_path),
         tools=lambda: [("brain", tool)],
         call_tool=ask,
     )
-    runs = Seeing(admission=parts.admission, **parts.parts)
+    runs = RecordingRunner(admission=parts.admission, **parts.parts)
     ran = await runs.run(order("outer", calls=("brain_ask",)))
 
     assert (grants[1].bash, grants[1].may_read("Private/x.md")) == (False, False)
@@ -397,7 +397,7 @@ async def test_what_a_module_answers_that_no_one_trusts_marks_the_run(module_rig
                 ]
             ),
             call_tool=call,
-            suggestions=Filed(),
+            suggestions=FakeSuggestions(),
             tools=lambda: [("mail", tool)],
             standing=lambda _module, held=is_trusted: ModuleTrust(is_trusted=held),
         )
@@ -448,7 +448,7 @@ async def test_a_session_remembers_what_a_run_of_it_read_that_was_ended(module_r
         ScriptedBackend(script),
         taints=SessionTaints(module_rig.state, module_rig.clock),
         origins=Origins(module_rig.state),
-        suggestions=Filed(),
+        suggestions=FakeSuggestions(),
     )
     with pytest.raises(AgentStoppedError):
         await parts.runner.run(order(session="s-1"))

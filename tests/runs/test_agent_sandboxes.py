@@ -26,7 +26,7 @@ from tests.modules.module_rig import NOON, ModuleRig
 
 
 @dataclass
-class Slots:
+class FakeSlots:
     """Slots without an engine."""
 
     folder: Path
@@ -37,7 +37,7 @@ class Slots:
     def user(self) -> tuple[int, int]:
         return (os.getuid(), os.getgid())
 
-    async def status(self) -> Slots:
+    async def status(self) -> FakeSlots:
         return self
 
     @property
@@ -59,11 +59,11 @@ class Slots:
 
 
 @dataclass
-class Bench:
+class AgentSandboxRig:
     """A yard with containers that are folders."""
 
     module_rig: ModuleRig
-    slots: Slots
+    slots: FakeSlots
     boxes: AgentSandboxes
     written: list[WriteResult]
     taint: Taint
@@ -108,11 +108,11 @@ class Bench:
 
 
 @pytest.fixture
-def tools_rig(tmp_path: Path) -> Iterator[Bench]:
+def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
     module_rig = ModuleRig(tmp_path)
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/b.md", "heliotrope\n")
-    slots = Slots(tmp_path)
+    slots = FakeSlots(tmp_path)
     boxes = AgentSandboxes(
         sandboxes=slots,
         store=module_rig.store,
@@ -121,28 +121,32 @@ def tools_rig(tmp_path: Path) -> Iterator[Bench]:
         audit=module_rig.audit,
         user_home=tmp_path,
     )
-    yield Bench(module_rig=module_rig, slots=slots, boxes=boxes, written=[], taint=Taint())
+    yield AgentSandboxRig(
+        module_rig=module_rig, slots=slots, boxes=boxes, written=[], taint=Taint()
+    )
     module_rig.close()
 
 
 async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_when_it_ends(
-    tools_rig: Bench,
+    sandbox_rig: AgentSandboxRig,
 ):
-    async with tools_rig.boxes.open(tools_rig.run()) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
         work = opened.native.sandbox.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
         assert "1 files" in opened.told
         (work / "Work/a.md").write_text("# A\n\nnew\n")
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None
-    assert tools_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
-    assert [written.path for written in tools_rig.written] == ["Work/a.md"]
+    assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
+    assert [written.path for written in sandbox_rig.written] == ["Work/a.md"]
     assert list(work.iterdir()) == []
 
 
-async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(tools_rig: Bench):
+async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(
+    sandbox_rig: AgentSandboxRig,
+):
     async def fail() -> None:
-        async with tools_rig.boxes.open(tools_rig.run()) as opened:
+        async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
             work = opened.native.sandbox.work
             (work / "Work/a.md").write_text("# One\n")
             await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
@@ -151,7 +155,7 @@ async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(to
 
     with pytest.raises(AgentFailedError):
         await fail()
-    assert tools_rig.module_rig.text("Work/a.md") == "# One\n"
+    assert sandbox_rig.module_rig.text("Work/a.md") == "# One\n"
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -173,30 +177,30 @@ async def asked(sockets: Path, host: str) -> str:
 
 
 async def test_a_network_is_a_proxy_that_knows_hosts_and_nothing_once_the_run_has_read_a_stranger(
-    tools_rig: Bench,
+    sandbox_rig: AgentSandboxRig,
 ):
-    async with tools_rig.boxes.open(tools_rig.run(network=["a.invalid"])) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as opened:
         box = opened.native.sandbox
         assert box.network == ("a.invalid",)
         assert "a was not granted b.invalid:443" in await asked(box.sockets, "b.invalid")
         assert "was not granted" not in await asked(box.sockets, "a.invalid")
-        tools_rig.taint.read("Inbox/mail.md", "imported")
+        sandbox_rig.taint.read("Inbox/mail.md", "imported")
         assert "1 that it may not open, so it may reach no network any more" in await asked(
             box.sockets, "a.invalid"
         )
-    async with tools_rig.boxes.open(tools_rig.run()) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
         assert not (opened.native.sandbox.sockets / "proxy.sock").exists()
 
 
-async def test_why_there_is_none_is_the_sandboxes_to_say(tools_rig: Bench):
-    assert await tools_rig.boxes.problem() is None
-    tools_rig.slots.says = "install docker.io"
-    assert await tools_rig.boxes.problem() == "install docker.io"
+async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandboxRig):
+    assert await sandbox_rig.boxes.problem() is None
+    sandbox_rig.slots.says = "install docker.io"
+    assert await sandbox_rig.boxes.problem() == "install docker.io"
 
 
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
-    tools_rig: Bench,
+    sandbox_rig: AgentSandboxRig,
     answer: bool,  # noqa: FBT001  a parameter of the test
 ):
     asked: list[str] = []
@@ -205,7 +209,7 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
         asked.append(command)
         return answer
 
-    async with tools_rig.boxes.open(replace(tools_rig.run(), ask_command=ask)) as opened:
+    async with sandbox_rig.boxes.open(replace(sandbox_rig.run(), ask_command=ask)) as opened:
         native = opened.native
         assert await native.before("Bash", {"command": "git status"}) is None
         assert asked == []
@@ -216,27 +220,27 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_once_each_time(
             await native.before("Bash", {"command": "make more", "run_in_background": True})
             is not None
         )
-        tools_rig.taint.read("Inbox/a.md", "imported")
+        sandbox_rig.taint.read("Inbox/a.md", "imported")
         assert "strangers" in str(await native.before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
 
 
-async def test_an_agent_without_a_shell_asks_for_no_command(tools_rig: Bench):
+async def test_an_agent_without_a_shell_asks_for_no_command(sandbox_rig: AgentSandboxRig):
     async def ask(_command: str) -> bool:
         raise AssertionError
 
-    run = replace(tools_rig.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
-    async with tools_rig.boxes.open(run) as opened:
+    run = replace(sandbox_rig.run(bash=False, paths=["~/x/", "Work/**"]), ask_command=ask)
+    async with sandbox_rig.boxes.open(run) as opened:
         assert await opened.native.before("Bash", {"command": "ls"}) is not None
 
 
 async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger_and_at_each_call_after_that(  # noqa: E501
-    tools_rig: Bench,
+    sandbox_rig: AgentSandboxRig,
 ):
-    async with tools_rig.boxes.open(tools_rig.run(network=["a.invalid"])) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run(network=["a.invalid"])) as opened:
         sockets, file = opened.native.sandbox.sockets, {"file_path": "/vault/Work/a.md"}
         acts = (
-            lambda: asyncio.to_thread(tools_rig.taint.read, "Inbox/mail.md", "imported"),
+            lambda: asyncio.to_thread(sandbox_rig.taint.read, "Inbox/mail.md", "imported"),
             lambda: opened.native.before("Read", file),
             lambda: opened.native.after("Read", file, ToolResult(text="")),
         )
@@ -253,12 +257,12 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
 
 
 async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(
-    tools_rig: Bench,
+    sandbox_rig: AgentSandboxRig,
 ):
-    async with tools_rig.boxes.open(tools_rig.run()) as opened:
+    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
         note = opened.native.sandbox.work / "Work/a.md"
         assert await opened.native.before("Bash", {"command": "git x"}) is None
         note.write_text("# Whole\n")
         await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
         note.write_text("# Hal")
-    assert tools_rig.module_rig.text("Work/a.md") == "# Whole\n"
+    assert sandbox_rig.module_rig.text("Work/a.md") == "# Whole\n"

@@ -58,7 +58,7 @@ def daily(module_rig):
         "./Daily/x",
     ],
 )
-async def test_what_is_no_path_in_the_vault_is_refused_everywhere(daily, path):
+async def test_what_is_not_a_path_in_the_vault_is_refused_everywhere(daily, path):
     for act in (
         daily.read(path),
         daily.read_bytes(path),
@@ -300,7 +300,7 @@ async def test_what_a_person_wrote_since_the_base_is_kept_or_it_is_a_conflict(mo
     )
 
 
-async def test_the_digest_of_another_text_is_no_key_to_it(module_rig, daily):
+async def test_the_digest_of_another_text_is_not_a_key_to_it(module_rig, daily):
     """Digests are told in events, and every text that was replaced is kept under its own."""
     secret = module_rig.objects.put(HIDDEN.encode())
     before = module_rig.text("Daily/monday.md")
@@ -333,7 +333,7 @@ async def test_a_link_is_not_removed_and_neither_is_what_it_leads_to(module_rig,
     assert (module_rig.vault / "Daily/monday.md").exists()
 
 
-async def test_a_file_that_is_no_text_is_bytes_and_one_that_is_too_large_is_refused(
+async def test_a_file_that_is_not_text_is_bytes_and_one_that_is_too_large_is_refused(
     module_rig, daily
 ):
     module_rig.save("Daily/photo.md", b"\xff\xfe\x00")
@@ -378,7 +378,7 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(module_rig):
     assert await vault.list() == ["Daily/monday.md", "Daily/work/a.md"]
 
 
-async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_is_told_who_it_was(
+async def test_nothing_is_written_that_could_not_be_recorded_and_the_audit_learns_who_it_was(
     module_rig, daily, monkeypatch
 ):
     callers = []

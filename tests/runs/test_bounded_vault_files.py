@@ -70,7 +70,7 @@ async def test_links_follow_a_move_where_the_module_may_write(module_rig, daily)
     assert set(module_rig.noticed) == {"Daily/a.md", "Daily/old/first.md", "Daily/b.md"}
 
 
-async def test_a_file_that_is_no_note_moves_byte_for_byte_and_embeds_follow(module_rig, daily):
+async def test_a_file_that_is_not_a_note_moves_byte_for_byte_and_embeds_follow(module_rig, daily):
     digest = await daily.move("Daily/photo.png", "Daily/assets/photo.png")
 
     assert (module_rig.vault / "Daily/assets/photo.png").read_bytes() == b"\x89PNG [[a]] \xff"

@@ -1,4 +1,4 @@
-"""Bounded vaults: whoever opens the vault is the author of what is written through it."""
+"""Bounded vaults: anyone who opens the vault is the author of what is written through it."""
 
 from __future__ import annotations
 

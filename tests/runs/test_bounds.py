@@ -36,7 +36,7 @@ def test_permissions_name_files_and_nothing_else_is_touched(path, allowed):
 @pytest.mark.parametrize(
     "path", ["Modules/brain/module.py", "modules/x.md", "Modules", ".git/config"]
 )
-def test_whoever_may_read_all_still_reads_no_code_and_nothing_of_a_program(path):
+def test_a_key_that_may_read_all_still_reads_no_code_and_nothing_of_a_program(path):
     everything = ModuleBounds.of_module("daily", read=["**"], write=["**"])
 
     assert (may(everything, path), everything.may_enter(path)) == ("", False)
@@ -121,7 +121,7 @@ def test_a_callers_paths_narrow_a_module_further_but_never_widen_it():
         limited.check_read(VaultPath("Daily/c.md"), VaultPath("Daily/c.md"))
 
 
-def test_both_ends_of_a_link_are_judged_and_where_it_leads_is_not_told():
+def test_both_ends_of_a_link_are_judged_and_where_it_leads_is_not_reported():
     inside, outside = VaultPath("Daily/a.md"), VaultPath("Private/a.md")
     for check in (DAILY.check_read, DAILY.check_write):
         check(inside, VaultPath("Daily/b.md"))

@@ -152,7 +152,7 @@ async def test_an_agent_that_only_talks_ends_unchanged_with_its_last_words(tmp_p
     assert (await curator_rig.run("w")).reason == "last"
 
 
-async def test_writing_and_taking_it_back_is_no_change(tmp_path: Path):
+async def test_writing_and_taking_it_back_is_not_a_change(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update(), update(content="- old"))
 
     assert (await curator_rig.run("w")).result == "unchanged"
@@ -426,12 +426,12 @@ async def test_a_backend_that_breaks_has_failed_and_nothing_more(
 
 @pytest.mark.parametrize("step", [None, "words", 5, object()])
 async def test_a_backend_that_reports_rubbish_has_failed(tmp_path: Path, step: object):
-    class Rubbish(Backend):
+    class InvalidBackend(Backend):
         async def run(self, _job: Job) -> AsyncIterator[Step]:
             yield step
 
     curator_rig = await study_with(tmp_path)
-    ask(curator_rig, Rubbish(lambda _job: None))
+    ask(curator_rig, InvalidBackend(lambda _job: None))
 
     assert (await curator_rig.run("w")).result == "failed"
 

@@ -163,9 +163,7 @@ async def test_a_run_that_is_tried_again_has_not_finished(rig: LifecycleRig):
     assert (len(rig.closed), rig.events) == (1, [])
 
 
-async def test_whoever_cancels_a_run_finds_it_closed(
-    rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_cancelled_run_is_closed(rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch):
     working = asyncio.Event()
 
     async def work() -> RunOutcome:

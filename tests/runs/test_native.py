@@ -139,7 +139,7 @@ async def test_what_a_command_wrote_is_in_the_vault_when_the_agent_is_answered(s
     assert shell.desk.texts()["Projects/roof.md"] == "new\n"
 
 
-async def test_the_agent_is_told_what_was_not_written(shell: Shell):
+async def test_the_agent_learns_what_was_not_written(shell: Shell):
     await shell.open()
 
     assert "gardener may not write it" in await shell.bash(

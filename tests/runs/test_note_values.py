@@ -120,7 +120,7 @@ def test_every_offset_is_one_of_the_text_whatever_it_holds(text):
         assert 0 <= link.start < link.end <= len(text)
 
 
-def test_a_file_that_is_no_text_is_no_note():
+def test_a_file_that_is_not_text_is_not_a_note():
     with pytest.raises(EditRefusedError, match="not UTF-8 text"):
         make_note("a.md", content(b"\xff"), None, lambda _links: [])
 
@@ -164,7 +164,7 @@ def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
         (["a: b"], None, "str is not a change of a note"),
     ],
 )
-def test_what_is_no_edit_is_refused(edits, base, why):
+def test_what_is_not_an_edit_is_refused(edits, base, why):
     with pytest.raises(EditRefusedError, match=why):
         vault_edit(edits, base)
 

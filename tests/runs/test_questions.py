@@ -23,7 +23,7 @@ ASKED = {
 }
 
 
-class Asking:
+class QuestionRig:
     """The tool at work, with what it told."""
 
     def __init__(self, wait_s: float = 60) -> None:
@@ -39,7 +39,7 @@ class Asking:
 
 
 async def test_a_question_is_reported_in_the_shape_that_apps_read():
-    asking = Asking()
+    asking = QuestionRig()
     step = await asking.asked()
     asking.said.answer(step.id, "left")
     await asking.task
@@ -67,7 +67,7 @@ async def test_a_question_is_reported_in_the_shape_that_apps_read():
     ],
 )
 async def test_the_agent_reads_the_answer_as_text(answer, read):
-    asking = Asking()
+    asking = QuestionRig()
     step = await asking.asked()
 
     assert asking.said.answer(step.id, answer)
@@ -77,7 +77,7 @@ async def test_the_agent_reads_the_answer_as_text(answer, read):
 
 @pytest.mark.parametrize("answer", [None, {}, 7, {"Which bed?": 7}, {"a": ["b", 7]}, "x" * 40_000])
 async def test_an_answer_that_fits_no_question_is_refused_and_the_question_waits_on(answer):
-    asking = Asking()
+    asking = QuestionRig()
     step = await asking.asked()
     with pytest.raises(ActRefusedError, match="an answer"):
         asking.said.answer(step.id, answer)
@@ -87,6 +87,6 @@ async def test_an_answer_that_fits_no_question_is_refused_and_the_question_waits
 
 
 async def test_without_an_answer_the_agent_goes_on():
-    result = await Asking(wait_s=0.01).task
+    result = await QuestionRig(wait_s=0.01).task
 
     assert (result.is_error, "has not answered" in result.text) == (True, True)

@@ -14,7 +14,7 @@ NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
 @dataclass
-class Kept:
+class MemoryAudit:
     """Keeps events in memory."""
 
     events: list[AuditEvent] = field(default_factory=list)
@@ -43,7 +43,7 @@ TOOL = Tool(
 
 @pytest.fixture
 def kept():
-    return Kept()
+    return MemoryAudit()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ GRANT = build_grant(
 )
 
 
-class Filed:
+class FakeSuggestions:
     """Takes suggestions, and gives them names."""
 
     id = "s-1"
@@ -32,7 +32,7 @@ class Filed:
     def __init__(self) -> None:
         self.proposals: list[Proposal] = []
 
-    async def propose(self, proposal: Proposal) -> Filed:
+    async def propose(self, proposal: Proposal) -> FakeSuggestions:
         self.proposals.append(proposal)
         return self
 
@@ -93,7 +93,7 @@ def test_a_write_that_fails_leaves_what_was_known(watching: RunGuard):
 
 
 async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watching: RunGuard):
-    filed, told = Filed(), []
+    filed, told = FakeSuggestions(), []
     watching.taint.read("the prompt", "bot")
     forward = SuggestionForwarder(
         suggestions=filed,

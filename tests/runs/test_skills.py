@@ -117,7 +117,7 @@ def test_no_skills_is_nothing_to_tell_of(place):
     ) == ((), (), "")
 
 
-async def test_an_agent_is_told_of_its_skills_and_gets_the_text_of_one(vault, place):
+async def test_an_agent_hears_of_its_skills_and_gets_the_text_of_one(vault, place):
     put(vault, "weekly.md", "# Weekly review\n\nAsk three questions.\n")
     skills = find_skills([place])
 

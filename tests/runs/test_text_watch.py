@@ -103,7 +103,7 @@ async def test_a_run_that_read_only_its_own_persons_notes_writes_what_it_may(mod
     assert watch.wrote_ == {"Work/plan.md": digest}
 
 
-async def test_a_run_is_told_of_a_write_before_its_text_is_on_the_disk(module_rig, monkeypatch):
+async def test_a_run_learns_of_a_write_before_its_text_is_on_the_disk(module_rig, monkeypatch):
     watch, at_the_write = Watch(), []
     monkeypatch.setattr(
         module_rig.store._runner,
@@ -264,12 +264,12 @@ async def test_what_a_person_allowed_once_is_asked_again(module_rig):
     ],
 )
 async def test_for_control_files_no_one_is_asked_whether_they_are_there_or_not(module_rig, path):
-    class Yes(Watch):
+    class AllowingWatch(Watch):
         async def beyond(self, what: Literal["read", "write"], path: str) -> bool:
             self.asked.append((what, path))
             return True
 
-    watch = Yes()
+    watch = AllowingWatch()
     notes = vault(module_rig, watch, "**")
     assert is_control(path)
 

@@ -98,7 +98,7 @@ async def test_lists_and_searches_hold_only_what_may_be_read(module_rig, daily):
         await daily.search(" ")
 
 
-async def test_a_device_or_a_pipe_is_no_note_and_keeps_no_one_waiting(module_rig, daily):
+async def test_a_device_or_a_pipe_is_not_a_note_and_keeps_no_one_waiting(module_rig, daily):
     os.mkfifo(module_rig.vault / "Daily/pipe.md")
     with pytest.raises((PathRefusedError, StorageFailedError)):
         await daily.read("Daily/pipe.md")

@@ -19,14 +19,14 @@ def module_rig(tmp_path):
     module_rig.close()
 
 
-class Within:
+class ModuleCallInRun:
     """An agent's run that a module's code works for."""
 
 
 async def test_a_conflict_shows_no_private_part_to_code_that_works_for_an_agent(module_rig):
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
 
-    for authority, is_shown in ((Authority(), True), (Authority(within=Within()), False)):
+    for authority, is_shown in ((Authority(), True), (Authority(within=ModuleCallInRun()), False)):
         with acting(authority), pytest.raises(ConflictError) as conflict:
             await vault.create("Daily/day.md", "mine\n")
         assert (b"secret" in conflict.value.theirs) is is_shown

@@ -22,6 +22,6 @@ def test_a_cursor_holds_its_values():
         write_cursor("title"),
     ],
 )
-def test_what_is_no_cursor_of_that_list_is_refused(text):
+def test_what_is_not_a_cursor_of_that_list_is_refused(text):
     with pytest.raises(ValueError, match="cursor"):
         read_cursor(text, "title", (int, str))

@@ -8,7 +8,7 @@ from parachuted.errors import StorageFailedError
 from tests.search.search_rig import SearchRig
 
 
-def test_a_file_that_is_no_database_is_set_aside_and_made_again(shut: SearchRig):
+def test_a_file_that_is_not_a_database_is_set_aside_and_made_again(shut: SearchRig):
     shut.write("a.md", "beans")
     shut.database.write_bytes(b"no database at all " * 1000)
 
@@ -19,7 +19,7 @@ def test_a_file_that_is_no_database_is_set_aside_and_made_again(shut: SearchRig)
     assert shut.database.with_name("search.db.garbled").exists()
 
 
-def test_one_of_another_version_is_made_again_which_is_no_problem(shut: SearchRig):
+def test_one_of_another_version_is_made_again_which_is_not_a_problem(shut: SearchRig):
     shut.write("a.md", "beans")
     database = sqlite3.connect(shut.database)
     database.executescript("CREATE TABLE notes (x); PRAGMA user_version = 99;")

@@ -80,7 +80,7 @@ def test_tags_paths_and_keys(search_rig: SearchRig):
     assert search_rig.find("title:plan status:done") == ["Projects/house/plan.md"]
 
 
-def test_a_word_with_a_colon_that_is_no_key_is_still_found(search_rig: SearchRig):
+def test_a_word_with_a_colon_that_is_not_a_key_is_still_found(search_rig: SearchRig):
     search_rig.save("a.md", "TODO:water the beans, at https://example.org/beans")
 
     assert search_rig.find("todo:water") == ["a.md"]

@@ -52,7 +52,7 @@ def test_malformed_frontmatter_is_no_reason_not_to_index_the_text():
     assert (indexed_note.fields, indexed_note.reason) == ((), None)
 
 
-def test_what_is_no_text_or_too_large_says_so():
+def test_what_is_not_text_or_too_large_says_so():
     assert "NUL" in make_indexed_note("a.md", b"\x00\x01", 0).reason
     large = make_indexed_note("a.md", b"word " * (LARGEST // 5 + 1), 0)
     assert "larger than 10 MB" in large.reason

@@ -131,7 +131,7 @@ def test_names_that_are_not_utf8_are_notes_too(search_rig: SearchRig):
     assert search_rig.find("beans") == [os.fsdecode(b"caf\xe9.md")]
 
 
-def test_an_error_in_the_program_is_told_and_does_not_end_the_thread(
+def test_an_error_in_the_program_is_reported_and_does_not_end_the_thread(
     search_rig: SearchRig, monkeypatch, caplog
 ):
     search_rig.save("a.md", "# A\n")

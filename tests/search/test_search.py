@@ -64,7 +64,7 @@ def test_the_index_of_the_vault_may_change_while_it_is_read():
         thread.join()
 
 
-def test_an_index_of_the_vault_that_cannot_be_read_is_no_empty_vault(
+def test_an_index_of_the_vault_that_cannot_be_read_is_not_an_empty_vault(
     search_rig: SearchRig, monkeypatch
 ):
     search_rig.save("a.md", "beans")

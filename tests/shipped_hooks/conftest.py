@@ -26,7 +26,7 @@ NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
 
 @dataclass
-class Shipped:
+class ShippedHooks:
     """A vault, and a home in which shipped hooks were put."""
 
     vault: Path
@@ -68,7 +68,7 @@ class Shipped:
 
 
 @pytest.fixture
-async def shipped(vault: Path, home: Path) -> AsyncIterator[Shipped]:
+async def shipped(vault: Path, home: Path) -> AsyncIterator[ShippedHooks]:
     runner, recorder = HookRunner(), HookRunRecorder(home / "run" / "hook-runs")
     hooks = Hooks(
         home=home,
@@ -80,7 +80,7 @@ async def shipped(vault: Path, home: Path) -> AsyncIterator[Shipped]:
         report=lambda _subject, _problem: None,
         env={name: os.environ[name] for name in ("PATH", "HOME")},
     )
-    yield Shipped(vault, home, hooks, recorder)
+    yield ShippedHooks(vault, home, hooks, recorder)
     await hooks.close()
     await runner.close()
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.shipped_hooks.conftest import Shipped, write
+from tests.shipped_hooks.conftest import ShippedHooks, write
 
 
-def configure(shipped: Shipped) -> None:
+def configure(shipped: ShippedHooks) -> None:
     shipped.put("backup-to-git.py")
     settings = shipped.home / "hooks.yaml"
     script = shipped.home / "hooks" / "backup-to-git.py"
@@ -24,14 +24,14 @@ def configure(shipped: Shipped) -> None:
     shipped.hooks.look()
 
 
-def git(shipped: Shipped, *words: str) -> str:
+def git(shipped: ShippedHooks, *words: str) -> str:
     command = ["git", f"--git-dir={shipped.home}/backup.git", *words]
     return subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=shipped.vault
     ).stdout
 
 
-async def test_each_state_is_kept_but_not_what_is_a_program_s_own(shipped: Shipped):
+async def test_each_state_is_kept_but_not_what_is_a_program_s_own(shipped: ShippedHooks):
     configure(shipped)
     write(shipped.vault, "a.md", "one\n")
     write(shipped.vault, ".parachute/audit/x.jsonl", "{}\n")
@@ -55,7 +55,7 @@ async def test_each_state_is_kept_but_not_what_is_a_program_s_own(shipped: Shipp
     assert sorted(path.name for path in shipped.vault.iterdir()) == [".parachute", "a.md", "b ü.md"]
 
 
-async def test_many_at_once_are_one_at_a_time_and_the_last_state_is_kept(shipped: Shipped):
+async def test_many_at_once_are_one_at_a_time_and_the_last_state_is_kept(shipped: ShippedHooks):
     configure(shipped)
 
     async def save(number: int) -> None:
@@ -69,7 +69,7 @@ async def test_many_at_once_are_one_at_a_time_and_the_last_state_is_kept(shipped
     assert len(git(shipped, "ls-tree", "-r", "--name-only", "HEAD").split()) == 6
 
 
-async def test_what_the_vault_says_about_git_is_not_obeyed(shipped: Shipped):
+async def test_what_the_vault_says_about_git_is_not_obeyed(shipped: ShippedHooks):
     configure(shipped)
     write(shipped.vault, ".gitattributes", "*.md filter=evil\n")
     write(shipped.vault, ".gitconfig", f'[filter "evil"]\n  clean = touch {shipped.home}/owned\n')
@@ -82,7 +82,7 @@ async def test_what_the_vault_says_about_git_is_not_obeyed(shipped: Shipped):
     assert "a.md" in git(shipped, "ls-tree", "--name-only", "HEAD")
 
 
-async def test_a_backup_inside_of_the_vault_is_refused(shipped: Shipped):
+async def test_a_backup_inside_of_the_vault_is_refused(shipped: ShippedHooks):
     configure(shipped)
     script = shipped.home / "hooks" / "backup-to-git.py"
     settings = shipped.home / "hooks.yaml"
@@ -99,7 +99,7 @@ async def test_a_backup_inside_of_the_vault_is_refused(shipped: Shipped):
     assert [path.name for path in shipped.vault.iterdir()] == ["a.md"]
 
 
-def listed(shipped: Shipped) -> list[str]:
+def listed(shipped: ShippedHooks) -> list[str]:
     return git(
         shipped, "-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "HEAD"
     ).split("\0")[:-1]
@@ -117,7 +117,7 @@ def in_vault(folder: Path, *words: str) -> None:
     subprocess.run(["git", *settings, "-C", str(folder), *words], check=True, capture_output=True)
 
 
-def kept(shipped: Shipped, name: str) -> bytes:
+def kept(shipped: ShippedHooks, name: str) -> bytes:
     command = ["git", f"--git-dir={shipped.home}/backup.git", "cat-file", "blob", f"HEAD:{name}"]
     return subprocess.run(command, capture_output=True, check=True).stdout
 
@@ -132,7 +132,7 @@ def trap(tmp_path: Path) -> Path:
 
 
 async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept(
-    shipped: Shipped, trap: Path
+    shipped: ShippedHooks, trap: Path
 ):
     configure(shipped)
     inner = shipped.vault / "Projects" / "site"
@@ -176,7 +176,7 @@ async def test_a_repository_inside_the_vault_runs_nothing_and_its_notes_are_kept
 
 
 async def test_a_vault_that_is_a_repository_itself_is_read_as_files_too(
-    shipped: Shipped, trap: Path
+    shipped: ShippedHooks, trap: Path
 ):
     configure(shipped)
     in_vault(shipped.vault, "init", "--quiet")
@@ -196,7 +196,7 @@ async def test_a_vault_that_is_a_repository_itself_is_read_as_files_too(
 
 
 async def test_what_the_person_set_for_git_is_not_used_on_the_vault(
-    shipped: Shipped, trap: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    shipped: ShippedHooks, trap: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     configure(shipped)
     settings = tmp_path / "person" / ".gitconfig"
@@ -218,7 +218,9 @@ async def test_what_the_person_set_for_git_is_not_used_on_the_vault(
     assert git(shipped, "show", "HEAD:a.md") == "as it is\n"
 
 
-async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_added(shipped: Shipped):
+async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_added(
+    shipped: ShippedHooks,
+):
     configure(shipped)
     inner = shipped.vault / "inner"
     write(shipped.vault, "inner/note.md", "its note\n")
@@ -246,7 +248,7 @@ async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_adde
     assert git(shipped, "diff", "--cached", "--name-only") == ""
 
 
-async def test_names_links_modes_and_bytes_are_kept_as_they_are(shipped: Shipped):
+async def test_names_links_modes_and_bytes_are_kept_as_they_are(shipped: ShippedHooks):
     configure(shipped)
     (shipped.vault / 'q"uo\\te\nline.md').write_text("odd\n")
     (shipped.vault / "tool.sh").write_bytes(b"\r\n\0\xff")
@@ -273,7 +275,7 @@ async def test_names_links_modes_and_bytes_are_kept_as_they_are(shipped: Shipped
     ] == [True, True]
 
 
-async def test_a_file_becomes_a_folder_and_a_folder_a_file(shipped: Shipped):
+async def test_a_file_becomes_a_folder_and_a_folder_a_file(shipped: ShippedHooks):
     configure(shipped)
     write(shipped.vault, "a", "file\n")
     write(shipped.vault, "b/c/d.md", "in a folder\n")
@@ -288,7 +290,7 @@ async def test_a_file_becomes_a_folder_and_a_folder_a_file(shipped: Shipped):
     assert listed(shipped) == ["a/x.md", "b"]
 
 
-async def test_what_changed_is_kept_though_its_size_and_time_are_as_before(shipped: Shipped):
+async def test_what_changed_is_kept_though_its_size_and_time_are_as_before(shipped: ShippedHooks):
     configure(shipped)
     write(shipped.vault, "a.md", "one\n")
     os.utime(shipped.vault / "a.md", (1, 1))
@@ -303,7 +305,7 @@ async def test_what_changed_is_kept_though_its_size_and_time_are_as_before(shipp
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
-async def test_what_cannot_be_read_now_stays_in_the_backup(shipped: Shipped):
+async def test_what_cannot_be_read_now_stays_in_the_backup(shipped: ShippedHooks):
     configure(shipped)
     for name in ("a.md", "folder/b.md"):
         write(shipped.vault, name, "kept\n")

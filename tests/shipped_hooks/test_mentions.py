@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.bundled import bundled_folder
 from tests.api.routes.test_modules import install
-from tests.shipped_hooks.conftest import Shipped, write
+from tests.shipped_hooks.conftest import ShippedHooks, write
 from tests.stories.life import Live
 
 ADA, LVB, IAN = "para:brain:aaaaaaaaaaaa", "para:brain:bbbbbbbbbbbb", "para:brain:cccccccccccc"
@@ -29,8 +29,8 @@ def brain(vault: Path) -> None:
     write(vault, "Brain/notes.md", "# No entity\n")
 
 
-async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(
-    shipped: Shipped, live: Live
+async def test_an_entry_learns_what_it_mentions_by_link_name_or_alias(
+    shipped: ShippedHooks, live: Live
 ):
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
@@ -55,7 +55,7 @@ async def test_an_entry_is_told_what_it_mentions_by_link_name_or_alias(
 
 
 async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_not(
-    shipped: Shipped, live: Live, tmp_path: Path
+    shipped: ShippedHooks, live: Live, tmp_path: Path
 ):
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
@@ -73,7 +73,7 @@ async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_no
 
 
 async def test_where_daily_is_installed_it_notes_mentions_and_the_hook_does_not(
-    shipped: Shipped, live: Live
+    shipped: ShippedHooks, live: Live
 ):
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
@@ -87,7 +87,7 @@ async def test_where_daily_is_installed_it_notes_mentions_and_the_hook_does_not(
     assert "mentions" not in (shipped.vault / "Daily/entries/e.md").read_text()
 
 
-async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: Shipped):
+async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: ShippedHooks):
     shipped.put("on-daily-entry.py")
     decision = await shipped.happens("daily.entry.created", content="Ada.", entry_id="2026-01-06")
     shipped.ran()
@@ -98,7 +98,7 @@ async def test_with_no_brain_no_daily_and_no_daemon_nothing_happens(shipped: Shi
 @pytest.mark.parametrize(
     "way", ["the project's own id", "agents_path", "work_path", "name", "file name"]
 )
-async def test_a_project_that_is_mentioned_is_loaded(shipped: Shipped, way: str):
+async def test_a_project_that_is_mentioned_is_loaded(shipped: ShippedHooks, way: str):
     shipped.put("on-project-mention.py")
     own = f"---\npara_id: {LVB}\n---\n" if way == "the project's own id" else ""
     write(shipped.vault, "Projects/lvb/AGENTS.md", f"{own}# Learn Vibe Build\n")
@@ -124,7 +124,7 @@ async def test_a_project_that_is_mentioned_is_loaded(shipped: Shipped, way: str)
 
 
 async def test_what_is_not_sure_not_known_or_not_in_the_vault_loads_nothing(
-    shipped: Shipped, tmp_path: Path
+    shipped: ShippedHooks, tmp_path: Path
 ):
     shipped.put("on-project-mention.py")
     write(tmp_path, "secret.md", "secret")
@@ -168,7 +168,7 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("head", HEADS)
 async def test_what_an_entity_is_called_is_read_as_yaml_has_it(
-    shipped: Shipped, head: str, spelling: str
+    shipped: ShippedHooks, head: str, spelling: str
 ):
     shipped.put("on-daily-entry.py")
     write(
@@ -192,7 +192,7 @@ async def test_what_an_entity_is_called_is_read_as_yaml_has_it(
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
-async def test_a_projects_place_is_read_as_yaml_has_it(shipped: Shipped, spelling: str):
+async def test_a_projects_place_is_read_as_yaml_has_it(shipped: ShippedHooks, spelling: str):
     shipped.put("on-project-mention.py")
     write(shipped.vault, "Projects/lvb/AGENTS.md", "# Learn\n")
     entity = (

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.shipped_hooks.conftest import Shipped, write
+from tests.shipped_hooks.conftest import ShippedHooks, write
 from tests.stories.life import Live
 
 
@@ -35,7 +35,7 @@ def transcript(folder: Path) -> Path:
 
 
 async def test_a_new_session_is_given_the_context_files_on_its_way_the_nearest_last(
-    shipped: Shipped,
+    shipped: ShippedHooks,
 ):
     shipped.put("on-session-start.py")
     write(shipped.vault, "AGENTS.md", "# Me\n")
@@ -51,7 +51,7 @@ async def test_a_new_session_is_given_the_context_files_on_its_way_the_nearest_l
 
 
 async def test_context_files_of_windows_programs_are_given_without_their_bom_and_line_ends(
-    shipped: Shipped,
+    shipped: ShippedHooks,
 ):
     shipped.put("on-session-start.py")
     write(shipped.vault, "AGENTS.md", "\ufeff---\r\nwatch:\r\n  - ../\r\n---\r\n# All\r\n")
@@ -64,7 +64,7 @@ async def test_context_files_of_windows_programs_are_given_without_their_bom_and
 
 
 async def test_a_session_elsewhere_or_in_an_empty_vault_is_given_nothing(
-    shipped: Shipped, tmp_path: Path
+    shipped: ShippedHooks, tmp_path: Path
 ):
     shipped.put("on-session-start.py")
     write(tmp_path, "AGENTS.md", "# Not the vault's\n")
@@ -74,7 +74,7 @@ async def test_a_session_elsewhere_or_in_an_empty_vault_is_given_nothing(
     shipped.ran()
 
 
-async def test_a_link_out_of_the_vault_is_not_read(shipped: Shipped, tmp_path: Path):
+async def test_a_link_out_of_the_vault_is_not_read(shipped: ShippedHooks, tmp_path: Path):
     shipped.put("on-session-start.py")
     (tmp_path / "secret").write_text("secret")
     (shipped.vault / "AGENTS.md").symlink_to(tmp_path / "secret")
@@ -83,7 +83,7 @@ async def test_a_link_out_of_the_vault_is_not_read(shipped: Shipped, tmp_path: P
 
 
 async def test_the_end_of_a_session_leaves_a_line_that_the_next_one_is_shown(
-    shipped: Shipped, tmp_path: Path
+    shipped: ShippedHooks, tmp_path: Path
 ):
     for name in ("on-session-end.py", "on-session-start.py"):
         shipped.put(name)
@@ -110,7 +110,7 @@ async def test_the_end_of_a_session_leaves_a_line_that_the_next_one_is_shown(
     )
 
 
-async def test_a_session_in_which_nothing_was_said_leaves_no_line(shipped: Shipped):
+async def test_a_session_in_which_nothing_was_said_leaves_no_line(shipped: ShippedHooks):
     shipped.put("on-session-end.py")
     await shipped.happens("session.end", session_id="s1", message_count=0, duration=1)
     shipped.ran()
@@ -119,7 +119,7 @@ async def test_a_session_in_which_nothing_was_said_leaves_no_line(shipped: Shipp
 
 
 async def test_a_record_of_activity_that_leads_elsewhere_is_not_written(
-    shipped: Shipped, tmp_path: Path
+    shipped: ShippedHooks, tmp_path: Path
 ):
     shipped.put("on-session-end.py")
     (tmp_path / "elsewhere").mkdir()
@@ -130,7 +130,7 @@ async def test_a_record_of_activity_that_leads_elsewhere_is_not_written(
 
 
 async def test_when_a_context_is_nearly_full_what_was_said_last_is_kept_in_a_note(
-    shipped: Shipped, live: Live, tmp_path: Path
+    shipped: ShippedHooks, live: Live, tmp_path: Path
 ):
     shipped.put("on-context-limit.py")
     async with live():
@@ -157,7 +157,9 @@ async def test_when_a_context_is_nearly_full_what_was_said_last_is_kept_in_a_not
     )
 
 
-async def test_with_no_daemon_nothing_is_written_and_no_harm_done(shipped: Shipped, tmp_path: Path):
+async def test_with_no_daemon_nothing_is_written_and_no_harm_done(
+    shipped: ShippedHooks, tmp_path: Path
+):
     shipped.put("on-context-limit.py")
     decision = await shipped.happens(
         "context.limit.approaching", transcript=transcript(tmp_path), token_count=1, threshold=0.8

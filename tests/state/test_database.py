@@ -148,9 +148,7 @@ def test_a_file_of_a_newer_program_is_refused_and_kept(open_file, path):
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_a_derived_file_of_another_version_is_replaced_which_is_no_problem(
-    open_file, path, version
-):
+def test_a_derived_file_of_another_version_is_replaced_without_a_problem(open_file, path, version):
     other = open_file(migrations={version: FIRST})
     add(other, "one")
     other.close()
@@ -297,7 +295,7 @@ def test_a_place_that_cannot_hold_a_file_is_an_error_with_its_name(tmp_path):
         names(database)
 
 
-def test_a_file_that_another_program_changes_is_no_damage(database, path):
+def test_a_file_that_another_program_changes_is_not_damage(database, path):
     add(database, "one")
     other = sqlite3.connect(path)
     other.execute("INSERT INTO notes VALUES ('two')")

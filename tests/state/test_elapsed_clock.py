@@ -19,7 +19,7 @@ HOUR, DAY = 3600.0, 86_400.0
 
 
 @dataclass
-class Machine:
+class FakeClocks:
     """A machine whose real time a test knows.
 
     `wall_error` is how far its wall clock is ahead of it.
@@ -85,7 +85,7 @@ STEPS = st.lists(
 @example([("pass", 60.0), ("jump", 25 * HOUR), ("pass", 1.0), ("jump", -25 * HOUR), ("pass", 60.0)])
 @example([("jump", 25 * HOUR), ("reboot", 60.0), ("jump", -25 * HOUR), ("kill", 5.0)])
 def test_between_any_two_readings_no_more_time_elapses_than_really_passed(steps):
-    machine = Machine()
+    machine = FakeClocks()
     machine.read()
     machine.kept = machine.mark
     for what, amount in steps:
@@ -112,7 +112,7 @@ def test_between_any_two_readings_no_more_time_elapses_than_really_passed(steps)
 
 @given(st.lists(SPANS, max_size=20))
 def test_a_clock_that_is_never_changed_is_followed_exactly_through_restarts_and_nights(spans):
-    machine = Machine()
+    machine = FakeClocks()
     for number, span in enumerate(spans):
         machine.reboot(span) if number % 3 == 0 else machine.restart(span, is_kept=number % 3 == 1)
         assert abs(machine.read() - machine.real) < 1e-3 * (number + 1)

@@ -125,7 +125,7 @@ DOCUMENTS = st.dictionaries(st.sampled_from(["n", "text", "deep"]), VALUES)
 CHANGES = st.lists(st.tuples(st.sampled_from(["t", "u"]), KEYS, DOCUMENTS | st.none()), max_size=4)
 
 
-class Machine(RuleBasedStateMachine):
+class StateMachine(RuleBasedStateMachine):
     """A state against two dicts, with a disk that fails when told to, and crashes between any two
     steps.
     """
@@ -214,7 +214,7 @@ class Machine(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-TestMachine = Machine.TestCase
+TestMachine = StateMachine.TestCase
 TestMachine.settings = settings(
     max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

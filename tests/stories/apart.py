@@ -22,7 +22,7 @@ from parachuted.vault_state import state_folder
 
 
 @dataclass
-class Told:
+class ReceivedEvent:
     """An event as it came over the wire."""
 
     event: str
@@ -30,13 +30,13 @@ class Told:
 
 
 @dataclass
-class Apart:
+class DaemonProcess:
     """A running daemon."""
 
     pid: int
     url: str
     client: aiohttp.ClientSession
-    events: list[Told] = field(default_factory=list)
+    events: list[ReceivedEvent] = field(default_factory=list)
 
     async def until(self, condition: Callable[[], object], seconds: float = 30) -> None:
         deadline = time.monotonic() + seconds
@@ -52,7 +52,7 @@ class Apart:
 
 
 @contextlib.asynccontextmanager
-async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[Apart]:
+async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[DaemonProcess]:
     """Start a daemon, `before` being the words of a command that starts it otherwise than usual."""
     environment = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
     command = [
@@ -74,7 +74,7 @@ async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[Apart]:
     try:
         record = await _announced(home, process)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
-            life = Apart(
+            life = DaemonProcess(
                 pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client
             )
             async with client.get(f"{life.url}/api/events") as stream:
@@ -105,9 +105,9 @@ async def _announced(home: Path, process: asyncio.subprocess.Process) -> dict[st
     return record
 
 
-async def _read(stream: aiohttp.ClientResponse, events: list[Told]) -> None:
+async def _read(stream: aiohttp.ClientResponse, events: list[ReceivedEvent]) -> None:
     with contextlib.suppress(aiohttp.ClientError):
         async for line in stream.content:
             if line.startswith(b'data: {"event"'):
                 document = json.loads(line[6:])
-                events.append(Told(event=document["event"], data=document["data"]))
+                events.append(ReceivedEvent(event=document["event"], data=document["data"]))

@@ -19,7 +19,7 @@ KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"
 
 
 @dataclass
-class Boxed:
+class SandboxedDaemon:
     """The daemon, and the model that its agents ask."""
 
     life: Life
@@ -29,7 +29,7 @@ class Boxed:
 @contextlib.asynccontextmanager
 async def boxed(
     engine: Mapping[str, str], home: Path, vault: Path, **flags: object
-) -> AsyncIterator[Boxed]:
+) -> AsyncIterator[SandboxedDaemon]:
     """Start it.
 
     Where the engine has no image for sandboxes yet, one is made of this machine's own programs.
@@ -59,7 +59,7 @@ async def boxed(
             group.create_task(daemon.run(ready.set), name="daemon")
             await asyncio.wait_for(ready.wait(), 20)
             try:
-                yield Boxed(life=life, api=api)
+                yield SandboxedDaemon(life=life, api=api)
             finally:
                 daemon.stop()
 

@@ -54,7 +54,7 @@ def kinds(life: Life) -> dict[str, list[str]]:
 
 
 def followed(files: Iterable[str], life: Life) -> set[str]:
-    """The paths that there are after the events; AssertionError where one contradicts what was
+    """The paths that exist after the events; AssertionError where one contradicts what was
     there before it.
     """
     there = set(files)

@@ -194,7 +194,7 @@ class TaintScenario:
     has_seen: bool = False
 
 
-class Obedient(ScriptedBackend):
+class ObedientBackend(ScriptedBackend):
     """A model that does what any text tells it.
 
     Which play a run is follows from its prompt: `play 12`, or from the watcher.
@@ -245,7 +245,7 @@ class TaintRig:
     """A running daemon with that model and those modules."""
 
     life: Life
-    backend: Obedient
+    backend: ObedientBackend
     vault: Path
     runs: dict[int, str] = field(default_factory=dict)
 
@@ -286,7 +286,7 @@ class TaintRig:
 
 @contextlib.asynccontextmanager
 async def scene(
-    live: Live, vault: Path, backend: Obedient, *, modules: Path | None = None
+    live: Live, vault: Path, backend: ObedientBackend, *, modules: Path | None = None
 ) -> AsyncIterator[TaintRig]:
     """Start the daemon; `modules` is a folder to make and install the modules from, at the first
     start.

@@ -102,7 +102,7 @@ def parrot(request: RecordedRequest) -> Turn:
 
 
 @dataclass
-class Seen:
+class Outputs:
     """All that came out, by where."""
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -112,13 +112,13 @@ class Seen:
 
 
 @dataclass
-class Scene:
+class DaemonWithSecrets:
     """A running daemon among secrets."""
 
     garden: PlantedVault
     typed: Typed
     api: ScriptedMessages
-    seen: Seen
+    seen: Outputs
     engine: Mapping[str, str] | None
     url: str = ""
     key: str = ""
@@ -170,7 +170,9 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterator[Scene]:
+async def scene(
+    tmp_path: Path, engine: Mapping[str, str] | None
+) -> AsyncIterator[DaemonWithSecrets]:
     user, home, vault = tmp_path / "user", tmp_path / "home", tmp_path / "vault"
     for folder in (user, home, vault):
         folder.mkdir(mode=0o700)
@@ -192,7 +194,7 @@ async def scene(tmp_path: Path, engine: Mapping[str, str] | None) -> AsyncIterat
             **quick,
         }
         typed = Typed(home=home, vault=vault, folder=user, environ=environ)
-        made = Scene(garden=garden, typed=typed, api=api, seen=Seen(), engine=engine)
+        made = DaemonWithSecrets(garden=garden, typed=typed, api=api, seen=Outputs(), engine=engine)
         try:
             await made.command("start", "--vault", str(vault), "--port", "0")
             record = json.loads((home / "run/daemon.json").read_text())
@@ -254,7 +256,7 @@ async def story(tmp_path: Path, engine: Mapping[str, str] | None) -> None:
         assert len(life.seen.texts) > 80
 
 
-async def act(life: Scene) -> None:
+async def act(life: DaemonWithSecrets) -> None:
     """Agents of every kind are at work, and look for secrets."""
     folder = life.garden.user / "keeper"
     save(folder / "manifest.yaml", MANIFEST)
@@ -316,7 +318,7 @@ async def act(life: Scene) -> None:
             await asyncio.sleep(0.02)
 
 
-async def look(life: Scene) -> None:
+async def look(life: DaemonWithSecrets) -> None:
     """Everything that can be asked of it."""
     runs = json.loads(await life.call("GET", "/api/runs", is_own=True))["runs"]
     one = runs[0]["id"]
@@ -353,7 +355,7 @@ OWN = [
 ]
 
 
-def left_behind(life: Scene) -> list[tuple[str, str]]:
+def left_behind(life: DaemonWithSecrets) -> list[tuple[str, str]]:
     """What the model was asked, and what is on the disk: logs, the audit, and the notes that agents
     may read.
     """

@@ -494,7 +494,7 @@ async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, v
         assert_index_equals_disk(life.daemon, vault)
 
 
-async def test_ignoring_most_of_the_vault_is_no_mass_deletion(live: Live, vault: Path):
+async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
     fill(vault, 60)
     save(vault / "note.md", "# note\n")
     async with live() as life:

@@ -40,7 +40,7 @@ async def kept(life: Life) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
+class CallWithBase:
     """A call that names a base."""
 
     method: str
@@ -51,53 +51,55 @@ class Way:
 
 NOTE = f"/api/notes/{PATH}"
 WAYS = {
-    "patch a section": Way(
+    "patch a section": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "Focus", "content": "other"},
         headers=if_match(HIDDEN),
     ),
-    "patch another section": Way(
+    "patch another section": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "More", "content": "other"},
         headers=if_match(HIDDEN),
     ),
-    "append": Way(
+    "append": CallWithBase(
         method="PATCH",
         path=NOTE,
         body={"section": "More", "content": "o", "mode": "append"},
         headers=if_match(HIDDEN),
     ),
-    "patch a key": Way(
+    "patch a key": CallWithBase(
         method="PATCH", path=NOTE, body={"key": "tags", "value": ["a"]}, headers=if_match(HIDDEN)
     ),
-    "put": Way(
+    "put": CallWithBase(
         method="PUT", path=NOTE, body={"content": "# Own\n\nother\n"}, headers=if_match(HIDDEN)
     ),
-    "put nothing": Way(method="PUT", path=NOTE, body={"content": ""}, headers=if_match(HIDDEN)),
-    "delete": Way(method="DELETE", path=NOTE, headers=if_match(HIDDEN)),
-    "move": Way(
+    "put nothing": CallWithBase(
+        method="PUT", path=NOTE, body={"content": ""}, headers=if_match(HIDDEN)
+    ),
+    "delete": CallWithBase(method="DELETE", path=NOTE, headers=if_match(HIDDEN)),
+    "move": CallWithBase(
         method="POST", path=f"{NOTE}/move", body={"to": "Shop/other.md"}, headers=if_match(HIDDEN)
     ),
-    "write": Way(
+    "write": CallWithBase(
         method="PUT",
         path="/api/write",
         body={"path": PATH, "content": "# Own\n", "base_hash": digest(HIDDEN)},
     ),
-    "write if": Way(
+    "write if": CallWithBase(
         method="PUT",
         path="/api/write",
         body={"path": PATH, "content": "# Own\n"},
         headers=if_match(HIDDEN),
     ),
-    "put a file": Way(
+    "put a file": CallWithBase(
         method="PUT",
         path=f"/api/files/{PATH}",
         body={"content": "# Own\n"},
         headers=if_match(HIDDEN),
     ),
-    "push": Way(
+    "push": CallWithBase(
         method="POST",
         path="/api/sync/push",
         body={
@@ -105,8 +107,8 @@ WAYS = {
             "files": [{"path": "own.md", "content": "# Own\n", "base_hash": digest(HIDDEN)}],
         },
     ),
-    "a version": Way(method="GET", path=f"{NOTE}?version={digest(HIDDEN)}"),
-    "restore": Way(
+    "a version": CallWithBase(method="GET", path=f"{NOTE}?version={digest(HIDDEN)}"),
+    "restore": CallWithBase(
         method="POST", path="/api/history/restore", body={"path": PATH, "version": digest(HIDDEN)}
     ),
 }
@@ -149,7 +151,7 @@ async def test_a_restore_shows_no_foreign_base_in_a_conflict(life: Life, vault):
         assert CANARY not in json.dumps(answer), before
 
 
-async def test_whether_a_digest_is_of_a_kept_text_is_not_told(life: Life):
+async def test_whether_a_digest_is_of_a_kept_text_is_not_reported(life: Life):
     """The same answer for a text that is kept elsewhere and for one that no one has."""
     hidden = await kept(life)
     key = key_of(life, "vault:read,write", paths=["Shop/**"])
@@ -221,7 +223,7 @@ async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(
     assert found == status
 
 
-async def test_who_may_write_and_not_read_is_shown_nobodys_text(life: Life):
+async def test_who_may_write_and_not_read_is_shown_no_text(life: Life):
     """Neither in a conflict of a whole text, nor of a push."""
     await get(life, NOTE)
     key = key_of(life, "vault:write", paths=["Shop/**"])

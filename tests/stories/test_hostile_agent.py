@@ -100,7 +100,7 @@ CONTENTS: list[object] = [
 
 def hostile_calls() -> Iterator[ToolUse]:
     """Every path, every section and every content, each with the rest as it should be; wrong
-    shapes; tools that there are not.
+    shapes; tools that do not exist.
     """
     for path in PATHS:
         yield ToolUse(name="read_context", input={"file_path": path})

@@ -21,7 +21,7 @@ from parachuted.events import Event
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.stories.boxed import KEY, Boxed, boxed
+from tests.stories.boxed import KEY, SandboxedDaemon, boxed
 from tests.stories.hostile_calls import FORGED, MARK, OWN, Hostile, our_calls
 from tests.stories.hostile_shell import deadly, native_calls
 from tests.stories.hostile_world import (
@@ -41,7 +41,7 @@ _QUICK_S = 20.0
 
 
 @dataclass
-class Tally:
+class RefusalCounts:
     """What was tried, by kind: how often, how often it was refused."""
 
     tried: Counter[str] = field(default_factory=Counter)
@@ -122,7 +122,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
     live: Live, home: Path, vault: Path, tmp_path: Path, torture
 ):
     seed, rng = seeded()
-    canaries, tally = fill(tmp_path), Tally()
+    canaries, tally = fill(tmp_path), RefusalCounts()
     calls: list[Hostile] = []
 
     async def script(_job: Job) -> list[Block]:
@@ -185,7 +185,7 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
     seed, rng = seeded()
-    canaries, tally = fill(tmp_path), Tally()
+    canaries, tally = fill(tmp_path), RefusalCounts()
     env = {**engine, "HOME": str(tmp_path / "user")}
     flags = {
         "agent__max_turns": 1_000,
@@ -256,7 +256,9 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
     print(f"\nseed {seed}, in containers, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for
 
 
-async def attempt(box: Boxed, calls: Sequence[Hostile]) -> list[tuple[Hostile, tuple[str, bool]]]:
+async def attempt(
+    box: SandboxedDaemon, calls: Sequence[Hostile]
+) -> list[tuple[Hostile, tuple[str, bool]]]:
     """One run that makes these calls, some in a turn; each with its answer, as far as one came."""
     turns = [calls[at : at + 6] for at in range(0, len(calls), 6)]
     first = len(box.api.asked)

@@ -22,7 +22,7 @@ from parachuted.presence import running_daemon
 from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.stories.boxed import Boxed, boxed, native
+from tests.stories.boxed import SandboxedDaemon, boxed, native
 from tests.stories.hostile_world import MANIFEST, MODULE, docker, its_boxes
 from tests.stories.life import Life, save
 
@@ -119,10 +119,10 @@ def torn(vault: Path, last: int, *, was_killed: bool = False) -> list[str]:
 
 
 @dataclass
-class Endings:
+class RunEndings:
     """The ways in which a run is ended by others, each put right again afterwards."""
 
-    box: Boxed
+    box: SandboxedDaemon
     engine: Mapping[str, str]
     home: Path
 
@@ -178,7 +178,7 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
     async with boxed(
         engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000
     ) as box:
-        life, ends = box.life, Endings(box, engine, home)
+        life, ends = box.life, RunEndings(box, engine, home)
         told = await install(life, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
         await life.settled()
@@ -243,7 +243,7 @@ async def program(
             assert process.returncode is None, (home.parent / "daemon.log").read_text()[-2000:]
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
-        yield process, Apart(f"http://127.0.0.1:{record['port']}")  # type: ignore[misc]
+        yield process, DaemonOfCalls(f"http://127.0.0.1:{record['port']}")  # type: ignore[misc]
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -251,7 +251,7 @@ async def program(
 
 
 @dataclass
-class Apart:
+class DaemonOfCalls:
     """As much of a life as calls need."""
 
     url: str

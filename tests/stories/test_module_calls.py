@@ -144,7 +144,7 @@ async def test_calls_that_changed_nothing_are_listed_only_when_all_are_asked_for
         assert (run["agent"], run["outcome"]) == ("module:scribe", "unchanged")
 
 
-async def test_a_call_that_writes_nothing_is_no_run(live: Live, vault: Path):
+async def test_a_call_that_writes_nothing_is_not_a_run(live: Live, vault: Path):
     async with live() as life:
         await with_modules(life, "daily")
         before = len((await get(life, "/api/runs"))["runs"])

@@ -23,7 +23,7 @@ from parachuted.keys import KeyFile, mint, parse_words
 from tests.api.calls import ELSEWHERE, get
 from tests.api.places import Place, places, sample
 from tests.stories.life import Life, Live
-from tests.stories.two_worlds import INSIDE, World, answer, happen, masked, world_of
+from tests.stories.two_worlds import INSIDE, VaultWithSecrets, answer, happen, masked, world_of
 
 SHOP, ANYWHERE, DAILY = ["Shop/**"], [], ["Daily/**"]
 KINDS: Mapping[str, list[tuple[str, list[str]]]] = {
@@ -72,7 +72,7 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield one
 
 
-def reads(document: dict, world: World) -> Iterator[tuple[str, str]]:
+def reads(document: dict, world: VaultWithSecrets) -> Iterator[tuple[str, str]]:
     """Each call that reads: its path with what a hostile caller might ask for in the place of every
     name.
     """
@@ -120,7 +120,7 @@ def reads(document: dict, world: World) -> Iterator[tuple[str, str]]:
 
 
 async def every_answer(
-    session: aiohttp.ClientSession, world: World, headers: dict[str, str], document: dict
+    session: aiohttp.ClientSession, world: VaultWithSecrets, headers: dict[str, str], document: dict
 ) -> dict[str, tuple[int, str]]:
     """What a key is answered, by what it asked: each route until it is closed to the key."""
     limit = asyncio.Semaphore(8)
@@ -154,7 +154,7 @@ def is_closed(text: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def listeners(world: World) -> AsyncIterator[dict[str, list[str]]]:
+async def listeners(world: VaultWithSecrets) -> AsyncIterator[dict[str, list[str]]]:
     """What each kind of key hears on the event stream."""
     heard: dict[str, list[str]] = {kind: [] for kind in KINDS}
     connected = dict.fromkeys(KINDS, False)
@@ -328,7 +328,7 @@ ENDS_THE_WORLD = {
 }
 
 
-def changes(document: dict, world: World) -> Iterator[tuple[Place, str]]:
+def changes(document: dict, world: VaultWithSecrets) -> Iterator[tuple[Place, str]]:
     """Each place of each call that changes something, with ids, digests and paths that the caller
     should not make use of.
     """

@@ -51,7 +51,7 @@ async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_v
     assert "[[People/Acme|Acme]] — Makes anvils for Road Runner." in section(vault)
 
 
-async def test_a_watch_of_one_key_is_told_of_that_key_alone(live: Live, vault: Path):
+async def test_a_watch_of_one_key_hears_of_that_key_alone(live: Live, vault: Path):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md@status"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as life:
@@ -63,7 +63,7 @@ async def test_a_watch_of_one_key_is_told_of_that_key_alone(live: Live, vault: P
     assert "Send offer" not in history(vault)
 
 
-async def test_a_note_that_is_moved_out_of_the_pattern_is_not_told_as_deleted(
+async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_deleted(
     live: Live, vault: Path
 ):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))

@@ -33,7 +33,7 @@ own note watches all of them.
 
 
 @dataclass
-class Place:
+class RestartRig:
     """A vault that a daemon knows, which can be put back to how it was; and a program in which
     daemons live and die.
     """
@@ -95,7 +95,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartRig]:
     folder = tmp_path_factory.mktemp("restarting")
     here = folder / "here"
     (here / "home").mkdir(parents=True)
@@ -109,7 +109,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as program:
-        place = Place(
+        place = RestartRig(
             here=here, template=folder / "template", program=program, began=time.monotonic()
         )
         place.live()
@@ -119,7 +119,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(900)
-def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Place, torture):
+def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: RestartRig, torture):
     """At every step in turn, or at some of them; and sometimes the next daemon dies too, and the
     one after that.
     """
@@ -150,7 +150,7 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Plac
         assert place.runs() == runs, f"seed {seed}, died at {deaths} of {steps}"
 
 
-def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: Place):
+def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: RestartRig):
     """The offline agent, over several levels, twice, each time with nothing but the vault and the
     moment.
     """
@@ -169,7 +169,7 @@ def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: Place):
 
 
 @pytest.mark.timeout(900)
-def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: Place, torture):
+def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: RestartRig, torture):
     """The real command, and a real SIGKILL at a moment that no one chose."""
     place.put_back()
     run_to_its_end(place)
@@ -186,7 +186,7 @@ def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: Pl
         assert place.runs() == runs, f"seed {seed}, turn {turn}"
 
 
-def start(place: Place) -> subprocess.Popen[bytes]:
+def start(place: RestartRig) -> subprocess.Popen[bytes]:
     """A daemon that has announced itself."""
     environment = {
         **os.environ,
@@ -216,14 +216,14 @@ def start(place: Place) -> subprocess.Popen[bytes]:
     return process
 
 
-def kill_after(place: Place, seconds: float) -> None:
+def kill_after(place: RestartRig, seconds: float) -> None:
     process = start(place)
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-def run_to_its_end(place: Place) -> None:
+def run_to_its_end(place: RestartRig) -> None:
     """The program's daemons wait until all is settled, and this one is the same but for its
     clock.
     """

@@ -17,7 +17,14 @@ import pytest
 from parachuted.testing import Block, say, use
 from tests.api.calls import call, get, post
 from tests.stories.life import Live, note, save
-from tests.stories.strangers import Obedient, TaintRig, TaintScenario, mark_of, scene, text_of
+from tests.stories.strangers import (
+    ObedientBackend,
+    TaintRig,
+    TaintScenario,
+    mark_of,
+    scene,
+    text_of,
+)
 
 Plant: TypeAlias = Callable[[Path, int], None]
 Step: TypeAlias = Callable[[TaintRig, int], Awaitable[None]]
@@ -29,7 +36,7 @@ async def play(scene: TaintRig, number: int) -> object:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class In:
+class InputChannel:
     """A way in.
 
     `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off`
@@ -49,7 +56,7 @@ class In:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Out:
+class OutputChannel:
     """A way out: what a run does that has seen the mark, and what is done with it then.
 
     `ends` is a place where it has to end.
@@ -181,7 +188,7 @@ def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
     return step
 
 
-def is_asked(backend: Obedient, agent: str, number: int) -> bool:
+def is_asked(backend: ObedientBackend, agent: str, number: int) -> bool:
     return any(job.agent == agent and mark_of(number) in job.prompt for job in backend.jobs)
 
 
@@ -264,17 +271,17 @@ def folder_with_skill(vault: Path, number: int) -> None:
 
 
 INS = (
-    In(
+    InputChannel(
         name="a note in a folder of strangers",
         plant=saving("Inbox/{number}.md"),
         reads=reading("Inbox"),
     ),
-    In(
+    InputChannel(
         name="a note that says origin: web",
         plant=saving("Work/in/{number}.md", web),
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a value of the frontmatter",
         reads=reading("Work/in"),
         plant=saving(
@@ -282,151 +289,151 @@ INS = (
             lambda number: f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n",
         ),
     ),
-    In(
+    InputChannel(
         name="the title of a link",
         reads=reading("Inbox"),
         plant=saving("Inbox/{number}.md", lambda number: f"# Links\n\n[{mark_of(number)}](x.md)\n"),
     ),
-    In(
+    InputChannel(
         name="a file's name",
         plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
         reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
     ),
-    In(
+    InputChannel(
         name="a file's name that nobody asked for",
         plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
         reads=lambda _number: [use("list_notes", pattern="**")],
         is_seen=False,
     ),
-    In(
+    InputChannel(
         name="the name of a note that says origin: web",
         reads=lambda number: [use("list_notes", pattern=f"Work/in/{number}/**")],
         plant=saving("Work/in/{number}/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
     ),
-    In(
+    InputChannel(
         name="such a name that nobody asked for",
         plant=saving("Work/in/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
         reads=lambda _number: [use("list_notes")],
         is_seen=False,
     ),
-    In(
+    InputChannel(
         name="a folder's name",
         plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
         reads=lambda number: [use("list_notes", pattern=f"Inbox/{number}/**")],
     ),
-    In(
+    InputChannel(
         name="a hit of a search",
         plant=saving("Inbox/{number}.md"),
         is_seen=False,
         reads=lambda number: [use("search_notes", query=f"play {number} assistant")],
     ),
-    In(
+    InputChannel(
         name="a note that was moved",
         plant=saving("Inbox/{number}.md"),
         steps=[doing(move)],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note that was moved and edited",
         plant=saving("Inbox/{number}.md"),
         steps=[doing(move), doing(edit)],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note that the API moved",
         plant=saving("Inbox/{number}.md"),
         steps=[move_by_api],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note that was moved while the daemon was off",
         plant=saving("Inbox/{number}.md"),
         off=move,
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note that was moved and edited while the daemon was off",
         plant=saving("Inbox/{number}.md"),
         off=move_and_edit,
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a copy",
         plant=saving("Inbox/{number}.md"),
         steps=[doing(copy)],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a copy that was edited",
         plant=saving("Inbox/{number}.md"),
         steps=[doing(copy), doing(edit)],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a copy that was made while the daemon was off",
         plant=saving("Inbox/{number}.md"),
         off=copy,
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note that was deleted, and made again elsewhere",
         plant=saving("Inbox/{number}.md"),
         steps=[doing(take_away), doing(bring)],
         reads=reading("Work/in"),
     ),
-    In(
+    InputChannel(
         name="a note whose key was taken out",
         plant=saving("Work/in/{number}.md", web),
         steps=[doing(edit)],
         reads=reading("Work/in"),
     ),
-    In(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
-    In(
+    InputChannel(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
+    InputChannel(
         name="what a run wrote that had read it",
         plant=saving("Inbox/{number}.md"),
         steps=[told_by_run(to_lane)],
         reads=reading("Work/lane/in"),
     ),
-    In(
+    InputChannel(
         name="what it wrote, with an edit of a person",
         plant=saving("Inbox/{number}.md"),
         steps=[told_by_run(to_lane), doing(edit_lane)],
         reads=reading("Work/lane/in"),
     ),
-    In(
+    InputChannel(
         name="what it wrote, brought back after a person wrote and trusted another text",
         plant=saving("Inbox/{number}.md"),
         steps=[told_by_run(to_lane), doing(empty_lane), trust, restore],
         reads=reading("Work/lane/in"),
     ),
-    In(
+    InputChannel(
         name="what it wrote, undone and done again",
         plant=saving("Inbox/{number}.md"),
         steps=[told_by_run(to_lane), undo_twice],
         reads=reading("Work/lane/in"),
     ),
-    In(
+    InputChannel(
         name="a session that is gone on with",
         plant=saving("Inbox/{number}.md"),
         reads=lambda _number: (),
         begin=resume,
         remembers=True,
     ),
-    In(
+    InputChannel(
         name="a suggestion",
         plant=saving("Inbox/{number}.md"),
         steps=[told_by_run(suggesting)],
         reads=lambda _number: [use("list_suggestions")],
         begin=as_judge,
     ),
-    In(
+    InputChannel(
         name="the description of a skill",
         plant=folder_with_skill,
         reads=lambda _number: (),
         is_seen=False,
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
     ),
-    In(
+    InputChannel(
         name="the description of a skill of a folder that was moved",
         plant=folder_with_skill,
         steps=[doing(moved_folder)],
@@ -434,26 +441,26 @@ INS = (
         is_seen=False,
         begin=in_moved_folder,
     ),
-    In(
+    InputChannel(
         name="a skill",
         plant=folder_with_skill,
         reads=lambda number: [use("use_skill", name=f"s{number}")],
         begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
     ),
-    In(
+    InputChannel(
         name="a skill of a folder that was moved while the daemon was off",
         plant=folder_with_skill,
         off=moved_folder,
         reads=lambda number: [use("use_skill", name=f"s{number}")],
         begin=in_moved_folder,
     ),
-    In(
+    InputChannel(
         name="the context file of its folder",
         plant=saving("Inbox/{number}/AGENTS.md"),
         reads=lambda _number: (),
         begin=in_folder,
     ),
-    In(
+    InputChannel(
         name="what a curator wrote",
         steps=[curate],
         reads=lambda number: [use("read_note", path=f"Work/cur/{number}/AGENTS.md")],
@@ -465,23 +472,23 @@ INS = (
             ),
         )[0],
     ),
-    In(
+    InputChannel(
         name="an answer of a module's tool",
         reads=lambda number: [use("foreign", text=mark_of(number))],
     ),
-    In(
+    InputChannel(
         name="a mail that a module passes on as a prompt",
         plant=saving("Inbox/{number}.md"),
         reads=lambda _number: (),
         begin=by_mail,
     ),
-    In(
+    InputChannel(
         name="a mail that a module tells others of",
         plant=saving("Inbox/{number}.md"),
         reads=lambda _number: (),
         begin=by_event,
     ),
-    In(
+    InputChannel(
         name="a mail that a module kept",
         plant=saving("Inbox/{number}.md"),
         reads=lambda number: [use("clerk_recall", key=str(number))],
@@ -491,7 +498,7 @@ INS = (
             )
         ],
     ),
-    In(
+    InputChannel(
         name="a mail that a module filed",
         plant=saving("Inbox/{number}.md"),
         reads=reading("Work/in"),
@@ -529,25 +536,25 @@ def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
 
 
 async def told(scene: TaintRig, number: int) -> None:
-    """Whoever heard of it is asked."""
+    """Anyone who heard of it is asked."""
     await scene.life.until(lambda: is_asked(scene.backend, "scribe/pen", number))
 
 
 OUTS = (
-    Out(name="a note outside of the lane", acts=lambda number: [outside(number)]),
-    Out(
+    OutputChannel(name="a note outside of the lane", acts=lambda number: [outside(number)]),
+    OutputChannel(
         name="a section of a person's note",
         acts=lambda number: [
             use("append_note", path="Work/own.md", section="New", text=mark_of(number))
         ],
     ),
-    Out(
+    OutputChannel(
         name="a note in the lane, and a clean run",
         acts=lambda number: [to_out_lane(number)],
         ends="Work/lane/out/{number}.md",
         then=clean_run(lambda number: use("read_note", path=f"Work/lane/out/{number}.md")),
     ),
-    Out(
+    OutputChannel(
         name="a suggestion, and a judge",
         ends="Suggestions/",
         then=clean_run(lambda _number: use("list_suggestions"), agent="judge"),
@@ -561,39 +568,39 @@ OUTS = (
             )
         ],
     ),
-    Out(
+    OutputChannel(
         name="the answer",
         acts=lambda number: [say(f"It says {mark_of(number)}")],
         ends="(the answer)",
     ),
-    Out(
+    OutputChannel(
         name="a module's tool that writes",
         acts=lambda number: [
             use("clerk_write", path=f"Work/out/{number}.md", text=mark_of(number))
         ],
     ),
-    Out(
+    OutputChannel(
         name="another module, by its interface",
         acts=lambda number: [use("clerk_call", path=f"Work/out/{number}.md", text=mark_of(number))],
     ),
-    Out(
+    OutputChannel(
         name="another agent's prompt",
         acts=lambda number: [use("clerk_ask", prompt=text_of(number))],
         asks="clerk/at-home",
     ),
-    Out(
+    OutputChannel(
         name="a module's state, and a clean run",
         acts=lambda number: [use("clerk_keep", key=f"o{number}", text=text_of(number))],
         then=clean_run(lambda number: use("clerk_recall", key=f"o{number}")),
     ),
-    Out(
+    OutputChannel(
         name="an event, and whoever hears it",
         acts=lambda number: [use("clerk_tell", text=text_of(number))],
         then=told,
         asks="scribe/pen",
     ),
 )
-Pair: TypeAlias = tuple[int, In, Out]
+Pair: TypeAlias = tuple[int, InputChannel, OutputChannel]
 PAIRS: list[Pair] = [
     (number, *pair) for number, pair in enumerate(itertools.product(INS, OUTS), start=1)
 ]
@@ -612,10 +619,10 @@ def chosen(*, is_all: bool) -> list[Pair]:
     return PAIRS if is_all else some
 
 
-def obeying(number: int, way_in: In, way_out: Out) -> TaintScenario:
+def obeying(number: int, way_in: InputChannel, way_out: OutputChannel) -> TaintScenario:
     """What the model does.
 
-    Whoever else sees the text, another agent or a listener's, goes for the outside.
+    Anyone else who sees the text, another agent or a listener's, goes for the outside.
     """
     return TaintScenario(
         mark=mark_of(number),
@@ -633,7 +640,7 @@ async def reject(running: TaintRig) -> None:
 
 
 async def steps(
-    running: TaintRig, pairs: Sequence[Pair], which: Callable[[In], Sequence[Step]]
+    running: TaintRig, pairs: Sequence[Pair], which: Callable[[InputChannel], Sequence[Step]]
 ) -> None:
     """Each step for all, and what it changed noticed before the next."""
     for turn in range(max(len(which(way)) for way in INS)):
@@ -648,7 +655,7 @@ async def steps(
 async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_and_any_way_out(
     live: Live, vault: Path, tmp_path: Path, torture
 ):
-    backend, pairs = Obedient(), chosen(is_all=torture)
+    backend, pairs = ObedientBackend(), chosen(is_all=torture)
     save(vault / "Work/own.md", "# Own\n")
     for folder in ("in", "lane", "moved"):
         (vault / "Work" / folder).mkdir()
@@ -723,7 +730,7 @@ def wrong(
 async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on(
     live: Live, vault: Path, tmp_path: Path
 ):
-    backend = Obedient()
+    backend = ObedientBackend()
     save(vault / "Work/site/clip.md", web(1))
     save(vault / "Work/site/.claude/skills/s2.md", skill(2))
     backend.plays[1] = TaintScenario(
@@ -750,7 +757,7 @@ async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
     live: Live, vault: Path, home: Path, tmp_path: Path, source, ends
 ):
     """A hook quotes a note to an agent, and says which."""
-    backend = Obedient()
+    backend = ObedientBackend()
     save(vault / "Work/own.md", "# Own\n")
     save(vault / "Inbox/1.md", text_of(1))
     answer = {

@@ -35,7 +35,7 @@ exit 1
 
 
 @dataclass
-class World:
+class VaultWithSecrets:
     """One of the two: what runs, what stands where no limited key looks, and the ids and digests
     that a hostile caller might know.
 
@@ -76,7 +76,7 @@ def watching(*patterns: str, more: str = "") -> str:
     return "---\nwatch:\n" + "".join(f"  - '{one}'\n" for one in patterns) + f"{more}---\n"
 
 
-def fill(world: World, vault: Path) -> None:
+def fill(world: VaultWithSecrets, vault: Path) -> None:
     """What is there before the daemon starts."""
     secret = world.secret
     world.folder = f"Private/{secret('a folder name')}"
@@ -117,7 +117,7 @@ def fill(world: World, vault: Path) -> None:
         )
 
 
-def private(world: World) -> str:
+def private(world: VaultWithSecrets) -> str:
     secret = world.secret
     return (
         f"---\nstatus: {secret('a frontmatter value')}\n{secret('a frontmatter key')}: x\ntags: "
@@ -129,7 +129,7 @@ def private(world: World) -> str:
     )
 
 
-def script(world: World) -> ScriptedBackend:
+def script(world: VaultWithSecrets) -> ScriptedBackend:
     """An agent that quotes all that it was shown, and writes of it only where no limited key
     looks.
     """
@@ -167,9 +167,9 @@ def script(world: World) -> ScriptedBackend:
 @contextlib.asynccontextmanager
 async def world_of(
     live: Live, vault: Path, home: Path, *, has_canaries: bool, is_apart: bool = False
-) -> AsyncIterator[World]:
+) -> AsyncIterator[VaultWithSecrets]:
     """A daemon in which much has happened, by everyone, and which stands still."""
-    world = World(has_canaries=has_canaries, is_apart=is_apart)
+    world = VaultWithSecrets(has_canaries=has_canaries, is_apart=is_apart)
     fill(world, vault)
     hook = home / "hooks/on-file-modified.sh"
     hook.parent.mkdir(exist_ok=True)
@@ -181,7 +181,7 @@ async def world_of(
         yield world
 
 
-async def happen(world: World) -> None:
+async def happen(world: VaultWithSecrets) -> None:
     """What happens while others listen."""
     life, vault, secret = world.life, world.life.vault, world.secret
     save(vault / INSIDE, "# List\n\n## Facts\n\n- milk\n- eggs\n\n[[plan]]\n")
@@ -235,7 +235,7 @@ async def propose(life: Life, path: str, text: str, reasoning: str) -> None:
     )
 
 
-async def know(world: World) -> None:
+async def know(world: VaultWithSecrets) -> None:
     """Ids and digests of everything, as if the caller had overheard them."""
     life = world.life
     for path, name in (

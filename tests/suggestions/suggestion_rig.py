@@ -20,7 +20,7 @@ from parachuted.suggestions import Proposal, Suggestions
 from parachuted.vault import History, ObjectStore, Store, VaultPath, VaultRoot
 
 
-class Heard:
+class MemoryAudit:
     """Takes audit events."""
 
     refusal: str | None = None
@@ -61,7 +61,7 @@ class SuggestionRig:
             self.root, self.objects, self.history, self.clock, ask=self.ask, notice=self.notice
         )
         self.origins = Origins(self.state)
-        self.bus, self.audit = Bus(self.clock), Heard()
+        self.bus, self.audit = Bus(self.clock), MemoryAudit()
         self.bus.subscribe(self.events.append)
         self.suggestions = Suggestions(
             self.store,

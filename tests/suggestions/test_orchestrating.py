@@ -43,7 +43,7 @@ async def three(suggestion_rig: SuggestionRig):
     ]
 
 
-async def test_it_approves_what_it_could_have_written_itself_and_it_is_told_who_did(suggestion_rig):
+async def test_it_approves_what_it_could_have_written_itself_and_it_learns_who_did(suggestion_rig):
     a, b, c = await three(suggestion_rig)
     done, failed = await chief(suggestion_rig).orchestrate([a.id, c.id], "approve")
     assert [(one.id, one.status, one.resolved_by) for one in done] == [

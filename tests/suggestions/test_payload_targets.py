@@ -33,7 +33,7 @@ from parachuted.suggestions.payload import check_target, module_of
         ),
     ],
 )
-def test_what_decides_over_programs_is_nobodys_to_suggest(path):
+def test_what_decides_over_programs_is_not_to_be_suggested(path):
     with pytest.raises(PathRefusedError):
         check_target(path)
 

@@ -486,7 +486,7 @@ async def test_a_change_of_it_that_cannot_be_made_leaves_it_waiting(suggestion_r
 
 
 @pytest.mark.parametrize("base", ["", "x", "../../../etc/passwd", "f" * 63, "F" * 64])
-async def test_a_base_that_is_no_digest_is_refused_in_words(suggestion_rig, base):
+async def test_a_base_that_is_not_a_digest_is_refused_in_words(suggestion_rig, base):
     suggestion_rig.write("a.md", "one\n")
     with pytest.raises(EditRefusedError, match="base should be the digest"):
         await suggestion_rig.propose("a.md", {"text": "two\n"}, base=base)

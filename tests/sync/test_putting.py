@@ -77,7 +77,7 @@ def test_an_edit_of_a_file_that_is_gone_brings_it_back(vault, desk):
     assert put("a.md", b"edited\n", b"deleted\n").outcome == "created"
 
 
-def test_what_is_no_text_is_never_merged(vault, desk):
+def test_what_is_not_text_is_never_merged(vault, desk):
     put, objects = desk
     objects.put(b"\0one\n")
     (vault / "a.bin").write_bytes(b"\0one\ntwo\n")

@@ -21,7 +21,7 @@ def at(seconds: float) -> datetime:
 
 
 @dataclass
-class ByHand:
+class FixedOrder:
     """An order given as edges: whom each wakes. It has to be free of rings."""
 
     edges: dict[str, list[str]] = field(default_factory=dict)
@@ -58,8 +58,8 @@ def state(journal: Path) -> Iterator[StateStore]:
 
 
 @pytest.fixture
-def order() -> ByHand:
-    return ByHand()
+def order() -> FixedOrder:
+    return FixedOrder()
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def causes(state: StateStore) -> Causes:
 
 
 @pytest.fixture
-def queue(state: StateStore, causes: Causes, order: ByHand) -> Queue:
+def queue(state: StateStore, causes: Causes, order: FixedOrder) -> Queue:
     return Queue(state, causes, QuietWindow(quiet_s=2.0, longest_s=60.0), order)
 
 
 @pytest.fixture
-def reopened(state: StateStore, journal: Path, order: ByHand) -> Callable[[], Queue]:
+def reopened(state: StateStore, journal: Path, order: FixedOrder) -> Callable[[], Queue]:
     """The queue as the next daemon finds it."""
 
     def reopen() -> Queue:

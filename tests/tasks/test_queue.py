@@ -11,7 +11,7 @@ import pytest
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.state import StateStore
 from parachuted.tasks import Causes, Queue, Task
-from tests.tasks.conftest import ByHand, at
+from tests.tasks.conftest import FixedOrder, at
 
 
 def add(
@@ -72,7 +72,7 @@ def test_a_change_during_the_work_is_a_task_of_its_own_that_waits_for_it(queue: 
 
 
 def test_those_downstream_wait_while_the_same_cause_is_at_work_upstream(
-    queue: Queue, order: ByHand
+    queue: Queue, order: FixedOrder
 ):
     order.edges = {"a": ["b"], "b": ["c"]}
     for watcher in ("c", "a"):
@@ -86,7 +86,7 @@ def test_those_downstream_wait_while_the_same_cause_is_at_work_upstream(
 
 
 def test_another_cause_upstream_is_not_waited_for_unless_it_is_at_work_on_a_note_that_is_watched(
-    queue: Queue, order: ByHand
+    queue: Queue, order: FixedOrder
 ):
     order.edges = {"a": ["b"], "b": ["c"]}
     upper = add(queue, "a", "c1")
@@ -99,7 +99,7 @@ def test_another_cause_upstream_is_not_waited_for_unless_it_is_at_work_on_a_note
 
 
 def test_ready_tasks_are_asked_for_one_by_one_since_each_that_begins_may_hold_the_next(
-    queue: Queue, order: ByHand
+    queue: Queue, order: FixedOrder
 ):
     order.edges = {"a": ["b"]}
     add(queue, "a", "c1")
@@ -188,7 +188,7 @@ def test_a_task_that_follows_to_a_path_with_a_task_joins_that(queue: Queue):
 
 
 def test_a_parked_task_waits_until_something_comes_for_it_and_holds_no_one(
-    queue: Queue, order: ByHand
+    queue: Queue, order: FixedOrder
 ):
     order.edges = {"a": ["b"]}
     task = add(queue, "a")
@@ -253,7 +253,7 @@ def test_a_batch_that_is_undone_leaves_the_queue_as_it_was(queue: Queue, state: 
     assert ready(queue) == ["x"]
 
 
-def test_whoever_asked_is_told_of_each_change(queue: Queue):
+def test_each_caller_hears_of_each_change(queue: Queue):
     told: list[str] = []
     queue.on_change(lambda: told.append("changed"))
     queue.finish(queue.begin(add(queue, "x"), "r1", ["c1"]))

@@ -29,7 +29,7 @@ from parachuted.tasks import (
 )
 from parachuted.tasks import worker as worker_module
 from parachuted.vault import History
-from tests.tasks.conftest import NOON, ByHand, at
+from tests.tasks.conftest import NOON, FixedOrder, at
 
 DONE = RunOutcome(result="changed", reason="done")
 PLENTY = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=100)
@@ -37,13 +37,13 @@ Perform = Callable[[Task], Awaitable[RunOutcome]]
 
 
 @dataclass
-class Shop:
+class WorkerRig:
     """A worker at work, with a clock that stands until it is set."""
 
     state: StateStore
     history: History
     now: datetime = NOON
-    order: ByHand = field(default_factory=ByHand)
+    order: FixedOrder = field(default_factory=FixedOrder)
     events: list[Event] = field(default_factory=list)
     started: list[Task] = field(default_factory=list)
     limits: RunCountLimits = PLENTY
@@ -120,114 +120,114 @@ class Shop:
 
 
 @pytest.fixture
-def shop(state: StateStore, tmp_path: Path) -> Shop:
-    return Shop(state=state, history=History(tmp_path / "history.db"))
+def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
+    return WorkerRig(state=state, history=History(tmp_path / "history.db"))
 
 
-async def test_a_ready_task_is_done_and_told(shop: Shop):
-    async with shop.open():
-        task = shop.add("x")
-        await shop.until(lambda: shop.told("task.finished"))
+async def test_a_ready_task_is_done_and_told(worker_rig: WorkerRig):
+    async with worker_rig.open():
+        task = worker_rig.add("x")
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
 
-    (run,) = [started.run for started in shop.started]
-    assert shop.told("task.started") == [
+    (run,) = [started.run for started in worker_rig.started]
+    assert worker_rig.told("task.started") == [
         {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
     ]
-    assert shop.told("task.finished") == [
+    assert worker_rig.told("task.finished") == [
         {"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}
     ]
-    assert shop.queue.all() == []
+    assert worker_rig.queue.all() == []
 
 
-async def test_no_more_run_at_once_than_may(shop: Shop):
+async def test_no_more_run_at_once_than_may(worker_rig: WorkerRig):
     gate = asyncio.Event()
 
     async def wait(task: Task) -> RunOutcome:
         await gate.wait()
-        return await shop.finish(task)
+        return await worker_rig.finish(task)
 
-    async with shop.open(wait, concurrency=2):
+    async with worker_rig.open(wait, concurrency=2):
         for name in "abcde":
-            shop.add(name, f"c-{name}")
-        await shop.until(lambda: len(shop.started) == 2)
+            worker_rig.add(name, f"c-{name}")
+        await worker_rig.until(lambda: len(worker_rig.started) == 2)
         await asyncio.sleep(0)
-        assert [task.watcher for task in shop.started] == ["a", "b"]
-        assert shop.worker.busy
+        assert [task.watcher for task in worker_rig.started] == ["a", "b"]
+        assert worker_rig.worker.busy
         gate.set()
-        await shop.until(lambda: not shop.queue.all())
+        await worker_rig.until(lambda: not worker_rig.queue.all())
 
-    assert len(shop.started) == 5
+    assert len(worker_rig.started) == 5
 
 
-async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(shop: Shop):
+async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(worker_rig: WorkerRig):
     """A clock that goes on between any two looks at it."""
     ticks = itertools.count()
-    task = shop.add("x", wait=True)
-    shop.clock = lambda: task.due_at + timedelta(seconds=next(ticks) - 1)  # type: ignore[method-assign]
-    async with shop.open():
-        await shop.until(lambda: shop.told("task.finished"))
+    task = worker_rig.add("x", wait=True)
+    worker_rig.clock = lambda: task.due_at + timedelta(seconds=next(ticks) - 1)  # type: ignore[method-assign]
+    async with worker_rig.open():
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
 
 
-async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(shop: Shop):
-    async with shop.open() as worker:
+async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(worker_rig: WorkerRig):
+    async with worker_rig.open() as worker:
         worker.pause()
-    async with shop.open() as worker:
-        shop.add("x")
+    async with worker_rig.open() as worker:
+        worker_rig.add("x")
         await asyncio.sleep(0)
         assert worker.paused
-        assert shop.started == []
+        assert worker_rig.started == []
         worker.resume()
-        await shop.until(lambda: shop.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
         assert not worker.paused
 
 
 async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer_and_longer_waits(
-    shop: Shop,
+    worker_rig: WorkerRig,
 ):
     async def refuse(task: Task) -> RunOutcome:
-        if len(shop.started) < 6:
+        if len(worker_rig.started) < 6:
             raise AgentUnavailableError("no login")
-        return await shop.finish(task)
+        return await worker_rig.finish(task)
 
     waits = []
-    async with shop.open(refuse):
-        shop.add("x")
+    async with worker_rig.open(refuse):
+        worker_rig.add("x")
         for number in range(1, 6):
-            await shop.until(
+            await worker_rig.until(
                 lambda count=number: (
-                    len(shop.started) == count and shop.queue.queued("x") is not None
+                    len(worker_rig.started) == count and worker_rig.queue.queued("x") is not None
                 )
             )
-            task = shop.queue.queued("x")
+            task = worker_rig.queue.queued("x")
             assert (task.reason, task.attempts) == ("no login", number)
-            waits.append((task.due_at - shop.now).total_seconds())
-            shop.now = task.due_at
-            shop.worker.resume()
-        await shop.until(lambda: shop.told("task.finished"))
+            waits.append((task.due_at - worker_rig.now).total_seconds())
+            worker_rig.now = task.due_at
+            worker_rig.worker.resume()
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
 
     assert waits == [10, 60, 300, 900, 900]
-    assert len({task.run for task in shop.started}) == 1
+    assert len({task.run for task in worker_rig.started}) == 1
 
 
-async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop):
+async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(worker_rig: WorkerRig):
     pauses = [1.0, 400.0, 90_000.0, 0.0]
 
     async def refuse(_task: Task) -> RunOutcome:
-        raise AgentUnavailableError("limited", wait_s=pauses[len(shop.started) - 1])
+        raise AgentUnavailableError("limited", wait_s=pauses[len(worker_rig.started) - 1])
 
     waits = []
-    async with shop.open(refuse):
-        shop.add("x")
+    async with worker_rig.open(refuse):
+        worker_rig.add("x")
         for number in (1, 2, 3):
-            await shop.until(
+            await worker_rig.until(
                 lambda count=number: (
-                    len(shop.started) == count and shop.queue.queued("x") is not None
+                    len(worker_rig.started) == count and worker_rig.queue.queued("x") is not None
                 )
             )
-            task = shop.queue.queued("x")
-            waits.append((task.due_at - shop.now).total_seconds())
-            shop.now = task.due_at
-            shop.worker.resume()
+            task = worker_rig.queue.queued("x")
+            waits.append((task.due_at - worker_rig.now).total_seconds())
+            worker_rig.now = task.due_at
+            worker_rig.worker.resume()
 
     assert waits == [10, 400, 3600]
 
@@ -236,15 +236,19 @@ async def test_a_pause_that_the_model_asks_for_is_kept_up_to_an_hour(shop: Shop)
     "error",
     [NotFoundError("gone"), StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))],
 )
-async def test_a_task_that_cannot_be_done_is_tried_again_later(shop: Shop, error: Exception):
+async def test_a_task_that_cannot_be_done_is_tried_again_later(
+    worker_rig: WorkerRig, error: Exception
+):
     async def fail(_task: Task) -> RunOutcome:
         raise error
 
-    async with shop.open(fail):
-        shop.add("x")
-        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
+    async with worker_rig.open(fail):
+        worker_rig.add("x")
+        await worker_rig.until(
+            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
+        )
 
-        assert shop.queue.queued("x").reason == str(error)
+        assert worker_rig.queue.queued("x").reason == str(error)
 
 
 async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
@@ -259,7 +263,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(
+    worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
         history=History(tmp_path / "history.db"),
     )
@@ -269,9 +273,11 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
         refusing = True
         raise StorageFailedError("full")
 
-    async with shop.open(fail):
-        shop.add("x")
-        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
+    async with worker_rig.open(fail):
+        worker_rig.add("x")
+        await worker_rig.until(
+            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
+        )
 
     assert next(refusals) > 5
 
@@ -288,113 +294,117 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(descriptor, data)
 
-    shop = Shop(
+    worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
         history=History(tmp_path / "history.db"),
     )
-    shop.add("x")
+    worker_rig.add("x")
     refusing = True
-    async with shop.open():
-        await shop.until(lambda: shop.told("task.finished"))
+    async with worker_rig.open():
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
 
-    assert [task.watcher for task in shop.started] == ["x"]
-    assert len(shop.told("task.started")) == 1
+    assert [task.watcher for task in worker_rig.started] == ["x"]
+    assert len(worker_rig.told("task.started")) == 1
 
 
-async def test_over_budget_tasks_wait_and_that_is_reported_once(shop: Shop):
-    shop.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
-    async with shop.open(concurrency=8):
+async def test_over_budget_tasks_wait_and_that_is_reported_once(worker_rig: WorkerRig):
+    worker_rig.limits = RunCountLimits(runs_per_hour=2, runs_per_day=100, runs_per_cause=100)
+    async with worker_rig.open(concurrency=8):
         for name in "abcd":
-            shop.add(name, f"c-{name}")
-        await shop.until(lambda: len(shop.told("task.finished")) == 2)
-        await shop.until(lambda: all(task.reason for task in shop.queue.all()))
+            worker_rig.add(name, f"c-{name}")
+        await worker_rig.until(lambda: len(worker_rig.told("task.finished")) == 2)
+        await worker_rig.until(lambda: all(task.reason for task in worker_rig.queue.all()))
 
-        assert [task.watcher for task in shop.started] == ["a", "b"]
-        assert [task.reason for task in shop.queue.all()] == [
+        assert [task.watcher for task in worker_rig.started] == ["a", "b"]
+        assert [task.reason for task in worker_rig.queue.all()] == [
             "the budget of 2 runs per hour is used up"
         ] * 2
-        assert [(one["budget"], one["limit"]) for one in shop.told("budget.exceeded")] == [
+        assert [(one["budget"], one["limit"]) for one in worker_rig.told("budget.exceeded")] == [
             ("runs_per_hour", 2)
         ]
 
-        shop.now = at(3601)
-        shop.worker.resume()
-        await shop.until(lambda: not shop.queue.all())
-        shop.add("e", "c-e")
-        await shop.until(lambda: len(shop.told("budget.exceeded")) == 2)
+        worker_rig.now = at(3601)
+        worker_rig.worker.resume()
+        await worker_rig.until(lambda: not worker_rig.queue.all())
+        worker_rig.add("e", "c-e")
+        await worker_rig.until(lambda: len(worker_rig.told("budget.exceeded")) == 2)
 
 
-async def test_a_budget_is_not_overrun_by_runs_that_begin_together(shop: Shop):
+async def test_a_budget_is_not_overrun_by_runs_that_begin_together(worker_rig: WorkerRig):
     gate = asyncio.Event()
 
     async def record_late(task: Task) -> RunOutcome:
         await gate.wait()
-        return await shop.finish(task)
+        return await worker_rig.finish(task)
 
-    shop.limits = RunCountLimits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
-    async with shop.open(record_late, concurrency=8):
+    worker_rig.limits = RunCountLimits(runs_per_hour=3, runs_per_day=100, runs_per_cause=2)
+    async with worker_rig.open(record_late, concurrency=8):
         for name in "abcd":
-            shop.add(name, "c1")
-        await shop.until(lambda: shop.told("budget.exceeded"))
+            worker_rig.add(name, "c1")
+        await worker_rig.until(lambda: worker_rig.told("budget.exceeded"))
         gate.set()
-        await shop.until(lambda: len(shop.told("task.finished")) == 2)
+        await worker_rig.until(lambda: len(worker_rig.told("task.finished")) == 2)
 
-        assert len(shop.started) == 2
-        assert {task.reason for task in shop.queue.all()} == {
+        assert len(worker_rig.started) == 2
+        assert {task.reason for task in worker_rig.queue.all()} == {
             "the budget of 2 runs per cause is used up"
         }
 
 
-async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(shop: Shop):
-    shop.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
-    shop.order.edges = {"b": ["c"]}
-    async with shop.open():
+async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_comes(
+    worker_rig: WorkerRig,
+):
+    worker_rig.limits = RunCountLimits(runs_per_hour=100, runs_per_day=100, runs_per_cause=1)
+    worker_rig.order.edges = {"b": ["c"]}
+    async with worker_rig.open():
         for name in "abc":
-            shop.add(name, "c1")
-        await shop.until(lambda: len(shop.told("budget.exceeded")) == 2)
-        shop.add("c", "c2")
-        await shop.until(lambda: len(shop.started) == 2)
+            worker_rig.add(name, "c1")
+        await worker_rig.until(lambda: len(worker_rig.told("budget.exceeded")) == 2)
+        worker_rig.add("c", "c2")
+        await worker_rig.until(lambda: len(worker_rig.started) == 2)
 
-        assert [(task.watcher, task.causes) for task in shop.started] == [
+        assert [(task.watcher, task.causes) for task in worker_rig.started] == [
             ("a", ("c1",)),
             ("c", ("c2",)),
         ]
 
 
-async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(shop: Shop):
-    shop.limits = RunCountLimits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
+async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(worker_rig: WorkerRig):
+    worker_rig.limits = RunCountLimits(runs_per_hour=1, runs_per_day=1, runs_per_cause=1)
 
     async def refuse_once(task: Task) -> RunOutcome:
-        shop.record(task)
-        if len(shop.started) == 1:
+        worker_rig.record(task)
+        if len(worker_rig.started) == 1:
             raise AgentUnavailableError("busy")
-        return await shop.finish(task)
+        return await worker_rig.finish(task)
 
-    async with shop.open(refuse_once):
-        shop.add("x")
-        await shop.until(lambda: shop.started and shop.queue.queued("x") is not None)
-        shop.now = at(10)
-        shop.worker.resume()
-        await shop.until(lambda: shop.told("task.finished"))
+    async with worker_rig.open(refuse_once):
+        worker_rig.add("x")
+        await worker_rig.until(
+            lambda: worker_rig.started and worker_rig.queue.queued("x") is not None
+        )
+        worker_rig.now = at(10)
+        worker_rig.worker.resume()
+        await worker_rig.until(lambda: worker_rig.told("task.finished"))
 
-    assert shop.told("budget.exceeded") == []
+    assert worker_rig.told("budget.exceeded") == []
 
 
-async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(shop: Shop):
+async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(worker_rig: WorkerRig):
     async def go_on_for_ever(_task: Task) -> RunOutcome:
         await asyncio.Event().wait()
         return DONE
 
-    async with shop.open(go_on_for_ever):
-        shop.add("x")
-        await shop.until(lambda: shop.started)
+    async with worker_rig.open(go_on_for_ever):
+        worker_rig.add("x")
+        await worker_rig.until(lambda: worker_rig.started)
 
-    assert [task.watcher for task in shop.queue.running()] == ["x"]
+    assert [task.watcher for task in worker_rig.queue.running()] == ["x"]
 
 
-async def test_the_order_is_worked_out_before_anything_begins(shop: Shop):
-    shop.add("x")
-    async with shop.open():
-        await shop.until(lambda: shop.started)
+async def test_the_order_is_worked_out_before_anything_begins(worker_rig: WorkerRig):
+    worker_rig.add("x")
+    async with worker_rig.open():
+        await worker_rig.until(lambda: worker_rig.started)
 
-    assert shop.order.prepared >= 1
+    assert worker_rig.order.prepared >= 1

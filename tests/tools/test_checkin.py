@@ -95,7 +95,7 @@ def test_both_ends_of_a_move_must_be_its_own():
     assert not is_trusted_path(lane, GARDENER)
 
 
-def test_a_new_name_that_is_no_text_is_refused_and_one_that_a_person_gave_is_not():
+def test_a_new_name_that_is_not_text_is_refused_and_one_that_a_person_gave_is_not():
     (create,) = acts_of({}, {"Daily/\udcff.md": "1"}, lambda _path: True)
     (update,) = acts_of({"Daily/\udcff.md": "1"}, {"Daily/\udcff.md": "2"}, lambda _path: True)
 

@@ -62,7 +62,7 @@ async def test_nothing_is_written_twice(checkout_rig: CheckoutRig):
     assert len(checkout_rig.history.writes_by("r1")) == 1
 
 
-async def test_a_file_that_was_only_touched_is_no_change(checkout_rig: CheckoutRig):
+async def test_a_file_that_was_only_touched_is_not_a_change(checkout_rig: CheckoutRig):
     await checkout_rig.open()
     checkout_rig.shell("Projects/roof.md", checkout_rig.texts()["Projects/roof.md"])
     os.utime(checkout_rig.work / "Projects/garden.md", (1, 1))

@@ -1,6 +1,6 @@
-"""Races: whoever swaps files and folders for links while they are copied, checked in and put back,
-an agent in its copy, a program in the vault or one beside it, has no byte of another file read and
-none written.
+"""Races: anyone who swaps files and folders for links while they are copied, checked in and put
+back, an agent in its copy, a program in the vault or one beside it, has no byte of another file
+read and none written.
 """
 
 from __future__ import annotations

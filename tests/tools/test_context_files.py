@@ -332,7 +332,7 @@ async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ToolsRig):
     assert not (tools_rig.vault / G).exists()
 
 
-async def test_a_note_whose_name_is_no_unicode_is_granted_by_the_name_that_is_shown(
+async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_that_is_shown(
     tools_rig: ToolsRig,
 ):
     name = os.fsdecode(b"g/\xff.md")

@@ -51,7 +51,7 @@ async def test_a_note_that_cannot_be_read_is_listed_too(doctor, vault: Path):
     assert [oddity.code for oddity in await check.check_notes()] == ["unreadable"]
 
 
-async def test_what_is_no_note_is_not_looked_at(doctor, vault: Path):
+async def test_what_is_not_a_note_is_not_looked_at(doctor, vault: Path):
     check, index = doctor
     put(vault, index, "picture.png", b"\xff\xfe\x00")
 

@@ -185,7 +185,7 @@ def test_a_folder_that_its_owner_shut_is_opened_again(work: Path, folder: Hostil
     assert list(folder.walk(10).files) == ["shut/a.md"]
 
 
-def test_what_is_told_of_a_name_is_bounded_and_printable():
+def test_what_is_reported_of_a_name_is_bounded_and_printable():
     assert (
         shown("a\x1b[2J\n" + "x" * 500)
         == "a\\x1b[2J\\x0a" + "x" * (200 - len("a\\x1b[2J\\x0a")) + "…"

@@ -116,7 +116,7 @@ async def test_what_changed_in_the_vault_is_brought_in_but_for_what_the_agent_ch
     assert await checkout_rig.checkout.refresh() == ()
 
 
-async def test_a_folder_that_is_swapped_away_while_the_copy_is_refreshed_is_no_failure_of_the_disk(
+async def test_a_folder_swapped_away_while_the_copy_is_refreshed_is_not_a_failure_of_the_disk(
     checkout_rig: CheckoutRig, monkeypatch: pytest.MonkeyPatch
 ):
     await checkout_rig.open()

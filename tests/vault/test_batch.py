@@ -16,8 +16,8 @@ from parachuted.vault import (
     digest_of,
 )
 from tests.vault.conftest import StoreRig
-from tests.vault.rig.shim import KILLED, Shim, failing, killing
-from tests.vault.rig.work import ME, Place, now
+from tests.vault.rig.shim import KILLED, FaultInjector, failing, killing
+from tests.vault.rig.work import ME, TrialFolder, now
 
 NOTE = b"# A\n\n## Facts\n- one\n"
 NEW = NOTE + b"- two\n"
@@ -52,7 +52,7 @@ def test_several_notes_are_written_and_each_is_answered_and_recorded(store_rig: 
     assert store_rig.objects.get(digest_of(NEW)) == NEW
 
 
-def test_what_cannot_be_done_to_one_note_is_told_of_that_one_alone(store_rig: StoreRig):
+def test_what_cannot_be_done_to_one_note_is_reported_of_that_one_alone(store_rig: StoreRig):
     fill(store_rig)
     requests = [
         *edits(store_rig, "a.md"),
@@ -126,7 +126,7 @@ def test_a_note_whose_swap_fails_keeps_its_text_and_the_others_are_written(
 def test_killed_at_any_call_each_note_is_old_or_new_by_itself_and_recovery_leaves_nothing(
     tmp_path: Path,
 ):
-    at, mixed, place = 0, 0, Place(tmp_path)
+    at, mixed, place = 0, 0, TrialFolder(tmp_path)
     for at in range(1, 1000, 4):
         for name in NAMES:
             (place.vault / name).parent.mkdir(parents=True, exist_ok=True)
@@ -154,12 +154,12 @@ def test_killed_at_any_call_each_note_is_old_or_new_by_itself_and_recovery_leave
     assert mixed
 
 
-def _killed(place: Place, at: int) -> int:
+def _killed(place: TrialFolder, at: int) -> int:
     pid = os.fork()
     if not pid:
         request = EditRequest(edit=AppendToSection(section="Facts", content="- two"))
         with place.opened() as opened:
-            Shim(at, killing).install()
+            FaultInjector(at, killing).install()
             opened.store.edit_many(
                 [EditBatch(path=VaultPath(name), requests=[request], author=ME) for name in NAMES]
             )

@@ -144,7 +144,7 @@ def test_a_key_given_twice_is_reported_and_the_last_counts():
     assert "'a'" in problem.message
 
 
-def test_a_template_for_a_key_is_told_and_left_out():
+def test_a_template_for_a_key_is_reported_and_left_out():
     value, problems = read_value(read_events("date: {{date}}\ntitle: x\n"))
 
     assert value == {"date": {}, "title": "x"}

@@ -73,7 +73,7 @@ def test_what_may_be_read_in_two_ways_is_reported(text, doubt):
         "<script>\nif (a </pre\n</script>",
     ],
 )
-def test_what_all_readers_agree_on_is_no_doubt(text):
+def test_what_all_readers_agree_on_is_not_a_doubt(text):
     assert doubts(f" # H\n\n{text}\n") == doubts(f" # H\n\n{text}\n\n## B\n") == []
 
 

@@ -397,7 +397,7 @@ def test_a_span_changes_nothing_outside_itself(text, given_spans):
     assert made == expected + text[at:]
 
 
-def test_characters_are_not_counted_in_what_is_no_text():
+def test_characters_are_not_counted_in_what_is_not_text():
     with pytest.raises(EditRefusedError, match="not UTF-8"):
         apply_edit(ReplaceSpans(spans=()), b"\xff")
 

@@ -369,7 +369,7 @@ def test_what_is_watched_is_what_is_text(block, watch):
         "!A/*",
     ],
 )
-def test_what_is_no_text_is_reported_and_ignored(value):
+def test_what_is_not_text_is_reported_and_ignored(value):
     watch, problems = declared_watch(f"---\nwatch: {value}\n---\n".encode())
 
     assert (watch, [problem.code for problem in problems]) == ((), ["watch-not-text"])

@@ -172,7 +172,7 @@ def test_a_rule_after_a_heading_is_a_rule():
         "    # no\n\n    # no",
     ],
 )
-def test_what_a_fence_a_comment_or_an_indent_hides_is_no_heading(hidden):
+def test_what_a_fence_a_comment_or_an_indent_hides_is_not_a_heading(hidden):
     assert headings(f"{hidden}\n# A\n") == headings(f"x\n\n{hidden}\n\n\n# A\n") == [(1, "A")]
     assert codes(f"{hidden}\n# A\n") == []
 

@@ -132,7 +132,7 @@ def test_noticing_a_write_covers_those_before_it_and_no_later_one(history):
     assert first.id < second.id < third.id
 
 
-def test_a_void_write_is_nobodys(history):
+def test_a_void_write_has_no_author(history):
     write = intend(history)
     history.settle(write.id, "void")
     assert history.unnoticed("note.md", B) is None

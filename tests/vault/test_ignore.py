@@ -110,7 +110,7 @@ def test_comments_blank_lines_and_windows_line_ends_are_understood():
     assert ignore.problem is None
 
 
-def test_a_line_that_is_no_rule_is_passed_over_and_the_first_is_named():
+def test_a_line_that_is_not_a_rule_is_passed_over_and_the_first_is_named():
     ignore = IgnoreRules("*.pdf\n!\n***a*b*c*d*e\n*.log\n")
     assert ignore.file("", "x.pdf")
     assert ignore.file("", "x.log")

@@ -109,7 +109,7 @@ def test_a_snapshot_brings_back_files_of_every_name_and_empty_folders(snapshot, 
     assert set(loaded.all_folders()) == set(index.all_folders())
 
 
-def test_no_snapshot_is_no_problem(snapshot):
+def test_no_snapshot_is_not_a_problem(snapshot):
     assert (snapshot.load(), snapshot.problem) == (None, None)
 
 

@@ -206,7 +206,7 @@ def test_no_texts_take_long(kinds, shuffled):
 
 
 @pytest.mark.parametrize("prefer", ["none", "theirs"])
-def test_what_is_no_text_is_never_put_together_from_two(prefer):
+def test_what_is_not_text_is_never_put_together_from_two(prefer):
     base, ours, theirs = (
         b"\0head\n%b\nb\nc\nd\n%b\n" % pair
         for pair in ((b"1", b"2"), (b"one", b"2"), (b"1", b"two"))

@@ -94,7 +94,7 @@ def test_a_damaged_text_reads_as_none_and_is_whole_once_it_is_put_again(objects,
 @pytest.mark.parametrize(
     "name", ["", "../../etc/passwd", "g" * 64, "A" * 64, "a" * 63, "a" * 64 + "\n"]
 )
-def test_what_is_no_digest_is_never_made_a_path(objects, name):
+def test_what_is_not_a_digest_is_never_made_a_path(objects, name):
     with pytest.raises(ValueError, match="is not a digest"):
         objects.get(name)
 

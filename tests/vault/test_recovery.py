@@ -16,7 +16,7 @@ COPY = "note (Conflicted copy parachute 20261121231502).md"
 
 
 @dataclass(frozen=True)
-class Moment:
+class CrashState:
     """What was found under the temporary name and under the note's, and what is to be there
     afterwards.
     """
@@ -57,7 +57,7 @@ def recovery(store_rig) -> Recovery:
     )
 
 
-def assert_ended(store_rig, moment: Moment) -> None:
+def assert_ended(store_rig, moment: CrashState) -> None:
     assert recovery(store_rig).run() == []
     assert store_rig.names() == ([] if moment.becomes is None else [NOTE])
     assert moment.becomes is None or store_rig.text(NOTE) == moment.becomes
@@ -67,21 +67,21 @@ def assert_ended(store_rig, moment: Moment) -> None:
     )
 
 
-def moments(*rows: Moment) -> pytest.MarkDecorator:
+def moments(*rows: CrashState) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("moment", rows, ids=[row.story for row in rows])
 
 
 @moments(
-    Moment("before anything was written", None, OLD, OLD, "void"),
-    Moment("while the new text was being written", NEW[:4], OLD, OLD, "void"),
-    Moment("before the first byte of the new text", "", OLD, OLD, "void"),
-    Moment("before the exchange", NEW, OLD, OLD, "void"),
-    Moment("after the exchange", OLD, NEW, NEW, "done"),
-    Moment("after the old text was removed", None, NEW, NEW, "done"),
-    Moment("before the exchange, and a person saved since", NEW, PERSONS, PERSONS, "void"),
-    Moment("after the exchange, and a person saved since", OLD, PERSONS, PERSONS, "void"),
-    Moment("after an exchange that took out a person's text", PERSONS, NEW, PERSONS, "void"),
-    Moment(
+    CrashState("before anything was written", None, OLD, OLD, "void"),
+    CrashState("while the new text was being written", NEW[:4], OLD, OLD, "void"),
+    CrashState("before the first byte of the new text", "", OLD, OLD, "void"),
+    CrashState("before the exchange", NEW, OLD, OLD, "void"),
+    CrashState("after the exchange", OLD, NEW, NEW, "done"),
+    CrashState("after the old text was removed", None, NEW, NEW, "done"),
+    CrashState("before the exchange, and a person saved since", NEW, PERSONS, PERSONS, "void"),
+    CrashState("after the exchange, and a person saved since", OLD, PERSONS, PERSONS, "void"),
+    CrashState("after an exchange that took out a person's text", PERSONS, NEW, PERSONS, "void"),
+    CrashState(
         "after it took out a person's text, and the note was removed",
         PERSONS,
         None,
@@ -96,10 +96,10 @@ def test_a_replacement_cut_short(store_rig, moment):
 
 
 @moments(
-    Moment("while the text was being written", NEW[:4], None, None, "void"),
-    Moment("before it got its name", NEW, None, None, "void"),
-    Moment("after it got its name", None, NEW, NEW, "done"),
-    Moment("before it got its name, which a person took since", NEW, PERSONS, PERSONS, "void"),
+    CrashState("while the text was being written", NEW[:4], None, None, "void"),
+    CrashState("before it got its name", NEW, None, None, "void"),
+    CrashState("after it got its name", None, NEW, NEW, "done"),
+    CrashState("before it got its name, which a person took since", NEW, PERSONS, PERSONS, "void"),
 )
 def test_a_creation_cut_short(store_rig, moment):
     intended(store_rig, before=None)
@@ -108,11 +108,13 @@ def test_a_creation_cut_short(store_rig, moment):
 
 
 @moments(
-    Moment("before it lost its name", None, OLD, OLD, "void"),
-    Moment("after it lost its name", OLD, None, OLD, "void"),
-    Moment("after it was removed", None, None, None, "done"),
-    Moment("after it lost its name, and a person took that since", OLD, PERSONS, PERSONS, "void"),
-    Moment("after a person's text lost its name", PERSONS, None, PERSONS, "void"),
+    CrashState("before it lost its name", None, OLD, OLD, "void"),
+    CrashState("after it lost its name", OLD, None, OLD, "void"),
+    CrashState("after it was removed", None, None, None, "done"),
+    CrashState(
+        "after it lost its name, and a person took that since", OLD, PERSONS, PERSONS, "void"
+    ),
+    CrashState("after a person's text lost its name", PERSONS, None, PERSONS, "void"),
 )
 def test_a_deletion_cut_short(store_rig, moment):
     intended(store_rig, after=None)

@@ -39,7 +39,7 @@ def test_long_names_are_cut_to_fit_and_stay_whole_characters(name):
         assert MARK in copy
 
 
-def test_a_short_suffix_stays_at_the_end_and_a_long_one_is_no_suffix():
+def test_a_short_suffix_stays_at_the_end_and_a_long_one_is_not_a_suffix():
     assert first("x" * 300 + ".md")[0].endswith(").md")
     assert first("a." + "x" * 250)[0].endswith(")")
     assert first("no suffix")[0] == f"no suffix{MARK})"

@@ -143,7 +143,7 @@ def test_a_number_or_a_truth_is_written_so_that_it_stays_one(value):
     assert type(read) is type(value)
 
 
-def test_what_is_no_number_is_written_as_such():
+def test_what_is_not_a_number_is_written_as_such():
     assert math.isnan(yaml.safe_load(write_scalar(math.nan)))
 
 

@@ -65,7 +65,7 @@ def test_a_new_note_is_read_with_what_its_frontmatter_watches(look, vault):
     assert (seen.new.size, seen.new.inode) == (len(WATCHING), (vault / "note.md").stat().st_ino)
 
 
-def test_a_watch_that_is_no_list_of_texts_is_a_problem_that_is_named(look, vault):
+def test_a_watch_that_is_not_a_list_of_texts_is_a_problem_that_is_named(look, vault):
     (vault / "note.md").write_bytes(b"---\nwatch: {a: [}\n---\n")
     (seen,) = look("note.md").seen
     assert seen.watch == ()
@@ -140,7 +140,7 @@ def test_a_note_that_grows_while_it_is_read_is_unsettled_and_when_finished_a_dif
     assert look("note.md", seen.new).seen
 
 
-def test_a_file_that_is_no_note_is_known_by_its_status_alone(look, vault):
+def test_a_file_that_is_not_a_note_is_known_by_its_status_alone(look, vault):
     (vault / "photo.png").write_bytes(b"png")
     (seen,) = look("photo.png").seen
     assert (seen.new, seen.data) == (IndexEntry.of((vault / "photo.png").stat(), None), None)

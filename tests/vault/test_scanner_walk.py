@@ -19,7 +19,7 @@ from parachuted.vault.scanner import ScanFindings, VaultWalk
 LATIN_1 = os.fsdecode(b"caf\xe9.md")
 
 
-class Looks:
+class RecordedScans:
     """Walks one vault and remembers what they find."""
 
     def __init__(self, vault) -> None:
@@ -59,7 +59,7 @@ class Looks:
 
 @pytest.fixture
 def looks(vault):
-    return Looks(vault)
+    return RecordedScans(vault)
 
 
 def kinds(scan: ScanFindings) -> dict[str, str]:

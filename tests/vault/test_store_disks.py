@@ -16,7 +16,16 @@ import pytest
 from parachuted.errors import NotFoundError, ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.vault import AppendToSection, Store, VaultPath
 from parachuted.vault.swap import exchange
-from tests.vault.rig.work import FILES, ME, NOTE, OPERATIONS, Opened, Place, arrived, left_behind
+from tests.vault.rig.work import (
+    FILES,
+    ME,
+    NOTE,
+    OPERATIONS,
+    Opened,
+    TrialFolder,
+    arrived,
+    left_behind,
+)
 
 
 def mount(*arguments: str | Path) -> None:
@@ -36,14 +45,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         pass
 
 
-def a_place(folder: Path, *, vault: Path | None = None, state: Path | None = None) -> Place:
+def a_place(folder: Path, *, vault: Path | None = None, state: Path | None = None) -> TrialFolder:
     """A place whose vault, or state, is on another disk."""
     folder.mkdir(exist_ok=True)
     for name, other in (("vault", vault), ("state", state)):
         if other is not None:
             other.mkdir()
             (folder / name).symlink_to(other)
-    return Place(folder)
+    return TrialFolder(folder)
 
 
 def fill(disk: Path) -> Path:
@@ -55,7 +64,7 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
-def refused(place: Place, opened: Opened, code: int | None) -> None:
+def refused(place: TrialFolder, opened: Opened, code: int | None) -> None:
     """Every operation is refused with that error, and nothing has changed."""
     for operation in OPERATIONS:
         if operation.name == "merge":
@@ -70,7 +79,7 @@ def refused(place: Place, opened: Opened, code: int | None) -> None:
     assert left_behind(place) == []
 
 
-def work_again(place: Place, store: Store) -> None:
+def work_again(place: TrialFolder, store: Store) -> None:
     """The same store writes again, now that it can."""
     store.edit(VaultPath("note.md"), AppendToSection(section="History", content="- on"), ME)
 
@@ -148,7 +157,7 @@ def test_a_vault_that_was_unmounted_refuses_every_edit_and_is_as_it_was_when_it_
 
 
 def test_a_vault_moved_away_refuses_every_write_as_a_disk_that_fails(tmp_path):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     with place.opened() as opened:
         arrived(opened.store)
         place.vault.rename(tmp_path / "away")
@@ -163,7 +172,7 @@ def test_a_vault_moved_away_refuses_every_write_as_a_disk_that_fails(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_the_owner_and_the_group_of_a_note_stay(tmp_path):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     note = place.vault / "note.md"
     os.chown(note, 12345, 23456)
     note.chmod(0o604)
@@ -175,7 +184,7 @@ def test_the_owner_and_the_group_of_a_note_stay(tmp_path):
 
 
 def test_a_hard_link_to_a_note_keeps_the_text_from_before_for_the_note_is_a_new_file(tmp_path):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     (place.vault / "second.md").hardlink_to(place.vault / "note.md")
     with place.opened() as opened:
         work_again(place, opened.store)
@@ -206,7 +215,7 @@ ODD_NAMES = [
 
 
 def test_notes_of_every_name_are_written_moved_and_removed_without_meeting_each_other(tmp_path):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     with place.opened() as opened:
         for number, name in enumerate(ODD_NAMES):
             opened.store.create(VaultPath.parse(name), b"# %d\n\n## Facts\n" % number, ME)
@@ -230,7 +239,7 @@ def test_notes_of_every_name_are_written_moved_and_removed_without_meeting_each_
 
 
 def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_path, torture):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     outside, inside, link = tmp_path / "outside", place.vault / "Sub", place.vault / "link"
     outside.mkdir()
     (outside / "inner.md").write_bytes(FILES["Sub/inner.md"])
@@ -271,7 +280,7 @@ def test_folders_swapped_for_links_while_it_writes_lead_no_write_outside(tmp_pat
 
 
 def test_devices_pipes_and_sockets_are_refused_at_once(tmp_path):
-    place = Place(tmp_path / "place").made(OPERATIONS[0])
+    place = TrialFolder(tmp_path / "place").made(OPERATIONS[0])
     os.mkfifo(place.vault / "pipe.md")
     names = ["pipe.md"]
     try:

@@ -28,7 +28,7 @@ from parachuted.vault import (
     parse_note,
     rescue,
 )
-from tests.vault.rig.work import ME, Opened, Place, now
+from tests.vault.rig.work import ME, Opened, TrialFolder, now
 
 SECTIONS = ("Facts", "Current Focus", "History")
 START = b"---\nstatus: open\n---\n# Plan\n\n" + b"".join(
@@ -120,7 +120,7 @@ def _with_line(text: bytes, section: str, line: bytes) -> bytes:
 def table() -> Iterator[Table]:
     """A note in a vault in memory."""
     with tempfile.TemporaryDirectory(dir=RAM) as folder:
-        place = Place(Path(folder))
+        place = TrialFolder(Path(folder))
         place.vault.mkdir()
         (place.vault / "note.md").write_bytes(START)
         with place.opened() as opened:

@@ -1,4 +1,4 @@
-"""Intent: whoever is asked before a write is told what it would do, holds no one up, and a no
+"""Intent: anyone who is asked before a write is told what it would do, holds no one up, and a no
 leaves the vault as it was.
 """
 
@@ -36,7 +36,7 @@ FACTS = ReplaceSection(section="Facts", content="new\n")
 PERSON = Author(by="person")
 
 
-class Asked:
+class RecordingGuard:
     """One that is asked before each write: remembers what it was asked, does `act`, and objects to
     what `objects` names.
     """
@@ -55,12 +55,12 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Asked:
-    return Asked()
+def asked() -> RecordingGuard:
+    return RecordingGuard()
 
 
 @pytest.fixture
-def store(store_rig: StoreRig, asked: Asked) -> Iterator[Store]:
+def store(store_rig: StoreRig, asked: RecordingGuard) -> Iterator[Store]:
     store = Store(
         store_rig.root,
         store_rig.objects,
@@ -240,7 +240,7 @@ def test_what_was_saved_while_they_were_asked_is_asked_about_again_and_not_lost(
     ]
 
 
-def test_a_yes_to_one_text_is_no_yes_to_another(store, store_rig, asked):
+def test_a_yes_to_one_text_is_not_a_yes_to_another(store, store_rig, asked):
     base = store_rig.put(NOTE, TEXT)
 
     def act(_intent: WriteIntent) -> None:
@@ -291,7 +291,7 @@ def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(
     assert not (store_rig.vault / NOTE).exists()
 
 
-def test_of_many_edits_one_that_is_refused_is_told_so_alone(store, store_rig, asked):
+def test_of_many_edits_one_that_is_refused_is_reported_alone(store, store_rig, asked):
     for number in range(4):
         store_rig.put(VaultPath(f"n{number}.md"), TEXT)
     asked.refuses = lambda intent: intent.path == "n2.md"
@@ -319,7 +319,7 @@ def test_taking_a_write_back_is_asked_about_too(store, store_rig, asked):
     assert store_rig.text(NOTE) == NEW
 
 
-def test_what_a_program_wrote_too_late_is_saved_whoever_objects(store, store_rig, asked):
+def test_what_a_program_wrote_too_late_is_saved_even_if_a_hook_objects(store, store_rig, asked):
     store_rig.put(NOTE, TEXT)
     with (store_rig.vault / NOTE).open("r+b") as late:
         asked.is_asked = False

@@ -219,7 +219,7 @@ def told(*events: dict[str, object]) -> str:
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
 
 
-def test_a_chat_is_begun_answered_and_renamed(opens: Opens, daemon: Typed):
+def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: Typed):
     it = opens("#/chat/new")
     it.page.get_by_label("Message", exact=True).fill("What grows in the garden?")
     it.page.keyboard.press("Enter")

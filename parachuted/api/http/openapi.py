@@ -178,7 +178,7 @@ def _resolved(schema: JsonObject, definitions: Mapping[str, JsonObject]) -> Json
 
 def _respell(schema: JsonObject, model: type[BaseModel]) -> None:
     """Names that a model spells out as an alias (`in`) in place of its field's (`in_`); those that
-    only a rule makes are let be.
+    only a rule makes stay as they are.
     """
     names = {
         name: info.alias

@@ -83,7 +83,7 @@ FolderParameter = Annotated[
 class RequestModel(BaseModel):
     """A body or a query.
 
-    Names may come in either case; unknown names are refused, lest a misspelled one be
+    Names may come in either case; unknown names are refused, so that a misspelled one is not
     taken for absent.
     """
 

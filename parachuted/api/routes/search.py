@@ -151,7 +151,7 @@ def _short(number: float) -> float:
 
 def folders_of(grant: AccessGrant) -> list[list[str]]:
     """Folders one of which every file that exists for the caller is in, as lists of alternatives:
-    what is sought elsewhere is in vain.
+    a search elsewhere finds nothing.
     """
     if grant.alternatives is None:
         return []

@@ -77,7 +77,7 @@ async def test_what_the_model_thinks_arrives_too(claude, job, run):
     assert [step.text for step in outcome.steps if isinstance(step, ThinkingDelta)] == ["Hm."]
 
 
-async def test_a_run_that_is_no_conversation_has_no_such_steps(claude, job, run):
+async def test_a_run_that_is_not_a_conversation_has_no_such_steps(claude, job, run):
     claude.api.add([say("I look.", pieces=2), use("read_context", file_path="a.md")], [say("Done")])
 
     outcome = await run(claude.backend, job())

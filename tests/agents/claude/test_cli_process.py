@@ -27,7 +27,7 @@ from tests.agents.conftest import Claude
 GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, lane=EVERYWHERE)
 
 
-class Talk:
+class KeptConversation:
     """A conversation whose process is kept, and what may end that."""
 
     def __init__(self, claude: Claude, job: Callable, run: Callable) -> None:
@@ -62,13 +62,13 @@ class Talk:
 
 
 @pytest.fixture
-async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[Talk]:
+async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[KeptConversation]:
     await load_heavy("claude")
     async with ScriptedMessages() as api:
         claude = Claude(api, tmp_path / "agents", os.environ)
         claude.settings = replace(claude.settings, keep_processes=2, keep_s=600.0)
         claude.backend = make_backend("claude", claude.settings)
-        yield Talk(claude, job, run)
+        yield KeptConversation(claude, job, run)
         await claude.close()
         assert await claude.is_gone(20)
 

@@ -42,7 +42,7 @@ def shell(command: str) -> ToolUse:
     return ToolUse(name="Bash", input={"command": command})
 
 
-class Boxed:
+class SandboxedBackend:
     """A backend whose jobs run in containers; `seen` is what was asked before a native tool ran and
     told after it.
     """
@@ -95,7 +95,9 @@ class Boxed:
 
 
 @pytest.fixture
-async def boxed(boxes: Sandboxes, tmp_path: Path, job: Callable[..., Job]) -> AsyncIterator[Boxed]:
+async def boxed(
+    boxes: Sandboxes, tmp_path: Path, job: Callable[..., Job]
+) -> AsyncIterator[SandboxedBackend]:
     await load_heavy("claude")
     async with ScriptedMessages() as api:
         claude = Claude(
@@ -104,7 +106,7 @@ async def boxed(boxes: Sandboxes, tmp_path: Path, job: Callable[..., Job]) -> As
             {**os.environ, "ANTHROPIC_API_KEY": SECRET, "A_SECRET": "of the daemon"},
             boxes,
         )
-        yield Boxed(claude, boxes, job)
+        yield SandboxedBackend(claude, boxes, job)
         await claude.close()
 
 
@@ -165,7 +167,7 @@ async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_a
     assert outcome.account.cost_usd == boxed.claude.gateway.spent(job.id).usd > 0
 
 
-async def test_what_is_objected_to_does_not_happen_and_the_agent_is_told_why(boxed, run):
+async def test_what_is_objected_to_does_not_happen_and_the_agent_learns_why(boxed, run):
     boxed.objection = "this agent may run git alone"
     boxed.claude.api.add([shell("touch /vault/made")], [say("done")])
     async with boxed.job() as job:

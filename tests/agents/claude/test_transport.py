@@ -163,7 +163,7 @@ async def test_a_bad_end_is_reported(start: Start) -> None:
 
 
 @pytest.mark.parametrize("line", ["{broken", "{" + '"a":[' * 20_000])
-def test_a_line_that_is_no_json_is_a_named_error(line: str) -> None:
+def test_a_line_that_is_not_json_is_a_named_error(line: str) -> None:
     with pytest.raises(CLIJSONDecodeError):
         parse_line(line.encode())
 

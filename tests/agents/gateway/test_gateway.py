@@ -156,7 +156,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
         ({"usd_per_day": 0.9}, {}, "budget.usd_per_day"),
     ],
 )
-async def test_at_a_limit_the_model_is_not_asked_and_the_agent_is_told_why(
+async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
     make_gateway_rig, api: ScriptedMessages, limits, run_token, says
 ):
     gateway_rig = make_gateway_rig(api.url, **limits)
@@ -324,7 +324,7 @@ async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(
     assert api.requests == []
 
 
-async def test_an_unknown_price_is_noted_and_is_no_problem(
+async def test_an_unknown_price_is_noted_and_is_not_a_problem(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add([say("x")])
@@ -340,7 +340,7 @@ async def test_an_unknown_price_is_noted_and_is_no_problem(
     assert gateway_rig.told == {}
 
 
-async def test_with_no_login_the_agent_is_told_where_to_look(
+async def test_with_no_login_the_agent_learns_where_to_look(
     make_gateway_rig, api: ScriptedMessages
 ):
     gateway_rig = make_gateway_rig(None, env={})
@@ -442,7 +442,7 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
     assert api.asked == []
 
 
-async def test_a_disk_that_refuses_while_the_model_answers_is_told_and_limits_hold_on(
+async def test_a_disk_that_refuses_while_the_model_answers_is_reported_and_limits_hold_on(
     make_gateway_rig, api: ScriptedMessages
 ):
     gateway_rig = make_gateway_rig(api.url)

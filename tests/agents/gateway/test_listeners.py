@@ -59,7 +59,7 @@ async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
             pass
 
 
-async def test_what_is_no_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
+async def test_what_is_not_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
     async with GatewayListeners(answer).socket(tmp_path, answer) as path:
         for wrong in (
             b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n",

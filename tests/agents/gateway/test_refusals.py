@@ -59,14 +59,14 @@ def test_no_credit_is_distinguished_from_a_bad_request():
         (429, "model", "limits how often the model is asked (429: no)"),
     ],
 )
-def test_a_person_is_told_what_is_to_be_put_right(status, subject, says):
+def test_a_person_learns_what_is_to_be_put_right(status, subject, says):
     found = problem_of(status, error("any"), host="h", model="m")
     assert found is not None
     assert (found[0], says in found[1], is_passing(status)) == (subject, True, True)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_a_request_s_own_fault_is_no_problem_of_anybody_s_and_does_not_pass(status):
+def test_a_request_s_own_fault_is_not_a_problem_of_anybody_s_and_does_not_pass(status):
     assert problem_of(status, error("any"), host="h", model="m") is None
     assert not is_passing(status)
 

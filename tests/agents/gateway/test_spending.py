@@ -258,7 +258,7 @@ async def test_a_refusal_costs_nothing(gateway_rig: GatewayRig, api: ScriptedMes
     "model",
     ["claude-opus-4-1", "", None, ["claude-opus-4-1"], [MODEL], "claude-haiku-4-5-20251001 "],
 )
-async def test_a_run_asks_its_own_model_alone_and_is_told_so(
+async def test_a_run_asks_its_own_model_alone_and_gets_an_error_otherwise(
     gateway_rig: GatewayRig, api: ScriptedMessages, model
 ):
     async with gateway_rig.run() as way:

@@ -22,7 +22,7 @@ CLI = find_cli() or Path(sys.executable).resolve()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Boxed:
+class SandboxRun:
     """A container at work, and the folders that it sees."""
 
     container: Container
@@ -30,7 +30,7 @@ class Boxed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class CommandResult:
     """What a command printed, and how it ended."""
 
     out: str
@@ -67,7 +67,7 @@ def spec_of(
 
 
 @asynccontextmanager
-async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[Boxed]:
+async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[SandboxRun]:
     """Begin a command in a box of its own."""
     config, is_writable = how.get("config"), bool(how.get("is_writable", True))
     assert config is None or isinstance(config, SandboxConfig)
@@ -75,24 +75,24 @@ async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIter
         sandboxes.prepare(config, is_writable=is_writable) as slot,
         sandboxes.open(spec_of(slot, *command, **how)) as container,
     ):
-        yield Boxed(container=container, slot=slot)
+        yield SandboxRun(container=container, slot=slot)
 
 
-Run = Callable[..., Awaitable[Ended]]
+Run = Callable[..., Awaitable[CommandResult]]
 
 
 @pytest.fixture
 def run(sandboxes: Sandboxes) -> Run:
     """Run a command line to its end: `await run("id -u", config=..., network=...)`."""
 
-    async def run(line: str, **how: object) -> Ended:
+    async def run(line: str, **how: object) -> CommandResult:
         async with (
             asyncio.timeout(DEADLINE_S),
             boxed(sandboxes, "sh", "-c", f"({line}) 2>&1", **how) as at_work,
         ):
             await at_work.container.end_input()
             out = await at_work.container.stdout.read()
-            return Ended(
+            return CommandResult(
                 out=out.decode(),
                 code=await at_work.container.wait(),
                 problem=at_work.container.problem,

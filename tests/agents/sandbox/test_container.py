@@ -8,7 +8,7 @@ from parachuted.agents.sandbox.container import Container
 from parachuted.errors import AgentUnavailableError
 
 
-class Far:
+class EngineStream:
     """The engine's end of a container's stream."""
 
     def __init__(self):
@@ -27,7 +27,7 @@ class Far:
 
 @pytest.fixture
 async def far():
-    made = Far()
+    made = EngineStream()
     await made.container.begin(made.near, b"frame")
     assert await asyncio.get_running_loop().sock_recv(made.stream, 9) == b"\x00\x00\x00\x05frame"
     yield made

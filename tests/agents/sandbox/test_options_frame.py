@@ -39,7 +39,7 @@ def test_a_box_with_one_finds_the_proxy_by_its_usual_names():
         compile(frame["relay"]["source"], "relay", "exec")
 
 
-def test_whoever_asked_the_frame_is_the_same():
+def test_the_frame_is_the_same_for_all_callers():
     spec = spec_of(SLOT, "true")
 
     assert make_frame(spec) == make_frame(replace(spec, run="another", agent="another"))

@@ -11,7 +11,7 @@ def test_the_cli_of_the_sdk_is_found_and_may_be_mounted():
     assert check_cli(cli) == cli.resolve()
 
 
-def test_what_is_no_program_of_its_owner_is_never_mounted(tmp_path):
+def test_what_is_not_a_program_of_its_owner_is_never_mounted(tmp_path):
     plain, open_to_all = tmp_path / "plain", tmp_path / "open"
     plain.write_text("x")
     open_to_all.write_text("x")

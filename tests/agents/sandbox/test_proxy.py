@@ -9,7 +9,7 @@ from tests.agents.sandbox.conftest import spec_of
 PUBLIC = "93.184.216.34"
 
 
-class World:
+class FakeNetwork:
     """Names, the addresses that they have one after the other, and one server that all public
     addresses lead to.
     """
@@ -44,7 +44,7 @@ class World:
 
 @pytest.fixture
 async def world():
-    made = World()
+    made = FakeNetwork()
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.port = server.sockets[0].getsockname()[1]
     yield made

@@ -78,7 +78,7 @@ def test_a_host_is_a_name_plainly_written(authority, expected):
     assert (found and (found.host, found.port)) == expected
 
 
-def test_a_tunnel_without_a_port_is_no_target():
+def test_a_tunnel_without_a_port_is_not_a_target():
     assert parse_target("example.org", port=None) is None
 
 

@@ -43,7 +43,7 @@ def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
     assert json.loads(answer.body) == {"at": "2026-02-24T12:00:00+00:00"}
 
 
-def test_a_text_that_is_no_utf8_is_reported_with_escapes_and_keeps_no_one_from_the_rest():
+def test_a_text_that_is_not_utf8_is_reported_with_escapes_and_keeps_no_one_from_the_rest():
     """A model may name a note so, and what it called is shown to all who look at the run."""
     problem = Finding(problem="\ud800", path="a.md")
     document = {
@@ -73,7 +73,7 @@ def test_a_list_in_pieces_is_the_list(items):
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"NaN", b"-Infinity", b"{}{}", b"\xff", b"[" * 200_000, b"1" * 5000]
 )
-def test_what_is_no_json_or_too_deep_is_said_to_be_wrong(data):
+def test_what_is_not_json_or_too_deep_is_said_to_be_wrong(data):
     with pytest.raises(ValueError, match=r".+"):
         json_value(data)
 

@@ -70,7 +70,7 @@ async def test_the_old_names_are_those_that_callers_know():
 @pytest.mark.parametrize(
     "path", ["/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
 )
-async def test_what_is_no_call_is_not_found(live: Live, path):
+async def test_what_is_not_a_call_is_not_found(live: Live, path):
     async with live() as life:
         assert await refused(life, "GET", path) == (
             404,

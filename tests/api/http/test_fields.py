@@ -46,12 +46,12 @@ def test_a_folder_is_the_vault_itself_or_one_in_it(folder):
 
 
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../b", "a\0b", "~/x", "\ud800"])
-def test_what_is_no_path_of_the_vault_is_refused_with_the_reason(path):
+def test_what_is_not_a_path_of_the_vault_is_refused_with_the_reason(path):
     with pytest.raises(PathRefusedError):
         Ours.model_validate({"path": path})
 
 
-def test_a_name_that_is_no_utf8_is_a_path():
+def test_a_name_that_is_not_utf8_is_a_path():
     assert Ours.model_validate({"path": "b\udcff.md"}).path == "b\udcff.md"
 
 

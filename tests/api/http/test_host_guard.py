@@ -296,7 +296,7 @@ async def test_a_listed_page_may_read_answers_errors_and_streams(live: Live, pat
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-async def test_a_page_that_is_not_listed_is_told_nothing(live: Live):
+async def test_a_page_that_is_not_listed_learns_nothing(live: Live):
     async with live(**LISTED) as life, aiohttp.ClientSession() as session:
         for origin in (
             "https://evil.example",
@@ -316,7 +316,7 @@ async def test_a_page_that_is_not_listed_is_told_nothing(live: Live):
                     ), (origin, method)
 
 
-async def test_a_browser_that_asks_for_a_listed_page_is_told_what_it_may_do_without_a_key(
+async def test_a_browser_that_asks_for_a_listed_page_learns_what_it_may_do_without_a_key(
     live: Live,
 ):
     async with live(auth_mode="always", **LISTED) as life, aiohttp.ClientSession() as session:
@@ -346,7 +346,7 @@ async def test_a_listed_name_is_the_daemons_too(live: Live):
             assert status_of(await spoken(life, lines(HEALTH, f"Host: {host}"))) == status, host
 
 
-class Wire:
+class FakeConnection:
     """A connection that came in at that address."""
 
     def __init__(self, address: str) -> None:
@@ -372,7 +372,7 @@ def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at
     here, host, is_let_in
 ):
     request = make_mocked_request(
-        "GET", "/api/health", headers={"Host": host}, transport=Wire(here)
+        "GET", "/api/health", headers={"Host": host}, transport=FakeConnection(here)
     )
 
     assert (HostGuard().refusal_of(request) is None) is is_let_in

@@ -161,7 +161,7 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
     assert same == [same[0]] * len(answers)
 
 
-async def test_no_answer_is_at_hand_for_whoever_may_not_have_it(live: Live, vault, at_hand):
+async def test_no_answer_is_at_hand_for_those_who_may_not_have_it(live: Live, vault, at_hand):
     save(vault / "Notes/a.md", note("A"))
     save(vault / "Daily/b.md", note("B"))
     async with live() as life:

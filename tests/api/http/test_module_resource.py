@@ -26,7 +26,7 @@ LITTLE = Route(
 )
 
 
-class Served:
+class ResourceServer:
     """One route, while it is there."""
 
     is_there = True
@@ -47,7 +47,7 @@ class Served:
         return ("GET",) if self.is_there and request.path == "/api/little/monday" else ()
 
 
-async def reached(served: Served, method: str, path: str) -> web.UrlMappingMatchInfo:
+async def reached(served: ResourceServer, method: str, path: str) -> web.UrlMappingMatchInfo:
     app = web.Application()
     core = Route(
         method="GET",
@@ -64,13 +64,13 @@ async def reached(served: Served, method: str, path: str) -> web.UrlMappingMatch
 
 
 async def test_a_module_s_route_is_reached_with_what_its_path_says():
-    found = await reached(Served(), "GET", "/api/little/monday")
+    found = await reached(ResourceServer(), "GET", "/api/little/monday")
 
     assert (found.handler.__self__, dict(found)) == (LITTLE, {"day": "monday"})
 
 
 async def test_another_method_or_path_is_distinguished_from_each_other():
-    served = Served()
+    served = ResourceServer()
 
     assert (await reached(served, "PUT", "/api/little/monday")).http_exception.status == 405
     assert (await reached(served, "GET", "/api/little/tuesday")).http_exception.status == 404
@@ -80,7 +80,7 @@ async def test_another_method_or_path_is_distinguished_from_each_other():
 
 
 async def test_while_modules_start_an_unknown_path_is_503_and_not_404():
-    served = Served()
+    served = ResourceServer()
     served.has_started = False
 
     assert (await reached(served, "GET", "/api/little/monday")).handler.__self__ == LITTLE
@@ -91,7 +91,7 @@ async def test_while_modules_start_an_unknown_path_is_503_and_not_404():
 
 
 async def test_while_one_module_starts_again_its_routes_are_503_and_those_of_no_module_404():
-    served = Served()
+    served = ResourceServer()
     served.is_there, served.starting = False, "little"
 
     error = (await reached(served, "GET", "/api/little/monday")).http_exception
@@ -102,7 +102,7 @@ async def test_while_one_module_starts_again_its_routes_are_503_and_those_of_no_
 
 
 def test_it_declares_no_routes_of_its_own():
-    resource = ModuleResource(Served())
+    resource = ModuleResource(ResourceServer())
 
     assert (len(resource), list(resource), resource.raw_match("/api/little")) == (0, [], False)
     assert resource.get_info() == {"path": resource.canonical}

@@ -114,7 +114,7 @@ async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_clo
         assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')
 
 
-async def test_a_generator_names_its_events_and_is_told_where_the_reader_was(
+async def test_a_generator_names_its_events_and_learns_where_the_reader_was(
     live: Live, tmp_path: Path, trust: str
 ):
     async with started(live, tmp_path, trust) as life:

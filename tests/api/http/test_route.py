@@ -54,12 +54,14 @@ NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2"
 
 
 @pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
-async def test_a_body_that_is_no_json_object_is_refused(live: Live, body):
+async def test_a_body_that_is_not_a_json_object_is_refused(live: Live, body):
     async with live() as life:
         assert (await refused(life, "POST", "/api/bubble/plan", data=body))[0] == 400
 
 
-async def test_a_body_without_a_path_is_refused_and_so_is_what_is_no_path_in_the_vault(live: Live):
+async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_the_vault(
+    live: Live,
+):
     async with live() as life:
         for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
             for call_path in ("/api/bubble/plan", "/api/bubble/run"):

@@ -169,7 +169,7 @@ async def test_who_does_not_read_the_answer_is_cut():
             await gone(server)
 
 
-async def test_there_is_room_for_so_many_answers_at_once_and_others_are_told_so():
+async def test_there_is_room_for_so_many_answers_at_once_and_others_get_an_error():
     async with serving() as (server, port):
         kept = [await asyncio.open_connection("127.0.0.1", port) for _ in range(24)]
         for reader, writer in kept:
@@ -279,7 +279,7 @@ async def test_who_asks_far_ahead_of_being_answered_is_cut():
         await gone(server)
 
 
-async def test_what_is_no_http_gets_one_answer_in_the_one_shape_and_no_line_in_the_log(caplog):
+async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_the_log(caplog):
     caplog.set_level(logging.INFO)
     async with serving() as (_, port):
         odd = b"GET /secret HTTP/1.1\r\nA\x00: b\r\n\r\n"
@@ -310,7 +310,7 @@ async def test_the_daemon_takes_no_compressed_body_however_it_is_said(live: Live
         await get(life, "/api/health")
 
 
-async def test_a_body_that_breaks_off_or_is_no_chunks_is_no_fault_of_the_daemons(
+async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault(
     live: Live, caplog
 ):
     async with live() as life:

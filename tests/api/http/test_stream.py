@@ -32,7 +32,7 @@ START = datetime(2026, 2, 24, 12, tzinfo=UTC)
 SHORT = StreamLimits(heartbeat_s=0.05)
 
 
-class Served:
+class StreamServer:
     """A server that has nothing but the stream."""
 
     def __init__(
@@ -89,7 +89,7 @@ async def serving(
         connector=connector, timeout=aiohttp.ClientTimeout(total=None)
     ) as session:
         try:
-            yield Served(bus, streams, session, runner.addresses[0][1])
+            yield StreamServer(bus, streams, session, runner.addresses[0][1])
         finally:
             await runner.cleanup()
 
@@ -305,7 +305,7 @@ def is_cut(connection: socket.socket) -> bool:
     return True
 
 
-async def test_a_burst_is_no_fault_of_a_reader_s(tmp_path):
+async def test_a_burst_is_not_a_readers_fault(tmp_path):
     async with serving(tmp_path) as served, served.read() as stream:
         served.publish(20_000)
         got = await take(stream, 20_000)
@@ -328,7 +328,7 @@ async def test_a_reader_that_went_away_is_forgotten(tmp_path):
         await served.until(lambda: not served.streams._readers)
 
 
-async def test_two_hundred_readers_are_told_the_same(tmp_path):
+async def test_two_hundred_readers_hear_the_same(tmp_path):
     async with serving(tmp_path) as served, contextlib.AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(served.read()) for _ in range(200)]
         served.publish(20)
@@ -373,7 +373,7 @@ def test_a_frame_is_an_id_a_name_and_a_document(tmp_path):
     }
 
 
-async def test_one_caller_has_so_many_streams_and_the_next_is_told_so(tmp_path):
+async def test_one_caller_has_so_many_streams_and_the_next_is_refused(tmp_path):
     few = StreamLimits(heartbeat_s=0.05, readers=8, readers_each=3)
     async with serving(tmp_path, few) as served, contextlib.AsyncExitStack() as stack:
         for _ in range(3):

@@ -51,7 +51,7 @@ async def ended(stream) -> float:
     return time.monotonic() - began
 
 
-async def test_a_key_is_told_of_its_paths_and_never_of_others(live: Live, vault):
+async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
     async with (
         live() as life,
         reading(life, key_of(life, "*:read", paths=["Projects/**"])) as stream,
@@ -218,7 +218,7 @@ async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
             assert await told_until(stream, "a.md")
 
 
-async def test_listeners_with_keys_and_without_are_told_the_same_of_what_all_may_see(live: Live):
+async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(live: Live):
     async with live() as life, contextlib.AsyncExitStack() as stack:
         keys = [key_of(life, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [
             key_of(life, "*:read,write,admin"),

@@ -40,7 +40,9 @@ async def started(life: Life, module: Path) -> None:
     await life.settled()
 
 
-async def test_every_agent_is_told_with_the_fields_that_the_app_reads(live: Live, vault, module):
+async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
+    live: Live, vault, module
+):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as life:
         await started(life, module)

@@ -259,7 +259,7 @@ async def test_pages_and_filters(live: Live):
             assert (await refused(life, "GET", f"/api/audit?{query}"))[0] == 400
 
 
-async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(live: Live):
+async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(live: Live):
     async with live() as life:
         status, message = await refused(life, "GET", "/api/audit?type=zzz")
 
@@ -267,7 +267,7 @@ async def test_a_type_that_there_is_not_is_refused_with_those_that_there_are(liv
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
-async def test_a_call_that_there_is_not_is_reported_in_a_sentence(live: Live):
+async def test_a_call_that_does_not_exist_is_reported_in_a_sentence(live: Live):
     async with live() as life:
         await refused(life, "GET", "/api/nothing")
         (event,) = await audited(life)

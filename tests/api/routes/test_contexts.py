@@ -219,7 +219,7 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
         {"folder_paths": [str(number) for number in range(101)]},
     ],
 )
-async def test_what_is_no_list_of_folders_is_refused_and_changes_nothing(live: Live, tree, body):
+async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(live: Live, tree, body):
     async with live() as life:
         await call(life, "PUT", "/api/contexts/session/s", json={"folder_paths": ["Projects"]})
         assert (await refused(life, "PUT", "/api/contexts/session/s", json=body))[0] == 400
@@ -242,7 +242,7 @@ async def test_more_than_a_hundred_are_refused_however_they_come(live: Live, tre
 
 
 @pytest.mark.parametrize("session", ["x" * 201, "a%00b", "a%0ab", "%20", "a%1bb", "%E2%80%AE"])
-async def test_what_is_no_id_of_a_session_is_refused(live: Live, session):
+async def test_what_is_not_an_id_of_a_session_is_refused(live: Live, session):
     async with live() as life:
         for method in ("GET", "PUT"):
             status, _ = await call(

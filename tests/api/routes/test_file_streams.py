@@ -272,7 +272,7 @@ async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path)
         )
 
 
-async def test_a_folder_is_no_file(live: Live, vault):
+async def test_a_folder_is_not_a_file(live: Live, vault):
     save(vault / "folder/note.md", "x")
     async with live() as life:
         assert (await refused(life, "GET", "/api/files/folder"))[0] == 400

@@ -170,7 +170,7 @@ async def test_a_text_is_read_with_its_digest(live: Live, tree):
     assert etag == f'"{told["hash"]}"'
 
 
-async def test_what_is_no_text_or_too_large_is_pointed_to_the_stream(live: Live, tree):
+async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(live: Live, tree):
     (tree / "picture.png").write_bytes(b"\x89PNG\0\0")
     with (tree / "huge.md").open("wb") as file:
         file.truncate(11 << 20)

@@ -73,7 +73,7 @@ def test_odd_things_are_passed_over(vault):
     assert names(vault) == [".agents", "not-utf8-\\xff.md"]
 
 
-def test_what_is_no_folder_is_not_listed(vault):
+def test_what_is_not_a_folder_is_not_listed(vault):
     save(vault / "a.md", "x")
 
     for path in ("a.md", "none", "a.md/deeper"):

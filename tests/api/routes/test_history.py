@@ -164,7 +164,7 @@ async def sees_nothing_of_the_root(life: Life, run: str) -> None:
     }
 
 
-async def test_who_sees_a_part_is_told_of_that_part(live: Live, pair):
+async def test_who_sees_a_part_hears_of_that_part(live: Live, pair):
     async with live() as life:
         run = await run_once(life)
         await sees_nothing_of_the_root(life, run["id"])
@@ -217,7 +217,7 @@ async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_coun
     assert (vault / "Projects/x.md").read_text() == "secret\n"
 
 
-async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_told(live: Live, pair):
+async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_reported(live: Live, pair):
     save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
     async with live() as life:
         await run_once(life)
@@ -238,7 +238,7 @@ async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_told(liv
     assert (told["runs"], list(all_told["runs"])) == ({}, [run])
 
 
-async def test_a_run_that_the_caller_does_not_see_is_not_told_by_what_followed_from_it(
+async def test_a_run_that_the_caller_does_not_see_is_not_reported_by_what_followed_from_it(
     live: Live, pair
 ):
     save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))

@@ -146,7 +146,7 @@ async def test_a_run_that_is_not_there_is_not_found(home, vault):
         assert (await call(served, "GET", "/api/hooks/runs?limit=0"))[0] == 400
 
 
-async def test_a_reader_sees_that_there_are_hooks_and_not_what_they_run_or_read(home, vault):
+async def test_a_reader_sees_that_hooks_exist_and_not_what_they_run_or_read(home, vault):
     script = drop(home, "on-session-start.sh", HELLO)
     async with serving(home, vault, READER) as served:
         drop(home, script.name, OBJECTS)

@@ -189,7 +189,7 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
     assert longer[0] == 403
 
 
-async def test_a_key_has_no_power_over_keys_that_may_do_more_and_is_not_told_of_them(live: Live):
+async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(live: Live):
     async with live() as life:
         secret = await made(life, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}])
         admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])

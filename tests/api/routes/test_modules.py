@@ -186,7 +186,7 @@ async def test_a_person_s_own_prompt_is_kept_shown_and_reset(live: Live):
         assert (await refused(life, "GET", "/api/modules/nothing/prompt"))[0] == 404
 
 
-async def test_a_source_that_is_no_module_says_so(live: Live, tmp_path: Path):
+async def test_a_source_that_is_not_a_module_says_so(live: Live, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     async with live() as life:
         status, message = await refused(

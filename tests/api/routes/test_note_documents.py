@@ -13,7 +13,7 @@ from tests.stories.life import Live, save
 NOTE = "/api/notes/{path}"
 
 
-async def test_what_is_told_of_notes_is_what_is_declared(live: Live, vault):
+async def test_what_notes_are_given_is_what_is_declared(live: Live, vault):
     save(vault / "a.md", "---\nk: [x, {y: z}]\n---\n# A\n[[b]] [[no#h|l]]\n## S\n")
     save(vault / "b.md", "# B\n")
     async with live() as life:

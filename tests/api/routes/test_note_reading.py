@@ -26,7 +26,7 @@ from parachuted.vault import (
 PATH = VaultPath("a.md")
 
 
-class Desk:
+class NoteReadingRig:
     """A vault with one old note that is in the index."""
 
     def __init__(self, vault: Path, home: Path) -> None:
@@ -55,102 +55,106 @@ class Desk:
 
 
 @pytest.fixture
-def desk(vault, home, monkeypatch):
+def reading_rig(vault, home, monkeypatch):
     monkeypatch.setattr(note_reading, "_YOUNG_NS", 0)
-    made = Desk(vault, home)
+    made = NoteReadingRig(vault, home)
     yield made
     made.objects.close()
     made.history.close()
 
 
-def test_an_answer_is_given_again_while_the_file_is_the_same(desk: Desk):
-    assert desk.reading.fresh(PATH, "json") is None
-    assert desk.served()
-    first = desk.reading.fresh(PATH, "json")
+def test_an_answer_is_given_again_while_the_file_is_the_same(reading_rig: NoteReadingRig):
+    assert reading_rig.reading.fresh(PATH, "json") is None
+    assert reading_rig.served()
+    first = reading_rig.reading.fresh(PATH, "json")
 
     assert first is not None
-    assert first is desk.reading.fresh(PATH, "json")
-    assert desk.reading.fresh(PATH, "raw") is None
+    assert first is reading_rig.reading.fresh(PATH, "json")
+    assert reading_rig.reading.fresh(PATH, "raw") is None
 
 
-def test_not_when_the_file_was_saved_even_if_no_one_noticed_yet(desk: Desk):
-    desk.served()
-    desk.file.write_bytes(b"# two\n")
+def test_not_when_the_file_was_saved_even_if_no_one_noticed_yet(reading_rig: NoteReadingRig):
+    reading_rig.served()
+    reading_rig.file.write_bytes(b"# two\n")
 
-    assert desk.reading.fresh(PATH, "json") is None
+    assert reading_rig.reading.fresh(PATH, "json") is None
 
 
-def test_not_when_another_file_of_the_same_size_and_time_took_its_place(desk: Desk):
-    desk.served()
-    other = desk.file.with_name("other")
+def test_not_when_another_file_of_the_same_size_and_time_took_its_place(
+    reading_rig: NoteReadingRig,
+):
+    reading_rig.served()
+    other = reading_rig.file.with_name("other")
     other.write_bytes(b"# two\n")
     os.utime(other, (1, 1))
-    other.replace(desk.file)
+    other.replace(reading_rig.file)
 
-    assert desk.reading.fresh(PATH, "json") is None
+    assert reading_rig.reading.fresh(PATH, "json") is None
 
 
-def test_not_when_it_is_gone_or_no_longer_in_the_index(desk: Desk):
-    desk.served()
-    desk.index.set(PATH, None)
-    assert desk.reading.fresh(PATH, "json") is None
-    desk.write(b"# one\n")
-    desk.served()
-    desk.file.unlink()
-    assert desk.reading.fresh(PATH, "json") is None
+def test_not_when_it_is_gone_or_no_longer_in_the_index(reading_rig: NoteReadingRig):
+    reading_rig.served()
+    reading_rig.index.set(PATH, None)
+    assert reading_rig.reading.fresh(PATH, "json") is None
+    reading_rig.write(b"# one\n")
+    reading_rig.served()
+    reading_rig.file.unlink()
+    assert reading_rig.reading.fresh(PATH, "json") is None
 
 
 def test_a_file_that_was_saved_a_moment_ago_may_change_again_within_the_same_tick(
-    desk: Desk, monkeypatch
+    reading_rig: NoteReadingRig, monkeypatch
 ):
     monkeypatch.setattr(note_reading, "_YOUNG_NS", 10**18)
 
-    assert not desk.served()
+    assert not reading_rig.served()
 
 
-def test_what_is_kept_has_a_limit(desk: Desk, monkeypatch):
-    desk.served()
+def test_what_is_kept_has_a_limit(reading_rig: NoteReadingRig, monkeypatch):
+    reading_rig.served()
     monkeypatch.setattr(note_reading, "_MOST_BYTES", 10)
-    desk.served("raw")
+    reading_rig.served("raw")
 
-    assert desk.reading.fresh(PATH, "json") is None
-    assert desk.reading.fresh(PATH, "raw") is not None
+    assert reading_rig.reading.fresh(PATH, "json") is None
+    assert reading_rig.reading.fresh(PATH, "raw") is not None
     monkeypatch.setattr(note_reading, "_LARGEST", 5)
-    assert not desk.served("raw")
+    assert not reading_rig.served("raw")
 
 
-def test_a_note_that_is_too_large_is_served_raw_alone(desk: Desk, monkeypatch):
+def test_a_note_that_is_too_large_is_served_raw_alone(reading_rig: NoteReadingRig, monkeypatch):
     monkeypatch.setattr(note_reading, "_MOST_TOLD", 5)
 
-    assert desk.served("raw")
+    assert reading_rig.served("raw")
     for shape in ("json", "map"):
         with pytest.raises(web.HTTPUnprocessableEntity):
-            desk.served(shape)
+            reading_rig.served(shape)
 
 
-def test_a_link_to_what_is_no_note_is_nothing(desk: Desk):
-    desk.file.with_name("b.md").symlink_to("b.txt")
+def test_a_link_to_what_is_not_a_note_is_nothing(reading_rig: NoteReadingRig):
+    reading_rig.file.with_name("b.md").symlink_to("b.txt")
 
     with pytest.raises(NotFoundError):
-        desk.reading.read(VaultPath("b.md"), "raw", desk.sight)
+        reading_rig.reading.read(VaultPath("b.md"), "raw", reading_rig.sight)
     assert is_note("a.markdown")
     assert not is_note("a.txt")
 
 
-async def test_what_was_served_is_kept_once_as_a_base(desk: Desk):
-    _served, real, content, _ = desk.reading.read(PATH, "json", desk.sight)
+async def test_what_was_served_is_kept_once_as_a_base(reading_rig: NoteReadingRig):
+    _served, real, content, _ = reading_rig.reading.read(PATH, "json", reading_rig.sight)
     for _ in range(3):
-        desk.reading.keep(real, content)
-    await desk.reading.kept()
+        reading_rig.reading.keep(real, content)
+    await reading_rig.reading.kept()
 
-    assert desk.objects.get(content.digest) == b"# one\n"
-    assert desk.objects.has_stood(PATH, content.digest)
+    assert reading_rig.objects.get(content.digest) == b"# one\n"
+    assert reading_rig.objects.has_stood(PATH, content.digest)
 
 
-async def test_a_disk_that_refuses_to_keep_it_refuses_no_answer(desk: Desk, caplog):
-    _served, real, content, _ = desk.reading.read(PATH, "json", desk.sight)
-    desk.objects.close()
-    desk.reading.keep(real, content)
-    await asyncio.wait_for(desk.reading.kept(), 30)
+async def test_a_disk_that_refuses_to_keep_it_refuses_no_answer(
+    reading_rig: NoteReadingRig, caplog
+):
+    _served, real, content, _ = reading_rig.reading.read(PATH, "json", reading_rig.sight)
+    reading_rig.objects.close()
+    reading_rig.reading.keep(real, content)
+    await asyncio.wait_for(reading_rig.reading.kept(), 30)
 
     assert "could not be kept" in caplog.text

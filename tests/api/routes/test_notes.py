@@ -100,7 +100,7 @@ async def test_who_has_it_already_is_told_so(live: Live, vault):
         } == {tag}
 
 
-async def test_a_just_saved_note_is_never_told_as_it_was(live: Live, vault):
+async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
     save(vault / "a.md", "# 0\n")
     os.utime(vault / "a.md", (1, 1))
     async with live() as life:

@@ -53,6 +53,6 @@ async def test_times_can_be_parsed_and_have_a_zone(live: Live):
         ),
     ],
 )
-def test_what_the_app_would_choke_on_is_no_answer(shape: type, data: bytes):
+def test_what_the_app_would_choke_on_is_not_an_answer(shape: type, data: bytes):
     with pytest.raises((AssertionError, ValueError)):
         strict(shape, data)

@@ -71,7 +71,7 @@ async def test_runs_are_listed_newest_first_and_by_pages(live: Live, pair):
 
 
 @pytest.mark.parametrize("run", ["x", "%FF", "r-%27", "x" * 2000, "%E2%80%A8", "-1"])
-async def test_a_run_that_there_is_not_is_not_found(live: Live, run):
+async def test_a_run_that_does_not_exist_is_not_found(live: Live, run):
     async with live() as life:
         assert (await refused(life, "GET", f"/api/runs/{run}"))[0] == 404
         status, message = await refused(life, "POST", f"/api/runs/{run}/undo")
@@ -122,14 +122,14 @@ async def test_why_tells_each_line_s_origin(live: Live, pair):
         assert (await refused(life, "GET", "/api/why"))[0] == 400
 
 
-async def test_a_path_that_is_no_utf8_can_be_asked_about(live: Live, vault):
+async def test_a_path_that_is_not_utf8_can_be_asked_about(live: Live, vault):
     save(vault / "b\udcff.md", note("Odd"))
     async with live() as life:
         assert (await get(life, "/api/why?path=b%FF.md"))["path"] == "b\\xff.md"
         assert (await post(life, "/api/bubble/plan", {"path": "b\udcff.md"}))["path"] == "b\\xff.md"
 
 
-async def test_a_key_without_the_vault_is_told_where_lines_come_from_but_not_what_they_say(
+async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what_they_say(
     live: Live, vault
 ):
     save(vault / "a.md", note("Secret"))

@@ -10,7 +10,7 @@ from tests.api.calls import call, get, key_of, refused
 from tests.stories.life import Life
 
 
-class Living:
+class SandboxDaemon:
     """A daemon with sandboxes."""
 
     def __init__(self, vault, home, sandboxes):
@@ -58,7 +58,7 @@ async def test_without_sandboxes_it_says_so_and_a_build_fails_in_its_stream(live
 
 
 async def test_with_an_engine_the_image_is_built_and_seen(vault, home, sandboxes):
-    async with Living(vault, home, sandboxes) as life:
+    async with SandboxDaemon(vault, home, sandboxes) as life:
         status, _, text = await build(life, {"offline": True})
 
         assert status == 200

@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 22, 3, 30, tzinfo=UTC)
 PHONE = Caller("api_key", "phone", "request-1")
 
 
-class Office:
+class WriteBatcherRig:
     """A vault with one note, its store, and a desk whose notices are written down."""
 
     def __init__(self, vault: Path, home: Path) -> None:
@@ -74,19 +74,19 @@ def started(coroutine: Coroutine[object, object, object]) -> asyncio.Task[object
 
 
 @pytest.fixture
-async def suggestion_rig(vault, home):
-    made = Office(vault, home)
+async def batcher_rig(vault, home):
+    made = WriteBatcherRig(vault, home)
     yield made
     await made.desk.close()
     made.close()
 
 
-async def test_no_line_of_many_is_lost_and_they_are_few_writes(suggestion_rig: Office):
-    answers = await asyncio.gather(*(suggestion_rig.add(f"- {number}") for number in range(50)))
+async def test_no_line_of_many_is_lost_and_they_are_few_writes(batcher_rig: WriteBatcherRig):
+    answers = await asyncio.gather(*(batcher_rig.add(f"- {number}") for number in range(50)))
 
-    lines = suggestion_rig.file.read_text().splitlines()[4:]
+    lines = batcher_rig.file.read_text().splitlines()[4:]
     assert sorted(lines) == sorted(f"- {number}" for number in range(50))
-    writes = suggestion_rig.history.writes_of("a.md")
+    writes = batcher_rig.history.writes_of("a.md")
     assert len(writes) < 10
     assert len({cause for write in writes for cause in write.author.causes}) == 50
     assert {write.author.by for write in writes} == {"person"}
@@ -101,32 +101,32 @@ async def test_no_line_of_many_is_lost_and_they_are_few_writes(suggestion_rig: O
     ],
 )
 def test_the_audit_names_the_caller_where_all_of_a_write_is_one_callers(
-    suggestion_rig: Office, second: Caller, expected: Caller | None
+    batcher_rig: WriteBatcherRig, second: Caller, expected: Caller | None
 ):
-    assert suggestion_rig.desk.author(PHONE).caller == PHONE
-    author = suggestion_rig.desk.author(PHONE, second)
+    assert batcher_rig.desk.author(PHONE).caller == PHONE
+    author = batcher_rig.desk.author(PHONE, second)
     assert author.caller == expected
     assert len(set(author.causes)) == 2
 
 
-async def test_an_edit_is_recorded_as_its_callers(suggestion_rig: Office):
+async def test_an_edit_is_recorded_as_its_callers(batcher_rig: WriteBatcherRig):
     written = []
-    suggestion_rig.store._runner.wrote = written.append
-    await suggestion_rig.add("- one")
+    batcher_rig.store._runner.wrote = written.append
+    await batcher_rig.add("- one")
 
     assert [write.author.caller for write in written] == [PHONE]
 
 
-async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
+async def test_one_that_fails_is_reported_alone(batcher_rig: WriteBatcherRig):
     def refused() -> VaultPath:
         raise PathRefusedError("no")
 
     request = EditRequest(edit=AppendToSection(section="Facts", content="x"))
     found = await asyncio.gather(
-        suggestion_rig.add("- one"),
-        suggestion_rig.desk.edit(refused, request, PHONE),
-        suggestion_rig.add("- x", "none.md"),
-        suggestion_rig.add("- two"),
+        batcher_rig.add("- one"),
+        batcher_rig.desk.edit(refused, request, PHONE),
+        batcher_rig.add("- x", "none.md"),
+        batcher_rig.add("- two"),
         return_exceptions=True,
     )
 
@@ -136,10 +136,10 @@ async def test_one_that_fails_is_told_so_alone(suggestion_rig: Office):
         NotFoundError,
         WriteResult,
     ]
-    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
+    assert batcher_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n- two\n"
 
 
-async def test_who_goes_away_meanwhile_takes_no_one_along(suggestion_rig: Office):
+async def test_who_goes_away_meanwhile_takes_no_one_along(batcher_rig: WriteBatcherRig):
     let_go = threading.Event()
 
     def slow() -> VaultPath:
@@ -148,63 +148,65 @@ async def test_who_goes_away_meanwhile_takes_no_one_along(suggestion_rig: Office
 
     async with asyncio.timeout(30):
         first = started(
-            suggestion_rig.desk.edit(
+            batcher_rig.desk.edit(
                 slow, EditRequest(edit=AppendToSection(section="Facts", content="- gone")), PHONE
             )
         )
-        second = started(suggestion_rig.add("- stays"))
+        second = started(batcher_rig.add("- stays"))
         await asyncio.sleep(0)
         first.cancel()
         let_go.set()
         await second
 
-    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- gone\n- stays\n"
+    assert batcher_rig.file.read_text() == "# A\n\n## Facts\n\n- gone\n- stays\n"
 
 
-async def test_closing_waits_for_what_was_handed_in(suggestion_rig: Office):
-    waiting = [started(suggestion_rig.add(f"- {number}")) for number in range(5)]
+async def test_closing_waits_for_what_was_handed_in(batcher_rig: WriteBatcherRig):
+    waiting = [started(batcher_rig.add(f"- {number}")) for number in range(5)]
     await asyncio.sleep(0)
 
-    await suggestion_rig.desk.close()
+    await batcher_rig.desk.close()
 
-    assert len(suggestion_rig.file.read_text().splitlines()) == 9
+    assert len(batcher_rig.file.read_text().splitlines()) == 9
     await asyncio.gather(*waiting)
 
 
 async def test_what_is_to_be_noticed_is_gathered_while_one_look_is_under_way(
-    suggestion_rig: Office,
+    batcher_rig: WriteBatcherRig,
 ):
-    suggestion_rig.gate.clear()
-    first = started(suggestion_rig.desk.tell(["a.md"]))
+    batcher_rig.gate.clear()
+    first = started(batcher_rig.desk.tell(["a.md"]))
     await asyncio.sleep(0)
-    others = [started(suggestion_rig.desk.tell([f"{number}.md"])) for number in range(3)]
+    others = [started(batcher_rig.desk.tell([f"{number}.md"])) for number in range(3)]
     await asyncio.sleep(0)
-    suggestion_rig.gate.set()
+    batcher_rig.gate.set()
     await asyncio.gather(first, *others)
 
-    assert suggestion_rig.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
+    assert batcher_rig.noticed == [{"a.md"}, {"0.md", "1.md", "2.md"}]
 
 
-async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(suggestion_rig: Office, vault):
+async def test_who_is_asked_about_a_write_may_write_by_the_same_desk(
+    batcher_rig: WriteBatcherRig, vault
+):
     (vault / "log.md").write_text("## Facts\n")
     loop = asyncio.get_running_loop()
 
     def ask(intent: WriteIntent) -> None:
         if intent.path == "a.md":
             asyncio.run_coroutine_threadsafe(
-                suggestion_rig.add("- somebody writes", "log.md"), loop
+                batcher_rig.add("- somebody writes", "log.md"), loop
             ).result(10)
 
-    suggestion_rig.ask = ask
+    batcher_rig.ask = ask
     async with asyncio.timeout(20):
-        await suggestion_rig.add("- one")
+        await batcher_rig.add("- one")
 
     assert (vault / "log.md").read_text() == "## Facts\n\n- somebody writes\n"
-    assert suggestion_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n"
+    assert batcher_rig.file.read_text() == "# A\n\n## Facts\n\n- one\n"
 
 
 async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_no_one_up_and_closing_waits(
-    suggestion_rig: Office, vault
+    batcher_rig: WriteBatcherRig, vault
 ):
     (vault / "b.md").write_text("## Facts\n")
     let_go = threading.Event()
@@ -214,12 +216,12 @@ async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_no_one_u
             let_go.wait(10)
             raise ActRefusedError("no")
 
-    suggestion_rig.ask = ask
+    batcher_rig.ask = ask
     async with asyncio.timeout(20):
-        refused = started(suggestion_rig.add("- one"))
+        refused = started(batcher_rig.add("- one"))
         await asyncio.sleep(0)
-        assert (await suggestion_rig.add("- two", "b.md")).changed
-        closing = started(suggestion_rig.desk.close())
+        assert (await batcher_rig.add("- two", "b.md")).changed
+        closing = started(batcher_rig.desk.close())
         await asyncio.sleep(0)
         assert not closing.done()
         let_go.set()

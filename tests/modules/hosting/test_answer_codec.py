@@ -53,6 +53,6 @@ def test_bytes_are_sent_beside_what_is_said_of_them():
         {"bytes": {"content_type": "text/html\r\nX-Evil: 1", "filename": None}},
     ],
 )
-def test_what_is_no_answer_is_refused(answer):
+def test_what_is_not_an_answer_is_refused(answer):
     with pytest.raises(ModuleFailedError):
         result_of(answer)

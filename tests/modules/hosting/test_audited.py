@@ -11,19 +11,19 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.audited import MOST_A_SECOND, ModuleAudit, para_ids_of
-from tests.modules.module_rig import Told
+from tests.modules.module_rig import MemoryAudit
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 ASKED = Authority(causes=("c1",), runs=("r1",), request_id="q7")
 
 
 @pytest.fixture
-def log() -> Told:
-    return Told()
+def log() -> MemoryAudit:
+    return MemoryAudit()
 
 
 @pytest.fixture
-def audit(log: Told) -> ModuleAudit:
+def audit(log: MemoryAudit) -> ModuleAudit:
     return ModuleAudit(log, lambda: NOON)
 
 

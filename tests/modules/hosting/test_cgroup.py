@@ -178,13 +178,13 @@ async def test_the_kernel_stops_a_fork_bomb_and_all_of_it_is_ended_at_once(group
 async def test_what_a_killed_daemon_left_in_its_group_is_ended_and_the_group_removed(
     tmp_path: Path, real: Cgroups
 ):
-    def cages() -> IsolationFactory:
+    def make_isolations() -> IsolationFactory:
         return IsolationFactory(
             sandbox="process", run=tmp_path / "run", secret=[], env={}, cgroups=real
         )
 
     mark = uuid.uuid4().hex
-    held = await cages().hold(
+    held = await make_isolations().hold(
         approve(write_module(tmp_path / "home/modules/daily/abc", "x = 1"), trust="untrusted"), mark
     )
     assert held.group is not None
@@ -193,7 +193,7 @@ async def test_what_a_killed_daemon_left_in_its_group_is_ended_and_the_group_rem
     )  # it forgot its mark
     held.group.add(left.pid)
 
-    await cages().sweep()
+    await make_isolations().sweep()
 
     assert await left.wait() == -9
     assert not held.group.folder.exists()

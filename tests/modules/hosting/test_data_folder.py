@@ -28,7 +28,7 @@ def test_it_is_private_and_made_once(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
-def test_what_is_no_folder_is_refused(tmp_path, kind):
+def test_what_is_not_a_folder_is_refused(tmp_path, kind):
     (tmp_path / "elsewhere").mkdir()
     place = tmp_path / "brain"
     if kind == "link":

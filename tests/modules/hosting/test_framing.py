@@ -82,7 +82,7 @@ def test_frames_may_come_byte_by_byte():
         b'{"kind":"said","level":1}',
     ],
 )
-def test_what_is_no_frame_is_an_error(text):
+def test_what_is_not_a_frame_is_an_error(text):
     with pytest.raises(WireError):
         list(Unpacker().feed(framed(text)))
 

@@ -19,7 +19,7 @@ from parachuted.modules.hosting.rpc import RpcConnection
 WALLS = IsolationRules(landlock=False, seccomp=False, readable=(), memory=1, most_open=1)
 
 
-class Ended:
+class EndCounter:
     def __init__(self):
         self.count = 0
 
@@ -35,7 +35,7 @@ def held(code, end=None, command=None):
     words = command or (sys.executable, "-I", "-S", "-c", code)
     env = {"PATH": "/usr/bin:/bin", "PARACHUTE_MODULE": "a mark"}
     return IsolatedLaunch(
-        kind="process", command=words, env=env, cwd=Path("/"), rules=WALLS, end=end or Ended()
+        kind="process", command=words, env=env, cwd=Path("/"), rules=WALLS, end=end or EndCounter()
     )
 
 
@@ -73,7 +73,7 @@ async def test_one_that_was_killed_names_the_signal():
 @pytest.mark.parametrize(
     "said", ["'x' * 100", "'\\0\\0\\0\\2{}'", "'\\xff\\xff\\xff\\xff'", "'{' * 1000000"]
 )
-async def test_one_that_says_what_is_no_frame_is_ended(said):
+async def test_one_that_says_what_is_not_a_frame_is_ended(said):
     began = time.monotonic()
     process, _ = await lived(
         f"import sys, time; sys.stdout.buffer.write(({said}).encode('latin-1')); "
@@ -117,7 +117,7 @@ async def test_a_stray_that_holds_the_pipe_delays_nothing_and_is_ended():
 
 
 async def test_its_cage_is_ended_with_it_and_also_when_it_never_began():
-    ended = Ended()
+    ended = EndCounter()
     process = await ModuleHostProcess.start(held("", ended), "a mark")
     await process.close()
     assert ended.count == 1

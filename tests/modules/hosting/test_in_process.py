@@ -334,7 +334,7 @@ async def test_a_task_that_fails_in_the_background_is_reported(make):
     assert running.problem.endswith("ValueError: in the back")
 
 
-async def test_a_task_whose_failure_the_module_handles_is_nobodys_business(make):
+async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
     running = make(
         """
         @route("GET", "/")

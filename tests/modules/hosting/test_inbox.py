@@ -21,7 +21,7 @@ from tests.modules.small_modules import until
 ALL = EventFilter.of_module("daily", grant_of(["**"]))
 
 
-class Hears:
+class RecordingModule:
     """A module that remembers what it was told, and with which cause."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Hears:
             raise RuntimeError("a way of running that breaks the contract")
 
 
-def inbox(hears: Hears, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
+def inbox(hears: RecordingModule, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
     return Inbox(cast("RunningModule", hears), specs, listens)
 
 
@@ -73,7 +73,7 @@ BESIDE = EventSpec(event="file.modified", handler="changed", is_async=True)
 
 
 async def test_what_came_before_it_runs_is_reported_in_order():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     for number in range(3):
         one.put(event(f"{number}.md"), Authority())
@@ -85,7 +85,7 @@ async def test_what_came_before_it_runs_is_reported_in_order():
 
 
 async def test_handlers_beside_each_other_are_not_more_than_a_few():
-    hears = Hears()
+    hears = RecordingModule()
     hears.hold.clear()
     one = inbox(hears, BESIDE)
     for number in range(30):
@@ -102,7 +102,7 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
 
 
 async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     for number in range(MOST_WAITING + 5):
         one.put(event(f"{number}.md"), Authority())
@@ -115,7 +115,7 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
 
 
 async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
     told = event("a.md", causes=["c1"], run="r1")
     one.put(told, Authority())
@@ -129,7 +129,7 @@ async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
 
 
 async def test_the_events_causes_and_its_run_are_carried_on():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     told = event("a.md", causes=["c1", "c2"], run="r1")
     one.put(told, EventPublisher(Bus(lambda: told.timestamp)).told(told))
@@ -142,7 +142,7 @@ async def test_the_events_causes_and_its_run_are_carried_on():
 
 
 async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(
         hears,
         EventSpec(event="file.created", handler="made"),
@@ -160,7 +160,7 @@ async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
 
 
 async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
-    hears = Hears()
+    hears = RecordingModule()
     one = inbox(hears, BESIDE)
     one.put(event("bug.md"), Authority())
     one.put(event("fine.md"), Authority())

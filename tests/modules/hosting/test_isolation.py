@@ -27,7 +27,7 @@ def approved(tmp_path):
     )
 
 
-def cages(tmp_path, sandbox, **more):
+def isolation_of(tmp_path, sandbox, **more):
     return IsolationFactory(
         sandbox=sandbox,
         run=tmp_path / "home" / "run" / "modules",
@@ -39,7 +39,7 @@ def cages(tmp_path, sandbox, **more):
 
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
 async def test_without_docker_it_is_the_kernels_walls(tmp_path):
-    assert await cages(tmp_path, "auto").choose() == "landlock"
+    assert await isolation_of(tmp_path, "auto").choose() == "landlock"
 
 
 def containers(engine):
@@ -48,8 +48,8 @@ def containers(engine):
     ).stdout.split()
 
 
-async def test_with_docker_it_is_docker(make_cages):
-    assert await make_cages("auto").choose() == "docker"
+async def test_with_docker_it_is_docker(make_isolation):
+    assert await make_isolation("auto").choose() == "docker"
 
 
 async def test_with_neither_it_does_not_run_and_says_what_to_install(
@@ -59,16 +59,16 @@ async def test_with_neither_it_does_not_run_and_says_what_to_install(
 
     for sandbox in ("auto", "landlock", "docker"):
         with pytest.raises(ModuleFailedError, match=r"does not run: .*install Docker"):
-            await cages(tmp_path, sandbox).hold(approved, "mark")
+            await isolation_of(tmp_path, sandbox).hold(approved, "mark")
 
 
 async def test_docker_asked_for_is_not_replaced_by_something_else(tmp_path):
     with pytest.raises(ModuleFailedError, match="no Docker engine answers"):
-        await cages(tmp_path, "docker").choose()
+        await isolation_of(tmp_path, "docker").choose()
 
 
 async def test_a_bare_process_is_taken_only_when_it_is_asked_for(tmp_path):
-    assert await cages(tmp_path, "process").choose() == "process"
+    assert await isolation_of(tmp_path, "process").choose() == "process"
 
 
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
@@ -77,7 +77,7 @@ async def test_a_process_is_given_a_private_folder_and_no_environment(
 ):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
 
-    held = await cages(tmp_path, "landlock").hold(approved, "mark")
+    held = await isolation_of(tmp_path, "landlock").hold(approved, "mark")
 
     assert held.cwd.is_relative_to(tmp_path / "home" / "run" / "modules")
     assert held.cwd.stat().st_mode & 0o777 == 0o700
@@ -89,7 +89,7 @@ async def test_a_process_is_given_a_private_folder_and_no_environment(
 
 @pytest.mark.skipif(not has_walls, reason="this machine has not the kernel's walls")
 async def test_it_reads_python_and_its_copy_and_not_the_home(tmp_path, approved):
-    held = await cages(tmp_path, "landlock").hold(approved, "mark")
+    held = await isolation_of(tmp_path, "landlock").hold(approved, "mark")
 
     readable = held.rules.readable
     assert approved.copy in readable
@@ -114,10 +114,10 @@ async def test_a_vault_inside_of_what_python_needs_cannot_be_kept_from_it(tmp_pa
 
 
 async def test_what_a_killed_daemon_left_is_swept(tmp_path, approved):
-    earlier = cages(tmp_path, "process")
+    earlier = isolation_of(tmp_path, "process")
     held = await earlier.hold(approved, "mark")
 
-    await cages(tmp_path, "process").sweep()
+    await isolation_of(tmp_path, "process").sweep()
 
     assert not held.cwd.exists()
 
@@ -168,13 +168,13 @@ def test_each_cage_says_what_it_holds():
 async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its_mark(
     tmp_path, approved, forgets
 ):
-    held = await cages(tmp_path, "process").hold(approved, "a-mark-of-its-own")
+    held = await isolation_of(tmp_path, "process").hold(approved, "a-mark-of-its-own")
     env = {} if forgets else dict(held.env)
     left = await asyncio.create_subprocess_exec("sleep", "600", env=env, start_new_session=True)
     if forgets:
         held.began(left.pid)
 
-    await cages(tmp_path, "process").sweep()
+    await isolation_of(tmp_path, "process").sweep()
 
     async with asyncio.timeout(30):
         assert await left.wait() == -9
@@ -182,12 +182,12 @@ async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its
 
 
 async def test_another_process_that_has_the_same_number_now_is_left_alone(tmp_path, approved):
-    held = await cages(tmp_path, "process").hold(approved, "a-mark-of-its-own")
+    held = await isolation_of(tmp_path, "process").hold(approved, "a-mark-of-its-own")
     other = await asyncio.create_subprocess_exec("sleep", "600", env={}, start_new_session=True)
     note = next((tmp_path / "home" / "run" / "modules").glob("a-*"))
     note.write_text(f"{other.pid} 1")
 
-    await cages(tmp_path, "process").sweep()
+    await isolation_of(tmp_path, "process").sweep()
 
     assert other.returncode is None
     other.kill()

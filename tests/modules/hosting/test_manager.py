@@ -536,7 +536,9 @@ async def test_what_was_approved_of_a_module_and_its_agents_are_known_while_it_m
         assert (modules.approved("nobody"), modules.agents_of("nobody")) == (None, {})
 
 
-async def test_what_is_wrong_with_a_module_is_no_problem_any_more_once_it_is_removed(manager_rig):
+async def test_what_is_wrong_with_a_module_is_not_a_problem_any_more_once_it_is_removed(
+    manager_rig,
+):
     manager_rig.add("daily", "x = 1 / 0")
 
     async with manager_rig.open():

@@ -162,7 +162,7 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
     assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 
-async def test_the_audit_is_told_of_the_run_and_of_each_call(module_rig):
+async def test_the_audit_hears_of_the_run_and_of_each_call(module_rig):
     backend = ScriptedBackend(
         [use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")]
     )
@@ -180,7 +180,7 @@ async def test_the_audit_is_told_of_the_run_and_of_each_call(module_rig):
     ]
 
 
-class Objecting:
+class ObjectingHooks:
     """Hooks that have something against one tool, and add to prompts."""
 
     def __init__(self, *refused: str) -> None:
@@ -204,7 +204,7 @@ class Objecting:
 
 
 async def test_hooks_see_the_prompt_and_each_call_and_may_object(module_rig):
-    asker = Objecting("write_note")
+    asker = ObjectingHooks("write_note")
     backend = ScriptedBackend(
         [
             use("write_note", path="Brain/n.md", text="x"),
@@ -223,7 +223,8 @@ async def test_hooks_see_the_prompt_and_each_call_and_may_object(module_rig):
     assert not (module_rig.vault / "Brain/n.md").exists()
     assert "hands off" in str(documents(module_rig)[0]["steps"])
     refusing = module_rig.given(
-        module_rig.approve(BOT), module_rig.agents(ScriptedBackend(), asker=Objecting("prompt"))
+        module_rig.approve(BOT),
+        module_rig.agents(ScriptedBackend(), asker=ObjectingHooks("prompt")),
     )
     with pytest.raises(ActRefusedError, match="not today"):
         await refusing.run_agent("admin", "Write.", {})
@@ -390,7 +391,7 @@ async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
     ]
 
 
-async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_is_told(module_rig):
+async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_learns_of_it(module_rig):
     async def broken(_job):
         raise RuntimeError("the backend fell over")
 

@@ -7,7 +7,7 @@ import pytest
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.answer_codec import NEXT_PART, READ, OpenBodies, RemoteBody
 from parachuted.modules.hosting.framing import AskFrame
-from tests.modules.test_bodies import Pieces
+from tests.modules.test_bodies import ChunkedSource
 
 
 async def test_a_body_is_read_while_it_is_open():
@@ -16,7 +16,7 @@ async def test_a_body_is_read_while_it_is_open():
     async def ask(verb, body):
         return await bodies.serve(AskFrame(id=1, verb=verb, body=body))
 
-    with bodies.opened(Pieces([b"one"], [b"two"])) as told:
+    with bodies.opened(ChunkedSource([b"one"], [b"two"])) as told:
         remote = RemoteBody(ask, told)
         heads, pieces = [], []
         while (head := await remote.next_part()) is not None:
@@ -34,20 +34,20 @@ async def test_a_body_is_read_while_it_is_open():
 async def test_nothing_else_is_read(verb, body):
     bodies = OpenBodies("daily")
 
-    with bodies.opened(Pieces([b"one"])), pytest.raises(ModuleFailedError):
+    with bodies.opened(ChunkedSource([b"one"])), pytest.raises(ModuleFailedError):
         await bodies.serve(AskFrame(id=1, verb=verb, body=body))
 
 
 def test_only_so_many_are_open_at_once():
     bodies = OpenBodies("daily")
-    opened = [bodies.opened(Pieces()) for _ in range(8)]
+    opened = [bodies.opened(ChunkedSource()) for _ in range(8)]
     for one in opened:
         one.__enter__()
 
-    with pytest.raises(ModuleFailedError, match="reads 8 bodies"), bodies.opened(Pieces()):
+    with pytest.raises(ModuleFailedError, match="reads 8 bodies"), bodies.opened(ChunkedSource()):
         pass
     with bodies.opened(None) as told:
         assert told is None
     opened[0].__exit__(None, None, None)
-    with bodies.opened(Pieces()):
+    with bodies.opened(ChunkedSource()):
         pass

@@ -112,7 +112,7 @@ async def test_no_module_writes_where_suggestions_are_ticked_whatever_its_permis
             await act
 
 
-async def test_where_no_one_takes_suggestions_it_is_told_so(module_rig):
+async def test_where_no_one_takes_suggestions_that_is_reported(module_rig):
     with pytest.raises(ActRefusedError, match="suggestions are not accepted here"):
         await module_rig.given(module_rig.approve(MANIFEST)).suggest(
             "update", "Work/a.md", {"text": "x"}, "x"

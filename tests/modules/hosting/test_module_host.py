@@ -129,7 +129,7 @@ def processes():
 
 
 @pytest.fixture
-def life(tmp_path, given, make_cages):
+def life(tmp_path, given, make_isolation):
     """`async with life(body, sandbox=...) as worker`, started; nothing of it is left afterwards."""
 
     @contextlib.asynccontextmanager
@@ -137,7 +137,7 @@ def life(tmp_path, given, make_cages):
         approved = approve(
             write_module(tmp_path / "copies" / "daily", body, manifest=MANIFEST), trust="untrusted"
         )
-        worker = ModuleHost(approved, services, make_cages(sandbox, **more), pace=pace)
+        worker = ModuleHost(approved, services, make_isolation(sandbox, **more), pace=pace)
         await worker.start()
         try:
             yield worker
@@ -178,7 +178,7 @@ async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
 
 
 async def test_what_goes_wrong_in_a_handler_is_reported_as_in_the_daemon(life):
-    async with life(services=Given(vault=Empty())) as worker:
+    async with life(services=Given(vault=EmptyVault())) as worker:
         with pytest.raises(WrongArgumentsError, match="n: should be"):
             await worker.call("hello", {}, query={"n": "x"})
         with pytest.raises(NotFoundError):
@@ -293,7 +293,7 @@ async def test_a_module_that_cannot_begin_says_why_and_leaves_nothing(life, tmp_
     assert list((tmp_path / "run").iterdir()) == []
 
 
-class Empty:
+class EmptyVault:
     async def read(self, path):
         raise NotFoundError(path)
 
@@ -440,14 +440,14 @@ async def test_many_lives_leave_no_descriptor_and_no_process(life):
     assert open_files() <= before
 
 
-async def test_starting_can_be_given_up(life, tmp_path, given, make_cages):
+async def test_starting_can_be_given_up(life, tmp_path, given, make_isolation):
     approved = approve(
         write_module(
             tmp_path / "daily", "async def on_enable(self):\n    await asyncio.Event().wait()"
         ),
         trust="untrusted",
     )
-    worker = ModuleHost(approved, given, make_cages("landlock"))
+    worker = ModuleHost(approved, given, make_isolation("landlock"))
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):

@@ -128,7 +128,7 @@ async def test_twenty_messages_wait_and_the_next_is_refused(module_rig):
     wait.set()
 
 
-async def test_a_run_that_is_no_conversation_is_asked_and_told_nothing(module_rig):
+async def test_a_run_that_is_not_a_conversation_is_asked_and_told_nothing(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]))
     run = await runs.start("chat", "Dig.", {})
     await runs.result(run)
@@ -348,7 +348,7 @@ async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module
         assert await runs.answer(run, asked.id, "allow") is False
 
 
-class Asker:
+class ConversationHooks:
     """Hooks that object to an end so many times, and add words where a session starts."""
 
     def __init__(self, objections: int) -> None:
@@ -372,7 +372,7 @@ class Asker:
 
 
 async def test_a_hook_that_objects_to_the_end_has_a_conversation_go_on(module_rig):
-    asker, backend = Asker(2), ScriptedBackend([say("Dug.")])
+    asker, backend = ConversationHooks(2), ScriptedBackend([say("Dug.")])
     runs = runs_of(module_rig, backend, asker=asker)
     run = await runs.start("chat", "Dig.", {"conversation": True})
 
@@ -391,7 +391,7 @@ async def test_a_hook_that_objects_to_the_end_has_a_conversation_go_on(module_ri
 
 async def test_a_hook_that_always_objects_is_heard_eight_times(module_rig):
     backend = ScriptedBackend([say("Dug.")])
-    runs = runs_of(module_rig, backend, asker=Asker(100))
+    runs = runs_of(module_rig, backend, asker=ConversationHooks(100))
     await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
     assert len(backend.jobs) == 9
     await runs.result(await runs.start("chat", "Dig.", {}))
@@ -399,7 +399,7 @@ async def test_a_hook_that_always_objects_is_heard_eight_times(module_rig):
 
 
 async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module_rig):
-    asker, backend = Asker(0), ScriptedBackend([say("x")])
+    asker, backend = ConversationHooks(0), ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend, asker=asker)
 
     async def turn(session: str | None) -> str:
@@ -413,7 +413,7 @@ async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module
 
 
 async def test_a_context_that_is_nearly_full_is_published_once_a_turn(module_rig):
-    class Full(ScriptedBackend):
+    class FullSessionBackend(ScriptedBackend):
         async def run(self, _job):
             yield SessionStep(session_id="s1", is_resumed=False)
             for tokens in (1_000, 170_000, 180_000):
@@ -425,7 +425,7 @@ async def test_a_context_that_is_nearly_full_is_published_once_a_turn(module_rig
                     context_tokens=tokens,
                 )
 
-    runs = runs_of(module_rig, Full())
+    runs = runs_of(module_rig, FullSessionBackend())
     await runs.result(await runs.start("chat", "x", {"conversation": True}))
     full = [one.data for one in module_rig.events if one.event == "context.limit.approaching"]
     assert [(one["session_id"], one["token_count"]) for one in full] == [("s1", 170_000)]
@@ -464,7 +464,7 @@ def told(rig: ModuleRig, name: str) -> list[dict[str, object]]:
 
 
 async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next_turn(module_rig):
-    asker = Asker(0)
+    asker = ConversationHooks(0)
     runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
 
     async def turn(session: str | None) -> tuple[str, str]:

@@ -58,7 +58,7 @@ async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
     [b"x", {1, 2}, object(), float("nan"), "x" * 1_000_001],
     ids=lambda value: str(value)[:9],
 )
-async def test_what_is_no_json_or_too_much_is_refused_and_what_was_there_stays(folder, value):
+async def test_what_is_not_json_or_too_much_is_refused_and_what_was_there_stays(folder, value):
     state = ModuleState(folder, Authority)
     await state.put("a", "before")
     with pytest.raises(EditRefusedError):

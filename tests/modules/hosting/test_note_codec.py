@@ -78,11 +78,11 @@ def test_an_edit_arrives_as_it_was_made(edit):
         ["SetKey", "a", 1],
     ],
 )
-def test_what_is_no_edit_is_not_read(body):
+def test_what_is_not_an_edit_is_not_read(body):
     with pytest.raises(ValidationError):
         EDIT.validate_json(json.dumps(body))
 
 
-def test_what_is_no_edit_is_not_sent():
+def test_what_is_not_an_edit_is_not_sent():
     with pytest.raises(PydanticSerializationError, match="dict is not one of SetKey, RemoveKey"):
         EDIT.dump_json({"kind": "SetKey"})

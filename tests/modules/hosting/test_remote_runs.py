@@ -61,7 +61,7 @@ async def test_both_ends_agree():
     ("verb", "body"),
     [("start", {}), ("next", {"run": 1}), ("ask", {"prompt": "x"}), ("close", {}), ("_keep", {})],
 )
-async def test_what_is_no_request_is_refused(verb, body):
+async def test_what_is_not_a_request_is_refused(verb, body):
     with pytest.raises(ModuleFailedError):
         await RequestServer(Given(runs=Runs())).serve(
             AskFrame(id=1, verb=f"runs.{verb}", body=body)

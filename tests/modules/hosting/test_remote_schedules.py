@@ -52,7 +52,7 @@ async def test_both_ends_agree(access, remote):
         ("clear", {}),
     ],
 )
-async def test_what_is_no_request_is_refused(access, verb, body):
+async def test_what_is_not_a_request_is_refused(access, verb, body):
     with pytest.raises(ModuleFailedError):
         await RequestServer(Given(schedules=access)).serve(
             AskFrame(id=1, verb=f"schedules.{verb}", body=body)

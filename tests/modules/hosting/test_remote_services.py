@@ -29,7 +29,7 @@ from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import Given
 
 
-class Through:
+class PipedServices:
     """Asks as the pipe does, all of it made bytes and back."""
 
     def __init__(self, serving):
@@ -53,7 +53,7 @@ class Through:
 
 def remote_of(services):
     """The other end of the pipe to these services."""
-    pipe = Through(RequestServer(services))
+    pipe = PipedServices(RequestServer(services))
     return RemoteServices("daily", {"a": "1"}, logging.getLogger("test"), pipe)
 
 

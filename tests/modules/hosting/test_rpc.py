@@ -20,7 +20,7 @@ from parachuted.modules.hosting.framing import (
 from parachuted.modules.hosting.rpc import MOST_ASKED, RpcConnection
 
 
-class Ends:
+class RpcPair:
     """Two ends; what either says reaches the other in the loop's next round."""
 
     def __init__(self, group, ours, theirs, **more):
@@ -38,7 +38,7 @@ class Ends:
 @contextlib.asynccontextmanager
 async def ends(theirs, ours=None, **more):
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-        yield Ends(group, ours or theirs, theirs, **more)
+        yield RpcPair(group, ours or theirs, theirs, **more)
 
 
 async def echo(ask: AskFrame) -> object:

@@ -43,8 +43,8 @@ def way(request: pytest.FixtureRequest) -> Callable[[ApprovedModule, Services], 
     """Make a module run in that way."""
     if request.param == "in process":
         return InProcessHost
-    cages = request.getfixturevalue("make_cages")("process")
-    return lambda approved, services: ModuleHost(approved, services, cages)
+    isolation = request.getfixturevalue("make_isolation")("process")
+    return lambda approved, services: ModuleHost(approved, services, isolation)
 
 
 @pytest.fixture

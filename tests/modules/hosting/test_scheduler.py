@@ -34,7 +34,7 @@ class Clock:
         self.now += timedelta(**span)
 
 
-class Tells:
+class CountingModule:
     """A module that counts what it is told to do."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ def daily(at: str) -> ModuleDeclaration:
     )
 
 
-def add(clockwork: ModuleScheduler, tells: Tells, declared: ModuleDeclaration) -> None:
+def add(clockwork: ModuleScheduler, tells: CountingModule, declared: ModuleDeclaration) -> None:
     clockwork.add(cast("RunningModule", tells), declared)
 
 
@@ -89,7 +89,7 @@ async def due(clockwork: ModuleScheduler) -> None:
 
 
 async def test_a_schedule_runs_each_time_its_span_is_over():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
@@ -103,7 +103,7 @@ async def test_a_schedule_runs_each_time_its_span_is_over():
 
 
 async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_path: Path):
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     state = open_state(tmp_path / "state.journal")
     add(ModuleScheduler(clock, state, UNRECORDED), tells, every(60))
     state.close()
@@ -120,7 +120,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
 
 
 async def test_one_that_is_still_at_work_is_not_restarted():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     tells.wait = asyncio.Event()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
@@ -140,7 +140,7 @@ async def test_one_that_is_still_at_work_is_not_restarted():
 
 
 async def test_one_that_fails_runs_again_when_it_is_due():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     tells.fails = True
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
@@ -153,7 +153,7 @@ async def test_one_that_fails_runs_again_when_it_is_due():
 
 
 async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
     clock.go(days=-30)
@@ -166,7 +166,7 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
 
 
 async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, daily("03:00"))
@@ -184,7 +184,7 @@ async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_d
 
 
 async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():  # noqa: E501
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, daily("03:00"))
@@ -202,7 +202,7 @@ async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_
 
 
 async def test_the_schedules_of_a_module_that_is_gone_rest():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
@@ -221,7 +221,7 @@ def nightly(method: str = "reflect", **more: object) -> SetSchedule:
 async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
     tmp_path: Path,
 ):
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells, every(999_999))
@@ -243,7 +243,7 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
 
 
 async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: Path):
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(999_999))
     for _ in range(5):
@@ -264,7 +264,7 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: P
 
 
 async def test_what_is_removed_or_whose_module_has_ended_does_not_run():
-    clock, tells = Clock(), Tells()
+    clock, tells = Clock(), CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(999_999))
     await clockwork.set("daily", nightly(timing=Timing(every_s=60)))

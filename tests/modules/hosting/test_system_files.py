@@ -101,7 +101,7 @@ def test_what_is_not_listed_is_not_read(files: SystemFiles, path: str):
         files.read(path)
 
 
-async def test_an_agent_lists_and_reads_and_is_told_what_is_not_there(files: SystemFiles):
+async def test_an_agent_lists_and_reads_and_learns_what_is_not_there(files: SystemFiles):
     tools = files.tools(Taint())
     assert (
         await call_tool(tools, "list_system_files", {"part": "logs"})

@@ -318,7 +318,7 @@ def test_a_look_sees_what_changed_since_the_last(module_rig):
     assert module_rig.trust.look() == {"other"}
 
 
-def test_no_one_is_told_of_modules_that_are_not(module_rig):
+def test_no_one_learns_of_modules_that_do_not_exist(module_rig):
     for act in (
         module_rig.trust.consent,
         module_rig.trust.entry,

@@ -43,7 +43,7 @@ def test_changed_new_and_removed_files_are_shown_line_by_line(tmp_path):
     ]
 
 
-def test_what_hides_is_spelled_out_and_a_carriage_return_is_no_end_of_line(tmp_path):
+def test_what_hides_is_spelled_out_and_a_carriage_return_is_not_an_end_of_line(tmp_path):
     shown = difference(tmp_path, {}, {"a": "x = 1\r\x1b[1A# \u202eevil\n".encode()})
     assert "+x = 1\\x0d\\x1b[1A# \\u202eevil" in shown.splitlines()
 

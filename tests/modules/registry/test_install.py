@@ -174,7 +174,7 @@ def test_a_link_in_a_repository_is_not_followed(module_rig):
         ),
     ],
 )
-def test_what_is_no_source_is_refused_and_nothing_is_written(module_rig, source):
+def test_what_is_not_a_source_is_refused_and_nothing_is_written(module_rig, source):
     with pytest.raises(ParachuteError) as refused:
         install(module_rig, source)
 
@@ -234,7 +234,7 @@ def test_nothing_is_written_through_a_link_that_stands_for_the_folder_of_modules
     assert list(away.iterdir()) == []
 
 
-def test_a_folder_without_a_manifest_is_no_module(module_rig):
+def test_a_folder_without_a_manifest_is_not_a_module(module_rig):
     (module_rig.base / "empty").mkdir()
     with pytest.raises(InstallRefusedError, match=r"has no manifest.yaml"):
         install(module_rig, str(module_rig.base / "empty"))
@@ -247,7 +247,7 @@ def test_what_was_placed_can_be_taken_away(module_rig):
     unplace(module_rig.vault, "stranger")
 
 
-def test_what_git_says_of_a_folder_that_is_no_repository_does_not_name_it(tmp_path):
+def test_what_git_says_of_a_folder_that_is_not_a_repository_does_not_name_it(tmp_path):
     (tmp_path / "notes.md").write_text("x")
     with (
         pytest.raises(InstallRefusedError, match="git could not get it") as told,
@@ -305,7 +305,7 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(module_rig, pu
     ("ref", "says"),
     [("nothing", "git could not get it"), ("-x", "is not a tag"), ("a..b", "is not a tag")],
 )
-def test_what_is_no_tag_of_it_installs_nothing(module_rig, published, ref, says):
+def test_what_is_not_a_tag_of_it_installs_nothing(module_rig, published, ref, says):
     with pytest.raises(InstallRefusedError, match=says):
         install(module_rig, f"{published.as_uri()}#{ref}")
 

@@ -403,11 +403,11 @@ def test_a_module_cannot_say_how_far_it_is_trusted():
         (b"\xff\xfe", "line 1: it is not UTF-8"),
     ],
 )
-def test_what_is_no_yaml_or_too_much_of_it_is_refused(text, told):
+def test_what_is_not_yaml_or_too_much_of_it_is_refused(text, told):
     assert problems(text)[0].startswith(told)
 
 
-def test_a_flood_of_mistakes_is_not_all_told():
+def test_a_flood_of_mistakes_is_not_reported_in_full():
     assert len(problems("\n".join(f"field{number}: x" for number in range(1000)))) == 50
 
 

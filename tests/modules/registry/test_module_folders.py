@@ -59,7 +59,7 @@ def test_the_digest_follows_the_folder_and_a_missing_one_has_a_reason(folders, t
     assert folders.digest(record)[0] not in {None, first}
 
 
-def test_what_tools_leave_is_no_part_of_a_module_under_development(folders, tmp_path):
+def test_what_tools_leave_is_not_a_part_of_a_module_under_development(folders, tmp_path):
     folder = write(tmp_path / "work" / "mine")
     before = folders.digest(developed(folder))
     write(folder / "__pycache__")

@@ -139,7 +139,7 @@ def test_a_file_that_others_may_change_lets_nothing_run(registry, mode):
         registry.load()
 
 
-def test_what_is_no_file_lets_nothing_run_and_holds_no_one_up(registry):
+def test_what_is_not_a_file_lets_nothing_run_and_holds_no_one_up(registry):
     os.mkfifo(registry.path)
     with pytest.raises(ModuleRegistryError):
         registry.load()

@@ -72,6 +72,6 @@ def test_the_command_is_there():
     assert "new-key" in done.stdout
 
 
-def test_what_is_no_ed25519_key_is_refused():
+def test_what_is_not_an_ed25519_key_is_refused():
     with pytest.raises(ParachuteError, match="not a private key"):
         sign(DIGEST, b"x")

@@ -56,7 +56,7 @@ async def test_whatever_its_name_it_goes_together_and_works(tmp_path: Path, name
         assert [one.path for one in declared.routes] == ["/items", "/items", "/ask"]
 
 
-async def test_an_empty_list_is_no_error(tmp_path: Path):
+async def test_an_empty_list_is_not_an_error(tmp_path: Path):
     new_module(tmp_path / "a", "a")
     with loaded(tmp_path / "a") as (cls, _):
         assert await cls(FakeServices("a")).list_items() == {"items": []}

@@ -26,13 +26,13 @@ from parachuted.errors import ParachuteError
 from parachuted.vault import edit_request as writer
 from parachuted.vault import rescue, swap
 from tests.vault.rig import people
-from tests.vault.rig.shim import KILLED, Act, Shim, failing, killing
+from tests.vault.rig.shim import KILLED, Act, FaultInjector, failing, killing
 from tests.vault.rig.work import (
     NOTE,
     OPERATIONS,
     Files,
     Operation,
-    Place,
+    TrialFolder,
     complaints,
     left_behind,
     now,
@@ -43,11 +43,11 @@ MORE_CODES = (*CODES, errno.EDQUOT, errno.EROFS, errno.EINTR, errno.ENFILE, errn
 LEASE = frozenset(
     {"fcntl"}
 )  # while the writer asks who is writing, others wait; here they would wait for themselves
-Child = Callable[[Place, Shim], list[str]]
+Child = Callable[[TrialFolder, FaultInjector], list[str]]
 
 
 @dataclass(slots=True)
-class Account:
+class TrialReport:
     """What was tried, and what was wrong."""
 
     points: int = 0
@@ -56,13 +56,13 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class PendingOperation:
     """An operation about to begin: where, and what the files are before and after it,
     undisturbed.
     """
 
     operation: Operation
-    place: Place
+    place: TrialFolder
     old: Files
     new: Files
     calls: int
@@ -73,17 +73,17 @@ class Rig:
 
     def __init__(self, folder: Path, share: float, seed: int) -> None:
         self._folder, self._share, self._dice = folder, share, random.Random(seed)  # noqa: S311 - a choice of points
-        self.account = Account()
-        self.run = Place(folder / "run")
+        self.account = TrialReport()
+        self.run = TrialFolder(folder / "run")
 
-    def ready(self, operations: Iterable[Operation] = OPERATIONS) -> Iterator[Ready]:
+    def ready(self, operations: Iterable[Operation] = OPERATIONS) -> Iterator[PendingOperation]:
         """Each operation, prepared; without the plain rename's moves, which may leave the file
         under both its names.
         """
         for operation in operations:
             if swap._renameat2 is None and "move" in operation.name:
                 continue
-            place = Place(self._folder / operation.name).made(operation)
+            place = TrialFolder(self._folder / operation.name).made(operation)
             done = place.copied(self._folder / "done")
             with done.opened() as opened:
                 operation.act(opened.store)
@@ -91,16 +91,18 @@ class Rig:
             shutil.rmtree(done.folder)
             calls = _counted(place.copied(self.run.folder), operation)
             shutil.rmtree(self.run.folder)
-            yield Ready(operation=operation, place=place, old=place.files(), new=new, calls=calls)
+            yield PendingOperation(
+                operation=operation, place=place, old=place.files(), new=new, calls=calls
+            )
             shutil.rmtree(place.folder)
 
     def each_call(
         self,
-        ready: Ready,
+        ready: PendingOperation,
         label: str,
-        shim: Callable[[int], Shim],
+        shim: Callable[[int], FaultInjector],
         child: Child,
-        judge: Callable[[Place, int], list[str]],
+        judge: Callable[[TrialFolder, int], list[str]],
     ) -> None:
         """Run `child` with a shim at call 1, 2, 3 … until it was not reached; `judge` says what is
         wrong afterwards.
@@ -124,20 +126,22 @@ class Rig:
         return (at for at in range(1, calls + 1) if self._dice.random() < self._share)
 
 
-def _counted(place: Place, operation: Operation) -> int:
+def _counted(place: TrialFolder, operation: Operation) -> int:
     """How many calls the operation makes when nothing happens."""
 
-    def child(place: Place, shim: Shim) -> list[str]:
+    def child(place: TrialFolder, shim: FaultInjector) -> list[str]:
         with place.opened() as opened:
             shim.install()
             operation.act(opened.store)
             shim.stop()
         return [str(len(shim.calls))]
 
-    return int(_forked(place, Shim(0, killing), child)[2][0])
+    return int(_forked(place, FaultInjector(0, killing), child)[2][0])
 
 
-def _forked(place: Place, shim: Shim, child: Child) -> tuple[str | None, int, list[str]]:
+def _forked(
+    place: TrialFolder, shim: FaultInjector, child: Child
+) -> tuple[str | None, int, list[str]]:
     """The call that was struck (None: it was not reached), how the child ended, and what it found
     wrong itself.
     """
@@ -164,7 +168,7 @@ def _forked(place: Place, shim: Shim, child: Child) -> tuple[str | None, int, li
     return struck, os.waitstatus_to_exitcode(status), json.loads(said) if said else []
 
 
-def _contained(place: Place, shim: Shim, child: Child) -> list[str]:
+def _contained(place: TrialFolder, shim: FaultInjector, child: Child) -> list[str]:
     try:
         return child(place, shim)
     except BaseException:  # noqa: BLE001 - a child tells its parent of everything
@@ -175,18 +179,22 @@ def kill(rig: Rig, *, midway: bool) -> None:
     """Die at each call."""
     for ready in rig.ready():
 
-        def child(place: Place, shim: Shim, operation: Operation = ready.operation) -> list[str]:
+        def child(
+            place: TrialFolder, shim: FaultInjector, operation: Operation = ready.operation
+        ) -> list[str]:
             with place.opened() as opened:
                 shim.install()
                 operation.act(opened.store)
                 shim.stop()
             return []
 
-        def judge(place: Place, status: int, ready: Ready = ready) -> list[str]:
+        def judge(place: TrialFolder, status: int, ready: PendingOperation = ready) -> list[str]:
             wrong = complaints(place, ready.operation, ready.old, ready.new)
             return wrong if status == KILLED else [*wrong, f"ended with {status}"]
 
-        rig.each_call(ready, "killed", lambda at: Shim(at, killing, midway=midway), child, judge)
+        rig.each_call(
+            ready, "killed", lambda at: FaultInjector(at, killing, midway=midway), child, judge
+        )
 
 
 def fail(rig: Rig, codes: tuple[int, ...]) -> None:
@@ -198,11 +206,17 @@ def fail(rig: Rig, codes: tuple[int, ...]) -> None:
             for for_good in (False, True):
 
                 def child(
-                    place: Place, shim: Shim, ready: Ready = ready, *, for_good: bool = for_good
+                    place: TrialFolder,
+                    shim: FaultInjector,
+                    ready: PendingOperation = ready,
+                    *,
+                    for_good: bool = for_good,
                 ) -> list[str]:
                     return _failed(place, shim, ready, for_good=for_good)
 
-                def judge(place: Place, status: int, ready: Ready = ready) -> list[str]:
+                def judge(
+                    place: TrialFolder, status: int, ready: PendingOperation = ready
+                ) -> list[str]:
                     wrong = complaints(place, ready.operation, ready.old, ready.new, ready.new)
                     return [*wrong, f"ended with {status}"] if status else wrong
 
@@ -210,13 +224,15 @@ def fail(rig: Rig, codes: tuple[int, ...]) -> None:
                 rig.each_call(
                     ready,
                     label,
-                    lambda at, c=code, g=for_good: Shim(at, failing(c), for_good=g),
+                    lambda at, c=code, g=for_good: FaultInjector(at, failing(c), for_good=g),
                     child,
                     judge,
                 )
 
 
-def _failed(place: Place, shim: Shim, ready: Ready, *, for_good: bool) -> list[str]:
+def _failed(
+    place: TrialFolder, shim: FaultInjector, ready: PendingOperation, *, for_good: bool
+) -> list[str]:
     wrong = []
     with place.opened() as opened:
         shim.install()
@@ -262,12 +278,18 @@ def interfere(rig: Rig) -> None:
                 continue  # a person cannot take away, or have open, what is not there yet
 
             def child(
-                place: Place, shim: Shim, ready: Ready = ready, save: people.Save = save
+                place: TrialFolder,
+                shim: FaultInjector,
+                ready: PendingOperation = ready,
+                save: people.Save = save,
             ) -> list[str]:
                 return _disturbed(place, shim, ready.operation, save)
 
             def judge(
-                place: Place, status: int, ready: Ready = ready, save: people.Save = save
+                place: TrialFolder,
+                status: int,
+                ready: PendingOperation = ready,
+                save: people.Save = save,
             ) -> list[str]:
                 with place.opened() as opened:
                     intended = [f"still intended: {write}" for write in opened.history.intended()]
@@ -282,17 +304,19 @@ def interfere(rig: Rig) -> None:
             rig.each_call(
                 ready,
                 f"a person {save.name}",
-                lambda at, n=note, s=save: Shim(at, _saving(rig.run, n, s), passed=LEASE),
+                lambda at, n=note, s=save: FaultInjector(at, _saving(rig.run, n, s), passed=LEASE),
                 child,
                 judge,
             )
 
 
-def _saving(place: Place, note: str, save: people.Save) -> Act:
+def _saving(place: TrialFolder, note: str, save: people.Save) -> Act:
     return lambda _name: save.act(place.vault / note)
 
 
-def _disturbed(place: Place, shim: Shim, operation: Operation, save: people.Save) -> list[str]:
+def _disturbed(
+    place: TrialFolder, shim: FaultInjector, operation: Operation, save: people.Save
+) -> list[str]:
     wrong = []
     writer._PAUSES_S = tuple(pause / 100 for pause in writer._PAUSES_S)
     with place.opened() as opened:

@@ -21,7 +21,7 @@ from parachuted.vault import (
     WriteResult,
     digest_of,
 )
-from tests.vault.rig.work import FILES, ME, NOTE, Opened, Operation, Place
+from tests.vault.rig.work import FILES, ME, NOTE, Opened, Operation, TrialFolder
 
 _NOTE, _NEW, _DEEP = VaultPath("note.md"), VaultPath("new.md"), VaultPath("A/B/new.md")
 _BASE = digest_of(NOTE)
@@ -203,7 +203,7 @@ def prepare(store: Store) -> None:
     store.read(_NOTE, keep=True)
 
 
-def missing(place: Place, opened: Opened, operation: Operation, save: Save) -> list[str]:
+def missing(place: TrialFolder, opened: Opened, operation: Operation, save: Save) -> list[str]:
     """What the person misses after they saved while the operation went on."""
     files = place.files()
     if save.text is None:
@@ -223,7 +223,7 @@ def missing(place: Place, opened: Opened, operation: Operation, save: Save) -> l
     return wrong
 
 
-def both(place: Place, operation: Operation, save: Save) -> list[str]:
+def both(place: TrialFolder, operation: Operation, save: Save) -> list[str]:
     """What is missing of two edits that went together: unless the person's came last and stands
     alone, both are there.
     """

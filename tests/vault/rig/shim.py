@@ -48,7 +48,7 @@ CALLS = (
 Act = Callable[[str], None]
 
 
-class Shim:
+class FaultInjector:
     """Calls `act` with the name of the call, before the `at`-th call, or before each from there on
     (`for_good`).
 

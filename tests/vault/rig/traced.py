@@ -25,8 +25,8 @@ from itertools import count
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
-from tests.vault.rig.forks import CODES, Account, Ready
-from tests.vault.rig.work import OPERATIONS, Operation, Place, complaints
+from tests.vault.rig.forks import CODES, PendingOperation, TrialReport
+from tests.vault.rig.work import OPERATIONS, Operation, TrialFolder, complaints
 
 FAILED = 3
 _INNER = re.compile(
@@ -35,7 +35,7 @@ _INNER = re.compile(
 _CALL = re.compile(r"^(?:\d+ +)?(\w+)\(", re.MULTILINE)
 
 
-def perform(place: Place, operation: Operation, start: socket.socket) -> int:
+def perform(place: TrialFolder, operation: Operation, start: socket.socket) -> int:
     """In a child: begin at a word, do it, and tell by the exit code how it ended."""
     with place.opened() as opened:
         start.send(b"!")
@@ -53,7 +53,7 @@ class Tracer:
     def __init__(self, folder: Path, strace: str) -> None:
         self._folder, self._strace = folder, strace
 
-    def run(self, ready: Ready, *options: str) -> tuple[Place, int, str]:
+    def run(self, ready: PendingOperation, *options: str) -> tuple[TrialFolder, int, str]:
         """A copy of the place as the child left it, the child's exit code (negative: the signal),
         and what strace wrote.
         """
@@ -81,19 +81,21 @@ class Tracer:
                 return
 
 
-def ready(folder: Path) -> Iterator[Ready]:
+def ready(folder: Path) -> Iterator[PendingOperation]:
     """Each operation, prepared."""
     for operation in OPERATIONS:
-        place = Place(folder / operation.name).made(operation)
+        place = TrialFolder(folder / operation.name).made(operation)
         done = place.copied(folder / "done")
         with done.opened() as opened:
             operation.act(opened.store)
-        yield Ready(operation=operation, place=place, old=place.files(), new=done.files(), calls=0)
+        yield PendingOperation(
+            operation=operation, place=place, old=place.files(), new=done.files(), calls=0
+        )
         for used in (place, done):
             shutil.rmtree(used.folder)
 
 
-def kinds(tracer: Tracer, one: Ready) -> Counter[str]:
+def kinds(tracer: Tracer, one: PendingOperation) -> Counter[str]:
     """The calls of the operation, undisturbed."""
     place, _, log = tracer.run(one)
     shutil.rmtree(place.folder)
@@ -101,14 +103,14 @@ def kinds(tracer: Tracer, one: Ready) -> Counter[str]:
 
 
 def points(
-    tracer: Tracer, one: Ready, share: float, dice: random.Random
+    tracer: Tracer, one: PendingOperation, share: float, dice: random.Random
 ) -> Iterator[tuple[str, int]]:
     """Calls to strike at: a kind and which of them."""
     for kind, number in kinds(tracer, one).items():
         yield from ((kind, at) for at in range(1, number + 1) if dice.random() < share)
 
 
-def kill(tracer: Tracer, one: Ready, kind: str, at: int) -> list[str]:
+def kill(tracer: Tracer, one: PendingOperation, kind: str, at: int) -> list[str]:
     """Die at that call."""
     place, code, _ = tracer.run(one, "-e", f"inject={kind}:signal=KILL:when={at}")
     wrong = [] if code in {-signal.SIGKILL, 0} else [f"ended with {code}"]
@@ -117,7 +119,9 @@ def kill(tracer: Tracer, one: Ready, kind: str, at: int) -> list[str]:
     return wrong
 
 
-def fail(tracer: Tracer, one: Ready, kind: str, at: int, code: int, *, for_good: bool) -> list[str]:
+def fail(
+    tracer: Tracer, one: PendingOperation, kind: str, at: int, code: int, *, for_good: bool
+) -> list[str]:
     """Fail that call, or that and all of the kind that follow."""
     inject = f"inject={kind}:error={errno.errorcode[code]}:when={at}{'+' if for_good else ''}"
     place, ended, _ = tracer.run(one, "-e", inject)
@@ -139,7 +143,7 @@ def main() -> None:
     logging.disable()
     tracer, account, dice = (
         Tracer(asked.folder, shutil.which("strace") or "strace"),
-        Account(),
+        TrialReport(),
         random.Random(asked.seed),  # noqa: S311
     )
     for one in ready(asked.folder):

@@ -88,7 +88,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TrialFolder:
     """A folder with a vault and its state."""
 
     folder: Path
@@ -113,7 +113,7 @@ class Place:
         history.close()
         objects.close()
 
-    def made(self, operation: Operation) -> Place:
+    def made(self, operation: Operation) -> TrialFolder:
         """The same, filled with the files and made ready for the operation."""
         for name, data in FILES.items():
             path = self.vault / name
@@ -124,10 +124,10 @@ class Place:
             operation.prepare(opened.store)
         return self
 
-    def copied(self, to: Path) -> Place:
+    def copied(self, to: Path) -> TrialFolder:
         """A copy of all of it."""
         shutil.copytree(self.folder, to, symlinks=True)
-        return Place(to)
+        return TrialFolder(to)
 
 
 def now() -> datetime:
@@ -235,7 +235,7 @@ OPERATIONS = (
 
 
 def complaints(
-    place: Place, operation: Operation, old: Files, new: Files, *allowed: Files
+    place: TrialFolder, operation: Operation, old: Files, new: Files, *allowed: Files
 ) -> list[str]:
     """What is wrong after an interrupted operation and a new start: nothing may be.
 
@@ -263,7 +263,7 @@ def complaints(
     return wrong
 
 
-def left_behind(place: Place) -> list[str]:
+def left_behind(place: TrialFolder) -> list[str]:
     """Temporary files in the vault."""
     return [f"left behind: {path.name}" for path in place.vault.rglob(f"{TEMPORARY_PREFIX}*")]
 

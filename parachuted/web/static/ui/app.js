@@ -77,4 +77,5 @@ const NeedsModule = ({ name }) => html`
     <h1>${t.needs.title(name)}</h1>
     <p>${t.needs.why(name)}</p>
     <${Command}>parachute modules install parachute://${name} --trust trusted<//>
+    ${may('system', 'admin') && html`<p class="row"><a class="button main" href=${address('modules', [name])}>${t.modules.get}</a></p>`}
   </div>`;

@@ -9,6 +9,7 @@ import { t } from '../../lib/strings.js';
 import { Facts } from '../../ui/facts.js';
 import { Icon } from '../../ui/icon.js';
 import { Shown, Tag } from '../../ui/parts.js';
+import { Words } from '../../ui/words.js';
 
 /** @param {{name: string, exposure: any, heldBy: string}} props */
 export function Agent({ name, exposure, heldBy }) {
@@ -19,7 +20,7 @@ export function Agent({ name, exposure, heldBy }) {
       <header class="row middle"><a class="back button" href=${address('agents')}><${Icon} name="left" />${t.agents.title}</a>
         <h1 class="grow small">${of.name}</h1>${of.runs_here !== undefined && html`<${Tag} kind=${of.runs_here ? 'good' : 'wait'}>${of.runs_here ? t.agents.here : t.agents.notHere}<//>`}</header>
       <p>${of.description}</p>
-      ${of.problem && html`<p class="notice-in">${of.problem}</p>`}
+      ${of.problem && html`<p class="notice-in"><${Words} text=${of.problem} /></p>`}
       ${exposure && html`<section class="card"><h2>${t.agents.audit}</h2><p class="soft">${t.agents.auditWhy}</p>
         <${Facts} of=${/** @type {const} */ (['private', 'untrusted', 'outward']).map((one) => [t.agents.three[one], exposure[one] ?? t.agents.no])} />
         <p>${exposure.exposed ? html`<${Tag} kind="bad">${t.agents.exposed}<//> ${heldBy}` : html`<${Tag} kind="good">${t.agents.safe}<//>`}</p></section>`}

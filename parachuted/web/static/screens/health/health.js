@@ -13,6 +13,7 @@ import { Confirm } from '../../ui/confirm.js';
 import { Facts } from '../../ui/facts.js';
 import { Button, Command, Shown, Tag } from '../../ui/parts.js';
 import { Qr } from '../../ui/qr.js';
+import { Words } from '../../ui/words.js';
 
 /** Where a finding is dealt with, by the first word of what it is about. */
 const SCREENS = /** @type {Record<string, [string, string]>} */ ({
@@ -70,8 +71,8 @@ function Finding({ of, onDone }) {
   const mayMend = of.remedy === 'restart' ? may('system', 'admin') : may('curator', 'admin');
   return html`
     <p><${Tag} kind=${of.is_problem ? 'bad' : 'wait'}>${of.is_problem ? t.health.problem : t.health.note}<//> <strong>${of.path ?? of.about}</strong></p>
-    <p>${of.problem}</p>
-    ${of.advice && html`<p class="soft">${of.advice}</p>`}
+    <p><${Words} text=${of.problem} /></p>
+    ${of.advice && html`<p class="soft"><${Words} text=${of.advice} /></p>`}
     <p class="row">
       ${of.remedy && mayMend && (of.remedy === 'accept_missing'
         ? html`<${Confirm} label=${t.health.remedies[of.remedy]} why=${of.problem} name=${t.health.sure} act=${mend} />`

@@ -10,6 +10,7 @@ import { UnifiedDiff } from '../../ui/diff.js';
 import { Facts } from '../../ui/facts.js';
 import { Icon } from '../../ui/icon.js';
 import { Button, Shown, Tag } from '../../ui/parts.js';
+import { Words } from '../../ui/words.js';
 import { Texts } from './hook-run.js';
 
 /** @param {{of: any, onChange: () => void}} props */
@@ -38,7 +39,7 @@ export function Hook({ of, onChange }) {
     <header class="row middle"><a class="back button" href=${address('hooks')}><${Icon} name="left" />${t.hooks.title}</a>
       <h1 class="grow small">${of.name}</h1><${Button} onClick=${test}>${t.hooks.test}<//></header>
     ${of.description && html`<p>${of.description}</p>`}
-    ${of.problem && html`<p class="problem" role="alert">${of.problem}</p>`}
+    ${of.problem && html`<p class="problem" role="alert"><span><${Words} text=${of.problem} /></span></p>`}
     ${of.idle && html`<p class="notice-in">${of.idle}</p>`}
     <${Facts} of=${[
       [t.hooks.facts.events, of.events.join(', ')], [t.hooks.facts.matcher, of.matcher ?? of.condition], [t.hooks.facts.command, of.command],

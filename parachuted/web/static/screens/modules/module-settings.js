@@ -7,6 +7,7 @@ import { t } from '../../lib/strings.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Button, Empty, Shown, Tag } from '../../ui/parts.js';
 import { ValueInput } from '../../ui/value-input.js';
+import { Words } from '../../ui/words.js';
 
 /** @param {{name: string}} props */
 export function ModuleSettings({ name }) {
@@ -30,13 +31,14 @@ function Setting({ of, place, onChange }) {
     }
   };
   const now = shown(of.value);
-  const isPlain = of.value === null || typeof of.value !== 'object';
+  const isPlain = !of.kind.split(' | ').every((/** @type {string} */ one) => ['list', 'mapping', 'nothing'].includes(one));
   return html`
     <form onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); if (text !== null) save(valueOf(text, of.kind)); }}>
-      <label><code>${of.key}</code><span class="means">${of.description}</span>
+      <label><code>${of.key}</code><span class="means"><${Words} text=${of.description} /></span>
         <${ValueInput} kind=${of.kind} value=${text ?? now} disabled=${!isPlain} onInput=${setText} /></label>
       <p class="row middle soft"><span class="grow">${of.is_set ? t.settings.isNot(shown(of.default)) : t.settings.isDefault} <${Tag}>${of.kind}<//></span>
         ${text !== null && text !== now && html`<${Button} kind="main" type="submit">${t.settings.save}<//><${Button} onClick=${() => setText(null)}>${t.app.cancel}<//>`}
+        ${!isPlain && html`<span>${t.modules.byHand}</span>`}
         ${text === null && of.is_set && html`<${Button} onClick=${() => save(null)}>${t.settings.reset}<//>`}</p>
     </form>`;
 }

@@ -7,6 +7,7 @@ import { t } from '../../lib/strings.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Button, Empty, Shown, Tag } from '../../ui/parts.js';
 import { ValueInput } from '../../ui/value-input.js';
+import { Words } from '../../ui/words.js';
 
 export default function Settings() {
   const [words, setWords] = useState('');
@@ -58,7 +59,7 @@ function Setting({ of, onChange }) {
   const isChanged = text !== null && text !== of.next;
   return html`
     <form onSubmit=${submit}>
-      <label><code>${of.key}</code><span class="means">${of.means}</span>
+      <label><code>${of.key}</code><span class="means"><${Words} text=${of.means} /></span>
         <${ValueInput} kind=${of.kind} value=${text ?? of.next} disabled=${!of.editable} onInput=${setText} />
       </label>
       <p class="row middle soft">
