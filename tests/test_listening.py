@@ -17,9 +17,9 @@ def close(sockets):
 
 def test_a_request_that_is_sent_before_anything_answers_waits_in_the_socket():
     (one,) = listening_sockets("127.0.0.1", 0)
-    with socket.create_connection(one.getsockname(), timeout=5) as client:
+    with socket.create_connection(one.getsockname(), timeout=60) as client:
         client.sendall(b"hello")
-        one.settimeout(5)
+        one.settimeout(60)
         accepted, _address = one.accept()
         with accepted:
             assert accepted.recv(5) == b"hello"

@@ -46,7 +46,7 @@ def answering(
         presence.announce({"host": host, "port": server.getsockname()[1], **(more or {})})
         yield asked
         presence.release()
-        thread.join(10)
+        thread.join(60)
 
 
 def test_it_gives_the_answer(home, vault):

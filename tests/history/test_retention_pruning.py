@@ -89,7 +89,7 @@ async def test_who_ends_it_waits_for_the_pass_which_is_reported_to_end():
 
     def slow(retention: Counting) -> Pruned:
         began.set()
-        assert retention.stopped.wait(5)
+        assert retention.stopped.wait(60)
         return NOTHING
 
     async with asyncio.TaskGroup() as group:

@@ -40,7 +40,7 @@ JOB = Job(
     system_prompt="",
     prompt="",
     tools=(),
-    limits=RunLimits(timeout_s=5, max_turns=5, max_cost_usd=1),
+    limits=RunLimits(timeout_s=60, max_turns=5, max_cost_usd=1),
     changes=(),
     at=NOON,
 )

@@ -448,7 +448,7 @@ async def test_words_that_are_written_into_its_file_while_it_is_approved_take_no
 
     def slowly(record, words):
         entered.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return say(record, words)
 
     store.say = slowly

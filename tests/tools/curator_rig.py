@@ -26,7 +26,7 @@ from parachuted.testing import ScriptedBackend
 from parachuted.vault import History, Store, VaultPath, VaultRoot
 from tests.bubbling.reconciler_rig import ReconcilerRig
 
-LIMITS = RunLimits(timeout_s=5, max_turns=12, max_cost_usd=0.25)
+LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
 
 
 @dataclass

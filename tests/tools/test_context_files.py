@@ -206,7 +206,7 @@ async def test_who_is_cancelled_while_it_writes_goes_when_the_write_is_over():
     may_end, ended = threading.Event(), threading.Event()
 
     def write() -> None:
-        may_end.wait(10)
+        may_end.wait(60)
         ended.set()
 
     writing = asyncio.get_running_loop().create_task(run_uninterrupted(write), name="writing")

@@ -212,7 +212,7 @@ def test_who_is_asked_may_itself_read_and_write_from_any_thread(store, store_rig
                 target=lambda: store.replace(OTHER, store.read(NOTE).data, PERSON)
             )
             other.start()
-            other.join(10)
+            other.join(60)
             assert not other.is_alive()
 
     asked.act = act
@@ -356,6 +356,6 @@ def test_while_one_thread_rescues_another_is_asked_all_the_same(store, store_rig
     writer = threading.Thread(target=write)
     with store.late_files():
         writer.start()
-    writer.join(10)
+    writer.join(60)
 
     assert refused == [True]

@@ -143,7 +143,7 @@ async def test_who_goes_away_meanwhile_takes_no_one_along(batcher_rig: WriteBatc
     let_go = threading.Event()
 
     def slow() -> VaultPath:
-        let_go.wait(10)
+        let_go.wait(60)
         return VaultPath("a.md")
 
     async with asyncio.timeout(30):
@@ -213,7 +213,7 @@ async def test_of_writes_that_are_asked_about_one_that_is_refused_holds_no_one_u
 
     def ask(intent: WriteIntent) -> None:
         if intent.path == "a.md":
-            let_go.wait(10)
+            let_go.wait(60)
             raise ActRefusedError("no")
 
     batcher_rig.ask = ask
