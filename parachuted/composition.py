@@ -63,7 +63,6 @@ from parachuted.runs import (
     RunRecovery,
     TaskReviews,
 )
-from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.bounded_vault import BoundedVaults
@@ -188,19 +187,16 @@ class Composition:
             must_approve=chosen.must_approve,
             on_error=self._publish_hook_error,
         )
+        loop, root_of = asyncio.get_running_loop(), self.causes.root_of
         self.write_hooks = WriteHooks(
-            self.hooks,
-            vault=folder,
-            loop=asyncio.get_running_loop(),
-            clock=self.clock,
-            root_of=self.causes.root_of,
+            self.hooks, vault=folder, loop=loop, clock=self.clock, root_of=root_of
         )
         self.hook_events = HookEventListener(
             self.bus,
             self.hooks,
             vault=folder,
             objects=self.objects,
-            root_of=self.causes.root_of,
+            root_of=root_of,
             report=self.problems.set,
         )
         self.store = Store(
@@ -407,16 +403,16 @@ class Composition:
 
     def _build_agents(self) -> None:
         """The agents that can be asked for, and what modules reach of the daemon, these too."""
-        private = self.home, self.settings.vault
         vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
-        self.core_agents = {MAINTENANCE: maintenance(SystemFiles(*private).tools)}
+        helper = maintenance(SystemFiles(self.home, self.settings.vault).tools)
+        self.core_agents = {helper.name: helper}
         runner = self._make_agent_runner(vaults)
         self.agents = AgentService(runner, self.modules.approved, self._agents_of, self.core_agents)
         self._module_sources = ModuleContextSources(
             vaults=vaults,
             user_home=self.user_home,
-            kept_out=private,
+            kept_out=(self.home, self.settings.vault),
             data=self.vault.folder / MODULE_DATA,
             has_model=self.chosen.backend.name != "offline",
             agents_of=self._agents_of,
@@ -434,6 +430,9 @@ class Composition:
 
     def _make_agent_runner(self, vaults: BoundedVaults) -> AgentRunner:
         talk = self.settings.conversation
+        conversation = RunLimits(
+            timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
+        )
         return AgentRunner(
             lifecycle=self.lifecycle,
             admission=RunAdmission(
@@ -441,11 +440,7 @@ class Composition:
                 self.limits,
                 is_paused=lambda: self.worker.paused,
                 concurrency=self.settings.agent.concurrency,
-                conversation=RunLimits(
-                    timeout_s=talk.timeout_s,
-                    max_turns=talk.max_turns,
-                    max_cost_usd=talk.max_cost_usd,
-                ),
+                conversation=conversation,
                 turns=talk.concurrency,
             ),
             vaults=vaults,

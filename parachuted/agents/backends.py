@@ -47,6 +47,7 @@ class ClaudeSettings:
     platform: str = sys.platform
     keep_processes: int = 0
     keep_s: float = 120.0
+    has_spare: bool = False
 
     @property
     def is_direct(self) -> bool:

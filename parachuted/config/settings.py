@@ -218,6 +218,11 @@ class ConversationSettings:
     keep_process_s: Annotated[
         _Seconds, "The seconds after which a process that was kept ends, if nothing is said."
     ] = 120.0
+    spare_process: Annotated[
+        Literal["auto", "on", "off"],
+        "Whether a process waits for the next new conversation after one has begun, as long as one "
+        "that is kept; `auto`: on a machine with 4 GB of memory or more.",
+    ] = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

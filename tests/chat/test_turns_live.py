@@ -35,7 +35,8 @@ def talking(vault: Path, home: Path) -> Talking:
     async def start(api: ScriptedMessages) -> AsyncIterator[Life]:
         await load_heavy("claude")
         given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
-        settings = load_settings(home, {}, {**given, "agent.backend": "claude"})
+        given |= {"agent.backend": "claude", "conversation.spare_process": "off"}
+        settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
         daemon = Daemon(
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)

@@ -68,6 +68,7 @@ def test_the_keys_are_those_that_were_agreed():
         "conversation.ask_s",
         "conversation.keep_processes",
         "conversation.keep_process_s",
+        "conversation.spare_process",
         "bubble.quiet_s",
         "bubble.max_wait_s",
         "watch.engine",

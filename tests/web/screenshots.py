@@ -136,6 +136,8 @@ def _open(page: Page, address: str) -> None:
     page.goto(address)
     expect(page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator(".loading")).to_have_count(0, timeout=PATIENCE_MS)
+    moving = page.locator("canvas.graph[data-settled=false]")
+    expect(moving).to_have_count(0, timeout=PATIENCE_MS)
 
 
 def _sheet(browser: Browser) -> Path:

@@ -36,12 +36,14 @@ from parachuted.agents.claude.transcript import (
     is_session_id,
     load_spent,
 )
+from parachuted.agents.gateway import Endpoint
 from parachuted.agents.job import Job, RunResult, SessionStep, Step, UsageStep
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
+_SPARE_S = 60.0
 # which hosts it may reach, our proxy decides, and no server of Anthropic's
 _NO_PREFLIGHT = {"skipWebFetchPreflight": True}
 # the CLI deletes older transcripts, whose sessions then cannot be resumed
@@ -74,7 +76,10 @@ class ClaudeBackend:
         self._home = settings.user_home if uses_keychain else settings.folder / "home"
         self._surroundings = RunEnvironments(settings, self._home)
         self._running: set[CliProcess] = set()
-        self._idle = IdleProcesses(settings.keep_processes, settings.keep_s)
+        self._idle = IdleProcesses(
+            settings.keep_processes, settings.keep_s, has_spare=settings.has_spare
+        )
+        self._starting: asyncio.Task[None] | None = None
         for left_by_a_crash in settings.folder.glob("prompt-*"):
             left_by_a_crash.unlink(missing_ok=True)
 
@@ -82,10 +87,8 @@ class ClaudeBackend:
         deadline = asyncio.get_running_loop().time() + job.limits.timeout_s
         session = job.session_id if job.session_id and is_session_id(job.session_id) else None
         idle = None
-        if session and job.native is None:
-            idle = await self._idle.pop(session, _started_with(job))
-            if idle is None and not await asyncio.to_thread(has_transcript, self._home, session):
-                session = None
+        if job.native is None:
+            session, idle = await self._waiting(job, session)
         if idle is not None:
             try:
                 async with aclosing(self._attempt(job, session, deadline, idle)) as steps:
@@ -110,7 +113,23 @@ class ClaudeBackend:
                 async for step in steps:
                     yield step
 
+    async def _waiting(
+        self, job: Job, session: str | None
+    ) -> tuple[str | None, IdleProcess | None]:
+        """The session, unless it is lost, and the process that waits for such a run of it, or for
+        such a new session.
+        """
+        if session is not None:
+            idle = await self._idle.pop(session, _started_with(job))
+            if idle is not None or await asyncio.to_thread(has_transcript, self._home, session):
+                return session, idle
+        is_taken = self._idle.takes(job)
+        return None, await self._idle.pop(None, _started_with(job)) if is_taken else None
+
     async def close(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait((self._starting,))
         await asyncio.gather(*(process.transport.close() for process in self._running))
         await self._idle.close()
 
@@ -211,9 +230,35 @@ class ClaudeBackend:
                 raise _ProcessLostError("the process ended without a word")
             return
         is_well = toolbox.bug is None and job.ended() is None
-        if around.may_keep and session and is_well and self._idle.takes(job):
+        if around.way is not None and session and is_well and self._idle.takes(job):
             conversation.keep_process()
             self._idle.put(process, toolbox, session, _started_with(job), job)
+            self._start_spare(job, around.way)
+
+    def _start_spare(self, job: Job, way: Endpoint) -> None:
+        """Start the CLI, which takes it a second or more, for the next conversation that begins as
+        this one did.
+        """
+        is_starting = self._starting is not None and not self._starting.done()
+        if not is_starting and self._idle.takes_spare(job):
+            self._starting = asyncio.get_running_loop().create_task(
+                self._wait_as_spare(job, way), name="a spare process for conversations"
+            )
+
+    async def _wait_as_spare(self, job: Job, way: Endpoint) -> None:
+        toolbox = Toolbox(job.tools, None, job.ended)
+        process = self._surroundings.spare(job, self._make_options(job, toolbox, None), way)
+        is_kept = False
+        try:
+            async with asyncio.timeout(_SPARE_S):
+                await process.connect()
+            self._idle.put(process, toolbox, None, _started_with(job), job)
+            is_kept = True
+        except Exception as error:  # noqa: BLE001  the SDK raises bare ones; the next run starts its own
+            log.info("no process waits for a new conversation", extra={"why": str(error)})
+        finally:
+            if not is_kept:
+                await process.close()
 
     def _surround(
         self,

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import uuid4
@@ -39,13 +40,18 @@ _Answer = TypeVar("_Answer")
 class CliProcess:
     """One CLI and the SDK's client of it.
 
-    `token` is its key for the gateway. `is_used_again`: an earlier run went well in it.
+    `token` is its key for the gateway. `is_used_again`: it has waited for its run, after an earlier
+    one or as a spare. Its `prompt_file` goes with it.
     """
 
     def __init__(
-        self, transport: AgentTransport, options: ClaudeAgentOptions, token: str = ""
+        self,
+        transport: AgentTransport,
+        options: ClaudeAgentOptions,
+        token: str = "",
+        prompt_file: Path | None = None,
     ) -> None:
-        self.transport, self.token = transport, token
+        self.transport, self.token, self._prompt_file = transport, token, prompt_file
         self.client = ClaudeSDKClient(options, transport)
         self.is_connected = self.is_used_again = False
 
@@ -63,6 +69,8 @@ class CliProcess:
             log.warning("the agent's process did not close in time")
         finally:
             await self.transport.close()
+            if self._prompt_file is not None:
+                self._prompt_file.unlink(missing_ok=True)
 
 
 class Conversation:
@@ -201,24 +209,27 @@ def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, A
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class IdleProcess:
-    """A process that waits for the next run of `session`; only one that would be started with the
-    same may use it.
+    """A process that waits for the next run of `session`, or without one for a new session; only
+    a run that would be started with the same may use it.
     """
 
     process: CliProcess
     toolbox: Toolbox
-    session: str
+    session: str | None
     started_with: object
     forget: Callable[[], None]
     timer: asyncio.TimerHandle
 
 
 class IdleProcesses:
-    """So many at most, each for so many seconds; beyond that the one that waited longest ends."""
+    """So many at most, each for so many seconds; beyond that the one that waited longest ends.
 
-    def __init__(self, most: int, keep_s: float) -> None:
-        self._most, self._keep_s = most, keep_s
-        self._idle: OrderedDict[str, IdleProcess] = OrderedDict()
+    Besides, where `has_spare`, one for a new session.
+    """
+
+    def __init__(self, most: int, keep_s: float, *, has_spare: bool = False) -> None:
+        self._most, self._keep_s, self._has_spare = most, keep_s, has_spare
+        self._idle: OrderedDict[str | None, IdleProcess] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -226,24 +237,38 @@ class IdleProcesses:
         """The process that waits for such a run of that session. One that waits for another kind of
         run has ended when this returns.
         """
-        found = self._idle.get(session) if session is not None else None
+        found = self._idle.get(session)
         if found is None:
             return None
         self._remove(found)
         if found.started_with == started_with and found.process.transport.is_ready():
             found.process.transport.allow_grace(0.0)
             return found
-        await found.process.close()
+        if session is None:
+            self._close(found.process)
+        else:
+            await found.process.close()  # it has the session's transcript open
         return None
 
     def takes(self, job: Job) -> bool:
         """Whether the process of such a run is kept."""
         return self._most > 0 and job.hold is not None and not self._is_closed
 
+    def takes_spare(self, job: Job) -> bool:
+        """Whether one is to be started for the next new session like that of the job."""
+        return self._has_spare and self.takes(job) and None not in self._idle
+
     def put(
-        self, process: CliProcess, toolbox: Toolbox, session: str, started_with: object, job: Job
+        self,
+        process: CliProcess,
+        toolbox: Toolbox,
+        session: str | None,
+        started_with: object,
+        job: Job,
     ) -> None:
-        """Keep it for the next run, and end it where the run that it served would be ended."""
+        """Keep it for the next run, and end it where the run that it served would be ended; without
+        a session it is the spare one.
+        """
         if job.hold is None:
             raise ValueError("nothing of this run may outlast it")
         toolbox.stop_serving()
@@ -258,8 +283,9 @@ class IdleProcesses:
             timer=asyncio.get_running_loop().call_later(self._keep_s, self._end, session),
         )
         self._idle[session] = idle
-        while len(self._idle) > self._most:
-            self._end(next(iter(self._idle)))
+        kept = [one for one in self._idle if one is not None]
+        for one in kept[: max(0, len(kept) - self._most)]:
+            self._end(one)
 
     async def close_unless_kept(self, process: CliProcess) -> None:
         """End one that was popped, unless it waits for another run."""
@@ -272,7 +298,7 @@ class IdleProcesses:
             self._end(session)
         await asyncio.gather(*self._closing)
 
-    def _end(self, session: str) -> None:
+    def _end(self, session: str | None) -> None:
         idle = self._idle.get(session)
         if idle is not None:
             self._remove(idle)

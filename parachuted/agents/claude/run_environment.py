@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
@@ -194,13 +195,13 @@ _NO_GATEWAY = (
 class RunEnvironment:
     """What is there for one run's CLI.
 
-    `session` is the session's name, where it is ours to give. `may_keep`: the process may serve
-    another run, with another opening of its way to the gateway.
+    `session` is the session's name, where it is ours to give. `way`: the process may serve another
+    run, with another opening of this way to the gateway.
     """
 
     process: CliProcess
     session: str | None = None
-    may_keep: bool = False
+    way: Endpoint | None = None
 
 
 class RunEnvironments:
@@ -233,15 +234,23 @@ class RunEnvironments:
                     settings.gateway.open(self._run_token(job), token=token)
                 )
             if idle is not None:
-                yield RunEnvironment(process=idle, may_keep=True)
+                yield RunEnvironment(process=idle, way=way)
                 return
-            prompt = stack.enter_context(_prompt_file(settings.folder, job.system_prompt))
-            command = make_command(str(find_cli(settings.env)), options, prompt)
-            transport = AgentProcess(
-                command, env=make_environment(settings, self._home, way), cwd=cwd
-            )
-            process = CliProcess(transport, options, way.token if way is not None else "")
-            yield RunEnvironment(process=process, may_keep=way is not None)
+            yield RunEnvironment(process=self._process(job, options, way), way=way)
+
+    def spare(self, job: Job, options: ClaudeAgentOptions, way: Endpoint) -> CliProcess:
+        """A process for a run such as this that is still to come. Its key leads nowhere until that
+        run opens its way with it.
+        """
+        return self._process(job, options, replace(way, token=secrets.token_urlsafe(32)))
+
+    def _process(self, job: Job, options: ClaudeAgentOptions, way: Endpoint | None) -> CliProcess:
+        settings = self._settings
+        prompt = _write_prompt_file(settings.folder, job.system_prompt)
+        command = make_command(str(find_cli(settings.env)), options, str(prompt))
+        env = make_environment(settings, self._home, way)
+        transport = AgentProcess(command, env=env, cwd=settings.folder / "work")
+        return CliProcess(transport, options, way.token if way is not None else "", prompt)
 
     @asynccontextmanager
     async def in_container(
@@ -335,14 +344,18 @@ async def _open(
         raise AgentUnavailableError("the agent's container did not begin in time") from error
 
 
-@contextmanager
-def _prompt_file(folder: Path, text: str) -> Iterator[str]:
+def _write_prompt_file(folder: Path, text: str) -> Path:
     with tempfile.NamedTemporaryFile(
-        "w", dir=folder, prefix="prompt-", suffix=".md", encoding="utf-8", errors="replace"
+        "w",
+        dir=folder,
+        prefix="prompt-",
+        suffix=".md",
+        encoding="utf-8",
+        errors="replace",
+        delete=False,
     ) as file:
         file.write(text)
-        file.flush()
-        yield file.name
+    return Path(file.name)
 
 
 def _write_prompt(path: Path, text: str) -> None:

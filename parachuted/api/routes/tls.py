@@ -83,7 +83,7 @@ class TlsRoutes:
         "system",
         None,
         reach="nothing",
-        answers={200: MediaBody(type=_TYPE, says="The certificate, as PEM.")},
+        answers={200: MediaBody(type="application/octet-stream", says="The certificate, as PEM.")},
         errors=(404,),
     )
     async def authority(self) -> web.Response:

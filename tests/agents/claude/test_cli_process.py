@@ -219,3 +219,52 @@ async def test_a_turn_that_ends_after_the_backend_was_closed_leaves_no_process(t
     assert (await talk.turn("What else?")).error is None
 
     assert await talk.claude.is_gone(20)
+
+
+async def test_a_new_conversation_begins_in_the_process_that_waits_for_it(talk, run):
+    talk.claude.settings = replace(talk.claude.settings, has_spare=True)
+    talk.claude.backend = make_backend("claude", talk.claude.settings)
+    talk.claude.api.add([say("Beans.")], [say("And peas.")], [say("Then kale.")])
+    await talk.turn("What grows?")
+    idle = talk.claude.backend._backend._idle
+    await until(lambda: None in idle._idle)
+    spare = idle._idle[None].process
+    denied = await idle._idle[None].toolbox.gate(
+        {"tool_name": "mcp__curator__read_context"}, None, None
+    )
+    assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert spare.token
+    assert not talk.claude.gateway._runs
+
+    other = await run(talk.claude.backend, talk.job("What else?", session_id=None))
+
+    assert (other.error, words(other)) == (None, "And peas.")
+    assert "What grows?" not in str(talk.claude.api.asked[-1].body["messages"])
+    assert idle._idle[other.account.session_id].process is spare
+    await until(lambda: None in idle._idle)
+    unlike = await run(
+        talk.claude.backend, talk.job("And?", session_id=None, system_prompt="Another.")
+    )
+    assert words(unlike) == "Then kale."
+    assert "Another." in str(talk.claude.api.asked[-1].body["system"])
+
+
+async def test_the_process_that_waits_for_a_new_conversation_ends_with_what_it_was_started_for(
+    talk,
+):
+    talk.claude.settings = replace(talk.claude.settings, has_spare=True)
+    talk.claude.backend = make_backend("claude", talk.claude.settings)
+    talk.claude.api.add([say("Beans.")])
+    await talk.turn("What grows?")
+    idle = talk.claude.backend._backend._idle
+    await until(lambda: None in idle._idle)
+    talk.active_runs.end("the key was revoked")
+    assert not idle._idle
+    await until(lambda: not talk.processes())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for that, at most for a minute."""
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.01)

@@ -37,7 +37,7 @@ export default function Watches() {
           <div class="stack">
             ${found.watches.length === 0 ? html`<${Empty}>${t.watches.empty}<//>` : html`<${WatchMap} shape=${shape} now=${{ ...live, planned }} chosen=${chosen} choose=${choose} draw=${(/** @type {string} */ from, /** @type {string} */ to) => setDrawn({ from, to })} />`}
             <p class="soft">${t.watches.how}</p>
-            <${Happening} tasks=${tasks.data?.tasks ?? []} isPaused=${tasks.data?.paused} runs=${(runs.data?.runs ?? []).filter((/** @type {any} */ one) => one.watcher).slice(0, 8)} />
+            <${Happening} tasks=${tasks.data?.tasks ?? []} isPaused=${tasks.data?.paused} runs=${(runs.data?.runs ?? []).filter((/** @type {any} */ one) => one.outcome !== 'running' && found.watches.some((/** @type {any} */ watch) => watch.watcher === one.watcher)).slice(0, 8)} />
           </div>
           <aside class="stack">
             ${node && html`<${Chosen} node=${node} plan=${plan} last=${(runs.data?.runs ?? []).find((/** @type {any} */ one) => one.watcher === node.id)} />`}
