@@ -83,6 +83,12 @@ def edit_keeping_private(edit: Edit, before: bytes) -> Edit:
     return edit
 
 
+def edit_with_private(edit: Edit, before: bytes) -> Edit:
+    """The edit, with the note's private parts where its text has their lines."""
+    parts = _parts(before)
+    return _with_parts(edit, parts) if parts else edit
+
+
 def _with_parts(edit: Edit, parts: Sequence[bytes]) -> Edit:
     if isinstance(edit, SeveralEdits):
         return SeveralEdits(edits=tuple(_with_parts(one, parts) for one in edit.edits))

@@ -22,6 +22,7 @@ from typing import Protocol
 
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.paths import is_control
+from parachuted.access.private_text import edit_with_private
 from parachuted.agents import Tool, ToolResult
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.suggestions.suggestion import (
@@ -33,6 +34,7 @@ from parachuted.suggestions.suggestion import (
 )
 from parachuted.vault import (
     AppendToSection,
+    ReplaceAll,
     ReplaceSection,
     SetFrontmatterKey,
     VaultPath,
@@ -106,6 +108,8 @@ def text_after(
 ) -> bytes | None:
     """What the file holds when that is done to a file that holds `before`; None: no file.
 
+    A text that was proposed by who was not shown what is private gets that back.
+
     Raises EditRefusedError and NotFoundError as edits do.
     """
     if action == "delete":
@@ -115,9 +119,12 @@ def text_after(
             return base64.b64decode(str(payload["base64"]), validate=True)
         except binascii.Error as error:
             raise EditRefusedError("base64 is not valid") from error
-    if "text" in payload:
-        return str(payload["text"]).encode()
-    return apply_edit(_edit(action, payload), before or b"")
+    edit = (
+        ReplaceAll(data=str(payload["text"]).encode())
+        if "text" in payload
+        else _edit(action, payload)
+    )
+    return apply_edit(edit_with_private(edit, before or b""), before or b"")
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:

@@ -57,3 +57,16 @@ async def test_where_nothing_is_private_its_file_says_nothing_of_it(suggestion_r
     data = suggestion_rig.file(made).read_bytes()
     assert b"private" not in data
     assert without_private(data) is data
+
+
+@pytest.mark.parametrize("kind", ["a section", "tags alone"])
+async def test_what_an_agent_suggests_from_what_it_was_shown_loses_nothing_private(
+    suggestion_rig, kind
+):
+    text = NOTES[kind]
+    suggestion_rig.write("Brain/day.md", text)
+    shown = without_private(text.encode()).decode()
+    assert "heliotrope" not in shown
+    made = await suggestion_rig.propose("Brain/day.md", {"text": shown.replace("sown", "reaped")})
+    await suggestion_rig.suggestions.approve(made.id)
+    assert suggestion_rig.text("Brain/day.md") == text.replace("sown", "reaped")
