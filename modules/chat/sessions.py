@@ -265,8 +265,9 @@ class Sessions:
 
     async def delete(self, session_id: str) -> None:
         """Remove the file; `parachute history` has it still."""
-        file = await self._read(session_id)
-        async with self.files.lock(file.session.id):
+        known = (await self._read(session_id)).session.id
+        async with self.files.lock(known):
+            file = await self._read(known)  # a new title may have renamed it meanwhile
             await self._vault.delete(file.note.path)
             await asyncio.to_thread(self._index.remove, [file.note.path])
             await self._unwritten.drop(file.session.id)
