@@ -6,6 +6,7 @@ networks alone: the authority's own certificate says so, and browsers hold it to
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,11 @@ _PRIVATE = (
         "100.64.0.0/10",
     ),  # this machine, link-local, carriers' and VPNs'
     *("::1/128", "fc00::/7", "fe80::/10"),
+)
+# Not a number at the end, so that it is no address.
+_HOST_NAME = re.compile(
+    r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*(?![0-9]+\Z)"
+    r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 )
 _AUTHORITY_LIVES = timedelta(days=5 * 365)
 _LEAF_LIVES = timedelta(days=30)
@@ -76,11 +82,17 @@ class CertificateAuthority:
     def make(self, names: Sequence[str], now: datetime) -> AuthorityInfo:
         """Make a new authority for these host names; what trusts an earlier one does not trust it.
 
-        Raises CertificateError where the disk refuses.
+        Raises CertificateError where the disk refuses, and for what is no host name: an empty one
+        would be every name there is.
         """
+        names = [host_name(one) for one in names]
         key = ec.generate_private_key(ec.SECP256R1())
         title = x509.Name(
-            [x509.NameAttribute(NameOID.COMMON_NAME, f"Parachute of {(*names, 'this vault')[0]}")]
+            [
+                x509.NameAttribute(
+                    NameOID.COMMON_NAME, f"Parachute of {(*names, 'this vault')[0]}"[:64]
+                )
+            ]
         )
         made = (
             _builder(title, title, key.public_key(), now, _AUTHORITY_LIVES)
@@ -186,6 +198,17 @@ class CertificateAuthority:
             replace_private(path, data)
         except OSError as error:
             raise CertificateError(f"{path.name} cannot be written: {error.strerror}") from error
+
+
+def host_name(name: str) -> str:
+    """As certificates spell it. Raises CertificateError for what is none."""
+    spelled = name.strip().lower().removesuffix(".")
+    if _HOST_NAME.fullmatch(spelled) is None:
+        raise CertificateError(
+            f"{name[:80]!r} is no host name such as notes.local; addresses of private networks "
+            "need none, and a name in other letters is spelled as xn--..."
+        )
+    return spelled
 
 
 def is_private(address: IPv4Address | IPv6Address) -> bool:

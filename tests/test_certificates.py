@@ -127,3 +127,19 @@ def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(autho
     (folder / "authority.crt").write_text("nothing")
     with pytest.raises(CertificateError, match=r"authority\.crt cannot be read"):
         authority.renew([], NOW)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", ".", ".local", "*.local", "192.168.1.5", "a b", "a\nb", "ä.local", "x" * 64]
+)
+def test_what_is_no_host_name_makes_no_authority(tmp_path: Path, name: str):
+    authority = CertificateAuthority(tmp_path)
+    with pytest.raises(CertificateError, match="is no host name"):
+        authority.make(["notes.local", name], NOW)
+    assert not authority.exists()
+
+
+def test_a_name_is_spelled_as_certificates_spell_it_however_long_it_is(tmp_path: Path):
+    long = ".".join(["x" * 60] * 3)
+    authority = CertificateAuthority(tmp_path)
+    assert authority.make([long, "Notes.Local."], NOW).names == (long, "notes.local")

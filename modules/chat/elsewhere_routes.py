@@ -6,7 +6,7 @@ The answers say so in the fields that the app reads.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
@@ -104,4 +104,27 @@ class ElsewhereRoutes(SessionService):
     @route("DELETE", "/{slug}", prefix=_PLUGINS, tolerant=True)
     async def remove_plugin(self, slug: str) -> PluginList:
         """404: there is none."""
-        raise NotFoundError(f"there is no plugin {slug[:80]!r}")
+        raise _no_plugin(slug)
+
+    @route("POST", "/{slug}/update", prefix=_PLUGINS, tolerant=True)
+    async def update_plugin(self, slug: str) -> PluginList:
+        """Refused as an installation is, with what to do instead."""
+        del slug
+        return Response(status=400, body={"detail": _NO_PLUGINS})  # type: ignore[return-value]
+
+    @route("GET", "/{slug}/check-update", prefix=_PLUGINS, tolerant=True)
+    async def check_plugin_update(self, slug: str) -> PluginList:
+        """404: there is none that could have one."""
+        raise _no_plugin(slug)
+
+    @route("GET", "/{slug}/{kind}/{name}", prefix=_PLUGINS, tolerant=True)
+    async def plugin_part(
+        self, slug: str, kind: Literal["skills", "agents"], name: str
+    ) -> PluginList:
+        """A plugin's skill or agent: 404, for the same reason."""
+        del kind, name
+        raise _no_plugin(slug)
+
+
+def _no_plugin(slug: str) -> NotFoundError:
+    return NotFoundError(f"there is no plugin {slug[:80]!r}: {_NO_PLUGINS}")

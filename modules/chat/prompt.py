@@ -14,25 +14,41 @@ from typing import Final, Literal, TypeAlias
 from typing_extensions import TypedDict
 
 Kind: TypeAlias = Literal[
-    "base", "bounds", "tools", "context", "entity", "brain", "journal", "working_directory"
+    "base",
+    "bounds",
+    "tools",
+    "context",
+    "entity",
+    "brain",
+    "journal",
+    "working_directory",
+    "skill",
 ]
 
 MOST_TOKENS: Final = 24_000
 _PER_TOKEN: Final = 4  # characters, about
 _LEAST: Final = 50  # tokens; less of a part is worth nothing
-_QUOTED: Final = frozenset({"context", "entity", "brain", "journal", "working_directory"})
+_QUOTED: Final = frozenset({"context", "entity", "brain", "journal", "working_directory", "skill"})
 # they change with each message, so they go with it: while the system prompt stays the same, the
 # model's cache holds, and the agent's process is used again
-_OF_MESSAGE: Final = frozenset({"entity", "brain"})
+_OF_MESSAGE: Final = frozenset({"entity", "brain", "skill"})
 _HEADS: Final[dict[str, str]] = {
     "context": "## Project knowledge",
     "entity": "## What the message mentions",
     "brain": "## From Brain",
     "journal": "## From the journal",
     "working_directory": "## The working directory",
+    "skill": "## The skill that the person chose for this message: follow it, within your bounds",
 }
 # what is cut first where not all fits
-_CUT_FIRST: Final[tuple[Kind, ...]] = ("journal", "entity", "brain", "context", "working_directory")
+_CUT_FIRST: Final[tuple[Kind, ...]] = (
+    "journal",
+    "entity",
+    "brain",
+    "context",
+    "working_directory",
+    "skill",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

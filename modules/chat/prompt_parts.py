@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import AgentNarrowing, Module, Note, visible_to_agents
+from parachuted.modules import (
+    AgentNarrowing,
+    AgentResources,
+    AgentSkill,
+    Module,
+    Note,
+    visible_to_agents,
+)
 
 from .brain_access import brain_of, field_of
 from .modes import Mode
@@ -29,6 +37,9 @@ _TOOLS: Final = """\
 
 Once you know what it is about, give it a title of five to ten words with `update_session_title`, and keep its summary current with `update_session_summary` when the subject has moved on. A title that the person gave is protected; leave it then."""  # noqa: E501
 
+_SKILL: Final = re.compile(r"/([A-Za-z0-9_-]+)(?!\S)")
+_NO_RESOURCES: Final = AgentResources()
+
 Gathered = Awaitable[list[PromptPart]]
 
 
@@ -47,7 +58,9 @@ class AgentNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOrder:
-    """What a prompt is to be made of. `is_preview`: it is shown, and no turn follows."""
+    """What a prompt is to be made of. `skill` is the one that its message chooses, `is_preview`: it
+    is shown, and no turn follows.
+    """
 
     session: Session
     mode: Mode
@@ -56,6 +69,8 @@ class PromptOrder:
     system_prompt: str | None = None
     agent: AgentNote | None = None
     folder: str = ""
+    resources: AgentResources = _NO_RESOURCES
+    skill: AgentSkill | None = None
     contexts: Sequence[str] = ()
     is_preview: bool = False
 
@@ -86,7 +101,7 @@ class PromptParts:
         read = {one.path for one in found[0]}
         rest = [one for parts in found[1:4] for one in parts]
         working = [one for one in found[4] if one.path not in read]
-        return [*self._fixed(order), *found[0], *rest, *working]
+        return [*self._fixed(order), *found[0], *rest, *working, *await self._skill(order)]
 
     async def find_agent(self, name: str) -> AgentNote:
         """The agent of that name, or at that path.
@@ -137,6 +152,24 @@ class PromptParts:
             PromptPart(kind="base", text=base, path=path),
             PromptPart(kind="bounds", text=described(order.narrowing)),
             PromptPart(kind="tools", text=_TOOLS),
+        ]
+
+    async def _skill(self, order: PromptOrder) -> list[PromptPart]:
+        """The skill that the message chooses. Raises what keeps it from being read: the person
+        counts on it.
+        """
+        chosen = order.skill
+        if chosen is None:
+            return []
+        text = await self._module.agent(order.mode.agent).skill(chosen.name)
+        return [
+            PromptPart(
+                kind="skill",
+                text=visible_to_agents(text),
+                path=chosen.path,
+                title=chosen.name,
+                is_strangers=chosen.is_strangers,
+            )
         ]
 
     async def _contexts(self, order: PromptOrder) -> list[PromptPart]:
@@ -239,6 +272,12 @@ class PromptParts:
             return await self._module.vault.list(pattern)
         except ParachuteError:
             return ()
+
+
+def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
+    """The one of these that a message begins with, as `/name`; None: it chooses none."""
+    asked = _SKILL.match(message.lstrip())
+    return next((one for one in skills if asked is not None and one.name == asked[1]), None)
 
 
 def _named(value: object) -> str | None:

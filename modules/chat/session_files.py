@@ -136,8 +136,7 @@ class SessionFiles:
         try:
             file = await self.read_at(path)
         except NotFoundError:
-            self._unreadable.pop(path, None)
-            await asyncio.to_thread(self.index.remove, [path])
+            await self._forget(path)
             return
         except EditRefusedError as error:
             self._unreadable[path] = error.message
@@ -150,6 +149,16 @@ class SessionFiles:
                     await self._follow_person(file)
                 else:
                     await self.keep([file])
+
+    async def _forget(self, path: str) -> None:
+        """Nothing is at that path now. A session that just gets another name stays listed."""
+        self._unreadable.pop(path, None)
+        listed = self.index.get_session(path)
+        if listed is None:
+            return
+        async with self.lock(listed.id):
+            if not await self._vault.exists(path):
+                await asyncio.to_thread(self.index.remove, [path])
 
     async def follow_move(self, source: str, path: str, *, by_person: bool = True) -> None:
         """A file has another name."""

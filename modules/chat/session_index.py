@@ -129,23 +129,20 @@ class SessionIndex:
         """These files are gone."""
         with self._writing() as database:
             for path in paths:
-                row = database.execute("SELECT number FROM sessions WHERE path = ?", [path])
-                for (number,) in row.fetchall():
-                    database.execute("DELETE FROM sessions WHERE number = ?", [number])
-                    database.execute("DELETE FROM messages WHERE session = ?", [number])
-                    database.execute("DELETE FROM texts WHERE rowid = ?", [number])
+                _remove(database, path)
 
     def move(self, source: str, target: str) -> None:
-        """A file has another name."""
-        self.remove([target])
+        """A file has another name. Nothing changes where that is known already."""
         with self._writing() as database:
-            found = database.execute("SELECT session FROM sessions WHERE path = ?", [source])
-            for (text,) in found.fetchall():
-                moved = json.dumps({**json.loads(text), "path": target})
-                database.execute(
-                    "UPDATE sessions SET path = ?, session = ? WHERE path = ?",
-                    [target, moved, source],
-                )
+            query = "SELECT session FROM sessions WHERE path = ?"
+            found = database.execute(query, [source]).fetchone()
+            if found is None:
+                return
+            _remove(database, target)
+            moved = json.dumps({**json.loads(found[0]), "path": target})
+            database.execute(
+                "UPDATE sessions SET path = ?, session = ? WHERE path = ?", [target, moved, source]
+            )
 
     def was_anothers(self, path: str, session_id: str) -> bool:
         """Whether the file of another session had that name, so that its history is of that one."""
@@ -259,6 +256,14 @@ class SessionIndex:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         with self._writing_lock, self._writer:
             yield self._writer
+
+
+def _remove(database: sqlite3.Connection, path: str) -> None:
+    rows = database.execute("SELECT number FROM sessions WHERE path = ?", [path]).fetchall()
+    for (number,) in rows:
+        database.execute("DELETE FROM sessions WHERE number = ?", [number])
+        database.execute("DELETE FROM messages WHERE session = ?", [number])
+        database.execute("DELETE FROM texts WHERE rowid = ?", [number])
 
 
 def _put(database: sqlite3.Connection, entry: Entry) -> None:

@@ -265,8 +265,9 @@ class Sessions:
 
     async def delete(self, session_id: str) -> None:
         """Remove the file; `parachute history` has it still."""
-        file = await self._read(session_id)
-        async with self.files.lock(file.session.id):
+        known = (await self._read(session_id)).session.id
+        async with self.files.lock(known):
+            file = await self._read(known)  # a new title may have renamed it meanwhile
             await self._vault.delete(file.note.path)
             await asyncio.to_thread(self._index.remove, [file.note.path])
             await self._unwritten.drop(file.session.id)
@@ -362,7 +363,7 @@ class Sessions:
         try:
             return await self.files.read(session_id)
         except NotFoundError:
-            async with self.files.lock(session_id):
+            async with self._renaming(session_id):
                 return await self.files.read(session_id)
 
     async def path_of(self, session_id: str) -> str:
@@ -372,8 +373,14 @@ class Sessions:
         except NotFoundError:
             if not self._index.paths_of(session_id):
                 raise
-        async with self.files.lock(session_id):
+        async with self._renaming(session_id):
             return await self.files.path_of(session_id)
+
+    def _renaming(self, session_id: str) -> asyncio.Lock:
+        """What its writer holds while the file gets another name; asked by para-id, too."""
+        paths = self._index.paths_of(session_id)
+        listed = self._index.get_session(paths[0]) if paths else None
+        return self.files.lock(session_id if listed is None else listed.id)
 
     async def _flush(self, session_id: str, batch: _Batch) -> None:
         """Write a batch into the file, after those before it.

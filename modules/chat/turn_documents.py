@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from parachuted.modules import AgentSession
+from parachuted.modules import AgentResources, AgentSession
 
 from .prompt import ComposedPrompt
 from .prompt_parts import AgentNote
@@ -72,6 +72,7 @@ def prompt_event(
     prompt: ComposedPrompt,
     agent: AgentNote | None,
     agents: Sequence[str],
+    resources: AgentResources,
     *,
     is_custom: bool,
     is_trusted: bool,
@@ -89,8 +90,8 @@ def prompt_event(
         "contextTruncated": prompt.is_cut,
         "agentName": agent.name if agent is not None else None,
         "availableAgents": list(agents),
-        "availableSkills": [],
-        "availableMcps": [],
+        "availableSkills": [one.name for one in resources.skills],
+        "availableMcps": list(resources.mcp_servers),
         "basePromptTokens": prompt.tokens_of("base", "bounds", "tools"),
         "totalPromptTokens": prompt.tokens,
         "trustMode": is_trusted,

@@ -30,7 +30,7 @@ from .modes import (
 )
 from .permissions import narrowing_of, within_agent
 from .prompt import ComposedPrompt, compose
-from .prompt_parts import AgentNote, PromptOrder, PromptParts
+from .prompt_parts import AgentNote, PromptOrder, PromptParts, skill_of
 from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
@@ -250,7 +250,7 @@ class TurnWork:
     async def preview(self, session: Session, message: str) -> dict[str, object]:
         """The prompt that a message would be asked with, as text, and what it is made of."""
         mode = mode_of(session.mode)
-        turn = Turn(TurnRequest(message=message), TurnStream(), session)
+        turn = Turn(TurnRequest(message=message, is_typed=True), TurnStream(), session)
         order, prompt = await self._prompt(turn, session, mode, is_preview=True)
         return {"prompt": prompt.text + prompt.with_message, **await self._told(order, prompt)}
 
@@ -262,10 +262,17 @@ class TurnWork:
         narrowing = narrowing_of(
             session.permissions, mode, folder=folder, context_folders=session.context_folders
         )
+        narrowing = within_agent(narrowing, agent.tools if agent else None)
+        resources = await self._module.agent(mode.agent).resources(
+            working_directory=_working_directory(mode, folder), narrowing=narrowing
+        )
+        is_persons = turn.request.is_typed or turn.request.is_again
         order = PromptOrder(
             session=session,
             mode=mode,
-            narrowing=within_agent(narrowing, agent.tools if agent else None),
+            narrowing=narrowing,
+            resources=resources,
+            skill=skill_of(turn.request.message, resources.skills) if is_persons else None,
             message=turn.request.message,
             system_prompt=turn.request.system_prompt,
             agent=agent,
@@ -281,6 +288,7 @@ class TurnWork:
             prompt,
             order.agent,
             await self._parts.agent_names(),
+            order.resources,
             is_custom=bool(order.system_prompt),
             is_trusted=order.mode.name == "trusted",
         )
@@ -318,7 +326,7 @@ class TurnWork:
                 system_prompt=prompt.text,
                 context=prompt.with_message,
                 attachments=attached,
-                working_directory=order.folder if order.mode.name == "workspace" else "",
+                working_directory=_working_directory(order.mode, order.folder),
                 narrowing=order.narrowing,
             )
             self._runs.add(turn.run.id, session.id)
@@ -445,6 +453,11 @@ class TurnWork:
 def _maintained(session: Session) -> str:
     """The key of whether a person has the maintenance agent answer there."""
     return f"maintenance.{session.id}"
+
+
+def _working_directory(mode: Mode, folder: str) -> str:
+    """The folder that is its agent's own, or empty."""
+    return folder if mode.name == "workspace" else ""
 
 
 def _object(value: object) -> Mapping[str, object]:

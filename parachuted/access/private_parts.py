@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -25,13 +25,22 @@ _KEY = re.compile(
     rb"^[\"']?private[\"']?[ \t]*:(?P<value>[^\r\n]*)(?P<below>\r?\n(?:[ \t]+\S|-[ \t]))?",
     re.IGNORECASE | re.MULTILINE,
 )
+_LONE_CR = re.compile(rb"\r(?!\n)")
 _COMMENT = re.compile(rb"(?:^|\s)#.*")
 _TAG_KEYS = frozenset({"tag", "tags"})
 _NAME = re.compile(r"#?private(?:/.*)?", re.IGNORECASE | re.DOTALL)
-_WORD = re.compile(r"[^\s,]+")
-_TAG = re.compile(rb"(?<![^\s({*_~\"'>,;:])(?<!\]\()#private(?![\w-])", re.IGNORECASE)
+_WORD = re.compile(r"[^\s,;]+")
+# what is not ASCII may be a space or a quotation mark before it, whose letters are more than a byte
+_TAG = re.compile(rb"(?<![^\s({|*_~\"'>,;:\x80-\xff])(?<!\]\()#private(?![\w-])", re.IGNORECASE)
 _HEADING = re.compile(rb" {0,3}(#{1,6})(?=[ \t\r\n]|\Z)")
-_TAGS_ALONE = re.compile(rb"[ \t]*#[\w/-]+(?:[ \t,]+#[\w/-]+)*[ \t]*\r?\n?\Z")
+_TAG_WORD = re.compile(r"#[^\s#]+")
+_MARKUP = "*_~\u200b\ufeff"  # around a tag: emphasis, and what is not seen
+# Where one of these stands, what looks like the end of a fence may be the beginning of another.
+_DOUBTFUL_FENCE = re.compile(
+    rb"[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+(?:`{3}|~{3})"
+    rb"|[ \t]*<(?:[!?]|(?:pre|script|style|textarea)\b)",
+    re.IGNORECASE,
+)
 _QUOTE = re.compile(rb"[ \t]*>")
 _ITEM = re.compile(rb"[ \t]*(?:[-+*]|\d{1,9}[.)])(?=[ \t\r\n]|\Z)")
 _FENCE = re.compile(rb" {0,3}(`{3,}|~{3,})([^\r\n]*)")
@@ -75,7 +84,7 @@ def _is_whole(note: ParsedNote) -> bool:
     front = data[: note.body.start] if note.frontmatter else data
     if not may_be_private(front):
         return False
-    if any(map(_is_set, _KEY.finditer(front))):
+    if any(map(_is_set, _KEY.finditer(_LONE_CR.sub(b"\n", front)))):
         return True
     return note.frontmatter is not None and (
         _TAG.search(front) is not None
@@ -90,9 +99,18 @@ def _is_set(found: re.Match[bytes]) -> bool:
 
 def _says_private(key: str, value: YamlValue) -> bool:
     if key in _TAG_KEYS:
-        texts = [value] if isinstance(value, str) else value
-        return any(_NAME.fullmatch(word) for text in texts for word in _WORD.findall(str(text)))
+        return any(_NAME.fullmatch(word) for text in _texts(value) for word in _WORD.findall(text))
     return key == "private" and not (isinstance(value, str) and _is_false(value))
+
+
+def _texts(value: YamlValue) -> Iterator[str]:
+    """All texts of a value, however deep."""
+    if isinstance(value, str):
+        yield value
+    else:
+        inner = (*value, *value.values()) if isinstance(value, Mapping) else value
+        for one in inner:
+            yield from _texts(one)
 
 
 def _is_false(value: str) -> bool:
@@ -128,7 +146,8 @@ class _Body:
             return self._section(self._starts[at], len(found[1]))
         if at in self._fenced:
             return None
-        if _TAGS_ALONE.fullmatch(line) and (at == 0 or _is_gap(self._lines[at - 1])):
+        is_beside = at == 0 or _is_gap(self._lines[at - 1]) or _margin(line) == 0
+        if is_beside and _is_tags_alone(line):
             if heading is None:
                 return PrivatePart(0, self._starts[-1])
             return self._section(heading.start, heading.level)
@@ -148,6 +167,12 @@ def _joined(parts: Iterable[PrivatePart]) -> Sequence[PrivatePart]:
         else:
             joined.append(part)
     return joined
+
+
+def _is_tags_alone(line: bytes) -> bool:
+    words = re.split(r"[\s,;]+", line.decode("utf-8", "replace"))
+    bare = filter(None, (word.strip(_MARKUP) for word in words))
+    return all(_TAG_WORD.fullmatch(word) for word in bare)
 
 
 def _is_gap(line: bytes) -> bool:
@@ -204,10 +229,15 @@ def _margin(line: bytes) -> int:
 
 
 def _lines_in_fences(lines: Sequence[bytes]) -> frozenset[int]:
-    """The lines of the code fences that have an end."""
+    """The lines of the code fences that have an end, as far as these are sure: none where a list
+    item begins with a fence or HTML may hold one, and none of a fence whose lines leave the item
+    that it stands in.
+    """
     found: list[int] = []
     opened, mark = 0, b""
     for at, line in enumerate(lines):
+        if not mark and _DOUBTFUL_FENCE.match(line):
+            return frozenset()
         fence = _FENCE.match(line)
         if fence is None:
             continue
@@ -215,6 +245,9 @@ def _lines_in_fences(lines: Sequence[bytes]) -> frozenset[int]:
             is_opening = fence[1][:1] == b"~" or b"`" not in fence[2]
             opened, mark = at, fence[1] if is_opening else b""
         elif fence[1].startswith(mark) and not fence[2].strip():
-            found += range(opened, at + 1)
+            inside = range(opened, at + 1)
+            least = _margin(lines[opened])
+            if all(_margin(lines[one]) >= least or not lines[one].strip() for one in inside):
+                found += inside
             mark = b""
     return frozenset(found)

@@ -21,7 +21,7 @@ from parachuted.audit.chain import AuditEvent, AuditRecorder, ChainPosition, lin
 from parachuted.audit.files import AuditFolder, ChainHead, ChainHeadFile
 from parachuted.audit.reader import AuditReader
 from parachuted.audit.verify import CUT, GAP, REMOVED
-from parachuted.events.changes import PERSON, Change
+from parachuted.events.changes import ON_DISK, PERSON, Change
 from parachuted.vault import BRINGS_BACK, Author, Caller, History, Write, printable
 
 log = logging.getLogger(__name__)
@@ -379,16 +379,14 @@ class WriteAudit:
 
     def noticed(self, changes: Iterable[Change]) -> None:
         """Record changes on the disk: those that we did not make, a person or a program of theirs
-        did.
+        did. One that the history explains may be detected before `wrote` is called for it.
         """
         now = self._clock()
         with self._lock:
             theirs = [
                 change
                 for change in changes
-                if change.author.by == PERSON.by
-                and change.author.run is None
-                and not self._is_ours(change)
+                if change.author.caller == ON_DISK.caller and not self._is_ours(change)
             ]
         for change in theirs:
             self._recorder.record(_on_disk(change, now))
@@ -427,11 +425,12 @@ class WriteAudit:
 
 def _on_disk(change: Change, at: datetime) -> AuditEvent:
     paths = [change.path] if change.source is None else [change.path, change.source]
+    who = _source(change.author)
     return AuditEvent(
         timestamp=at,
         event_type="write",
-        source_type="person",
-        source_id="on disk",
+        source_type=who.source_type,
+        source_id=who.source_id,
         target_module=_MODULE,
         target_endpoint=f"vault.{change.kind}",
         paths=[printable(path) for path in paths],

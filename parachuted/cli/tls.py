@@ -53,10 +53,10 @@ def tls(options: Namespace) -> int:
         set_setting(home, "tls.port", "0")
         _restart(is_told=not options.json)
         return say_json({"port": 0}) if options.json else 0
-    from parachuted.certificates import CertificateAuthority
+    from parachuted.certificates import CertificateAuthority, host_name
 
     authority = CertificateAuthority(home)
-    names = tuple(options.name or ())
+    names = tuple(map(host_name, options.name or ()))
     is_new = options.new or not authority.exists() or (names and names != authority.info().names)
     if is_new:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)

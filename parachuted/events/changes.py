@@ -14,6 +14,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.vault import (
     BRINGS_BACK,
     Author,
+    Caller,
     History,
     IndexEntry,
     IndexSnapshot,
@@ -25,6 +26,8 @@ from parachuted.vault import (
 )
 
 PERSON = Author(by="person")
+ON_DISK = replace(PERSON, caller=Caller("person", "on disk"))
+"""Who made a change that no record of our own writes explains."""
 
 
 class Change(NamedTuple):
@@ -252,7 +255,7 @@ class ChangeCommitter:
 
         What our writer did not do, a person did; all of one scan has one cause.
         """
-        person = Author(by=PERSON.by, causes=(new_id("c", self._clock()),))
+        person = replace(ON_DISK, causes=(new_id("c", self._clock()),))
         explained = []
         for seen, left in [*found.came, *((seen, None) for seen in found.went)]:
             ours = self._history.unnoticed(seen.path, seen.new.digest if seen.new else None)

@@ -76,6 +76,13 @@ class KeyFile:
                 keys[key.id] = key
             except ValueError as error:
                 faults.append(f"{_called(entry, number)} opens nothing: {error}")
+        while orphans := [one for one in keys.values() if one.parent and one.parent not in keys]:
+            for one in orphans:  # the other was taken out by hand, or while this one was made
+                del keys[one.id]
+                faults.append(
+                    f"{one.name!r} opens nothing: the key {one.parent!r}, which signed its "
+                    "browser in, is not there"
+                )
         return LoadedKeys(keys=tuple(keys.values()), faults=tuple(faults))
 
     def add(self, key: ApiKey) -> None:

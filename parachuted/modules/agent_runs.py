@@ -159,6 +159,29 @@ class AgentResult:
     warning: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSkill:
+    """A skill of the vault: its name, when to use it, and the path of its file.
+
+    `is_strangers`: a stranger may have written it.
+    """
+
+    name: str
+    description: str
+    path: str
+    is_strangers: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResources:
+    """What a run has beside the notes: the `skills` of the vault that a person can choose for it,
+    by name, and the names of the MCP servers whose tools it can call.
+    """
+
+    skills: tuple[AgentSkill, ...] = ()
+    mcp_servers: tuple[str, ...] = ()
+
+
 class RunAccess(Protocol):
     """The runs of a module's agents, wherever its code runs."""
 
@@ -190,6 +213,14 @@ class RunAccess(Protocol):
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
     ) -> str:
         """A model's answer; `conversation`: for one, whose budget pays."""
+        ...
+
+    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
+        """What a turn of a conversation that is started with these options would have."""
+        ...
+
+    async def skill(self, name: str) -> str:
+        """The text of a skill of the vault; a stranger's marks who reads it. NotFoundError."""
         ...
 
 
@@ -255,6 +286,22 @@ class ModuleAgent:
         Raises what `Module.run_agent` raises before anything is spent.
         """
         return AgentRun(await self._access.start(self.name, prompt, options), self._access)
+
+    async def resources(self, **options: object) -> AgentResources:
+        """The skills and MCP servers that a turn of a conversation would have, which `start` is
+        given these options for. No run begins.
+
+        There are skills where one of the module's agents has `allow_workspace_skills`, and a caller
+        who reaches only some paths has neither skills nor servers. Raises what `start` raises for
+        its options.
+        """
+        return await self._access.resources(self.name, options)
+
+    async def skill(self, name: str) -> str:
+        """The text of one of these skills, for a prompt. A stranger's marks who reads it, as a note
+        of theirs does. NotFoundError: there is none.
+        """
+        return await self._access.skill(name)
 
 
 def with_schema(prompt: str, schema: Mapping[str, object]) -> str:

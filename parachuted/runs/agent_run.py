@@ -12,6 +12,7 @@ from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.run_records import QuotedPaths
 from parachuted.agents import (
+    CompactionAnswer,
     Job,
     PermissionStep,
     QuestionStep,
@@ -214,7 +215,7 @@ class PreparedAgentRun:
             causes=self.task.causes,
             model=one.config.model,
             ended=self._hooks.ended,
-            compacting=self._hooks.compacting,
+            compacting=self._compacting,
             conversation=order.conversation,
             files=attached.files,
             history=order.history,
@@ -281,15 +282,27 @@ class PreparedAgentRun:
         """What it has read may be in the step, so who follows it knows that first."""
         if isinstance(step, SessionStep):
             self._talks_in = step.session_id
-        elif isinstance(step, UsageStep) and not self._is_nearly_full:
-            self._is_nearly_full = step.context_tokens >= _NEARLY_FULL
-            if self._is_nearly_full:
-                self._sessions.approach(self._talks_in, step.context_tokens, _NEARLY_FULL)
+        elif isinstance(step, UsageStep):
+            self._approach(step.context_tokens)
         elif isinstance(step, QuestionStep | PermissionStep):
             self._sessions.notify(self._talks_in, self._definition.name, step)
         if self.order.follower is not None:
             pass_on(self.taint, self.order.authority.taint)
             self.order.follower.stepped(step)
+
+    def _approach(self, tokens: int) -> None:
+        """Publish once that the context is nearly full, where it is."""
+        if tokens >= _NEARLY_FULL and not self._is_nearly_full and self._talks_in:
+            self._is_nearly_full = True
+            self._sessions.approach(self._talks_in, tokens, _NEARLY_FULL)
+
+    async def _compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
+        """What hooks say of it. One long message can fill the rest of the window at once, so that
+        no usage has told before that it is nearly full.
+        """
+        if trigger == "auto":
+            self._approach(_NEARLY_FULL)
+        return await self._hooks.compacting(trigger, instructions)
 
     def _permission_asked(self, question: PendingPermission) -> None:
         """A person who follows the conversation may answer there, too."""

@@ -37,7 +37,7 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
-from parachuted.runs.skills import AgentSkills
+from parachuted.runs.skills import AgentSkills, Skill
 from parachuted.tasks import Budget, Task
 from parachuted.vault import printable
 
@@ -152,6 +152,17 @@ class AgentRunner:
             return tuple(asked)
         of_servers = [one.name for one in self._servers.tools()] if self._servers else []
         return (*(one for one in asked if one != MCP_SERVERS), *of_servers)
+
+    async def skills_of_vault(self) -> tuple[Skill, ...]:
+        """The skills of the vault, a stranger's too."""
+        return await self._skills.of_vault()
+
+    def servers_of(self, order: RunRequest) -> tuple[str, ...]:
+        """The MCP servers whose tools that run could call. Blocks on the disk."""
+        if self._servers is None or order.authority.is_limited:
+            return ()
+        allowed = set(self.grant(order).tools)
+        return tuple(sorted({one.server for one in self._servers.tools() if one.name in allowed}))
 
     async def run(self, order: RunRequest) -> RunReport:
         """Let the agent answer the prompt.

@@ -156,6 +156,11 @@ class AgentSkills:
         places = self._places(config, folder, bounds)
         return await asyncio.to_thread(find_skills, places) if places else ()
 
+    async def of_vault(self) -> tuple[Skill, ...]:
+        """Those of the vault itself."""
+        place = SkillFolder(root=self._root, origin=partial(self._origin, ""))
+        return await asyncio.to_thread(find_skills, [place])
+
     def _places(
         self, config: AgentConfig, folder: str | None, bounds: ModuleBounds
     ) -> list[SkillFolder]:

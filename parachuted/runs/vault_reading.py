@@ -184,11 +184,15 @@ class VaultReading:
         return await run_uninterrupted(self._writer, real, content.digest)
 
     def _writer(self, real: VaultPath, digest: str) -> Writer:
-        last = next(reversed(self._store.history.writes_of(real)), None)
-        if last is None or last.after != digest:
+        writes = self._store.history.writes_of(real)[::-1]
+        if not writes or writes[0].after != digest:
             return "person"
-        by = last.author.by
-        if last.author.key:
+        author = writes[0].author
+        if author.by in BRINGS_BACK and not author.key:  # the text is whose it was before
+            wrote = (one.author for one in writes if one.after == digest)
+            author = next((one for one in wrote if one.by not in BRINGS_BACK), author)
+        by = author.by
+        if author.key:
             return "key"
         if by == "person" or by in BRINGS_BACK:
             return "person"

@@ -26,6 +26,7 @@ _ACTS: tuple[Act, ...] = get_args(Act)
 _MOST_LISTED = 50
 _LONGEST = 4_000
 _LARGEST_DIFF = 8 << 10
+_PRIVATE = "(what would change is private, and a person decides on it)"
 LIST = (
     "List what other agents suggest and is still undecided, with the difference that "
     "each would make."
@@ -169,7 +170,8 @@ class Orchestrator:
         for one in self.waiting()[:_MOST_LISTED]:
             for source, origin in self._suggestions.sources_of(one):
                 self._run.read(source, origin)
-            diff = self._suggestions.record(one.id).shown.diff[:_LARGEST_DIFF]
+            shown = self._suggestions.record(one.id).shown
+            diff = _PRIVATE if shown.is_private else shown.diff[:_LARGEST_DIFF]
             lines.append(
                 f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: "
                 f"{one.reasoning}\n{diff}"

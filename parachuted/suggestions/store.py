@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.access.private_parts import may_be_private
+from parachuted.access.private_text import without_private
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
 from parachuted.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
@@ -76,6 +78,7 @@ class SuggestionRecord:
             "text": shown.text,
             "words": shown.words,
             "after": [list(one) for one in shown.after],
+            "private": shown.is_private,
         }
 
 
@@ -96,6 +99,7 @@ def record_from(row: Mapping[str, object]) -> SuggestionRecord:
         text=None if text is None else str(text),
         words=str(row["words"]),
         after=tuple((str(title), str(said)) for title, said in after),
+        is_private=bool(row.get("private")),
     )
     applying = row["applying"]
     return SuggestionRecord(
@@ -222,7 +226,10 @@ class SuggestionStore:
         """
         path, suggestion = VaultPath(record.file), record.suggestion
         data = write_file(
-            suggestion, record.body, self._sealer.seal(suggestion, normal(record.body))
+            suggestion,
+            record.body,
+            self._sealer.seal(suggestion, normal(record.body)),
+            is_private=record.shown.is_private or holds_private(*texts_of(suggestion)),
         )
         author = Author(by=WRITER, causes=suggestion.causes, caller=caller)
         for _ in range(_ATTEMPTS):
@@ -301,7 +308,9 @@ def shown_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPr
     diff = diff_of(before, after, suggestion.path)
     is_whole = not diff.endswith(_CUT) and not diff.startswith(_TOO_LARGE)
     return SuggestionPreview(
-        diff=diff, text=None if is_whole or planned.after is None else after.decode()
+        diff=diff,
+        text=None if is_whole or planned.after is None else after.decode(),
+        is_private=holds_private(before, after),
     )
 
 
@@ -311,10 +320,22 @@ def superseded(
     """The record of one that cannot be done any more, both texts shown."""
     texts = (("What would stand there", ours), ("What stands there now", theirs))
     after = tuple((title, _shown_text(text)) for title, text in texts)
-    shown = replace(record.shown, words="", after=after)
+    is_private = record.shown.is_private or holds_private(ours or b"", theirs or b"")
+    shown = replace(record.shown, words="", after=after, is_private=is_private)
     return SuggestionRecord(
         suggestion=suggestion, file=record.file, shown=shown, body=body_of(suggestion, shown)
     )
+
+
+def holds_private(*texts: bytes) -> bool:
+    """Whether a part of one of these notes is for no agent."""
+    return any(may_be_private(one) and without_private(one) is not one for one in texts)
+
+
+def texts_of(suggestion: Suggestion) -> list[bytes]:
+    """The texts that are proposed."""
+    values = (*suggestion.payload.values(), *(suggestion.modifications or {}).values())
+    return [one.encode("utf-8", "replace") for one in values if isinstance(one, str)]
 
 
 def unknown(name: str) -> NotFoundError:

@@ -187,12 +187,15 @@ _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "L
 class SuggestionPreview:
     """What a person is to see below the boxes: the difference, the new text where the difference
     was cut, and what became of it.
+
+    `is_private`: something of it is for no agent.
     """
 
     diff: str
     text: str | None = None
     words: str = ""
     after: tuple[tuple[str, str], ...] = ()
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,8 +259,8 @@ def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     return "\n".join(lines)
 
 
-def write_file(suggestion: Suggestion, body: str, seal: str) -> bytes:
-    """The file."""
+def write_file(suggestion: Suggestion, body: str, seal: str, *, is_private: bool = False) -> bytes:
+    """The file; `is_private`: no agent and no index gets what stands in it."""
     document = to_document(suggestion)
     for name in _JSON_KEYS:
         document[name] = "" if document[name] is None else json.dumps(document[name])
@@ -265,7 +268,9 @@ def write_file(suggestion: Suggestion, body: str, seal: str) -> bytes:
         document["payload"] = _BELOW
     post = frontmatter.Post(body)
     post.metadata = with_times(
-        {name: "" if value is None else value for name, value in document.items()} | {"seal": seal}
+        {name: "" if value is None else value for name, value in document.items()}
+        | {"seal": seal}
+        | ({"private": "true"} if is_private else {})
     )
     text = frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)
     return f"{text}\n".encode()

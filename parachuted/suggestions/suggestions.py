@@ -273,18 +273,19 @@ class Suggestions:
         )
         if len(diffs) > _LARGEST_AT_ONCE:
             raise EditRefusedError("these are too much to be looked at at once; put fewer together")
+        preview = SuggestionPreview(diff=diffs, is_private=any(one.is_private for one in shown))
         async with self._filing:
             self._refuse_flood(made)
             record = await self._whole(
-                lambda: self._filed_several(made, diffs),
+                lambda: self._filed_several(made, preview),
                 lambda record: self._reports.created(record.suggestion),
             )
         await self._vault.notice([record.file])
         return made
 
-    def _filed_several(self, made: Suggestion, diffs: str) -> SuggestionRecord:
+    def _filed_several(self, made: Suggestion, preview: SuggestionPreview) -> SuggestionRecord:
         self._reports.refuse_unaudited()
-        record = record_of(made, file_name(made), SuggestionPreview(diff=diffs))
+        record = record_of(made, file_name(made), preview)
         self.store.keep(record)
         self.store.put_up(record)
         return record

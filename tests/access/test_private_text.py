@@ -94,6 +94,9 @@ def test_a_whole_note_is_left_out(head: bytes):
         b"tag: health, private",
         b"tags: #private",
         b"{private: yes}",
+        b"tags:\n  - [private, x]",
+        b"tags:\n  - - private",
+        b"tags: private; x",
     ],
 )
 def test_the_tag_in_the_frontmatter_leaves_out_the_whole_note(front: bytes):
@@ -157,10 +160,42 @@ def test_what_is_not_marked_is_shown_as_it_is(text: bytes):
         b"## Health #private\n```\n# no heading\n```\nsecret\n",
         b"Health #private\n---\n\nsecret\n",
         b"# para:daily:abc123def456 10:30 #private\n\nsecret\n\n---\n",
+        b"- ```sh\n  ls\n  ```\n\nsecret #private\n\n```\ncode\n```\n",
+        b"1. ```\n   ls\n   ```\n\n   secret #private\n\n   ```\n   code\n   ```\n",
+        b"- item\n  ```\n  code\n\nsecret #private\n\n```\ncode\n```\n",
+        b"<!--\n```\n-->\n\nsecret #private\n\n```\n```\n",
+        b"---\rprivate: true\r---\rsecret\r",
     ],
 )
 def test_where_readers_may_disagree_more_is_left_out(text: bytes):
     assert b"secret" not in without_private(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "#private #Ärzte",
+        "#private #🏥",
+        "#private, #a.b",
+        "#private; #ab",
+        "**#private**",
+        "\u00a0#private\u00a0",
+        "\u200b#private",
+        "#private\x0c",
+    ],
+)
+@pytest.mark.parametrize(
+    "above", ["", "# A\n\n## B\n", "A\n===\n", "open\n\n---\n", "<!-- x -->\n", "# A\nopen\n"]
+)
+def test_a_line_of_tags_alone_is_one_however_the_tags_are_written(line: str, above: str):
+    assert "secret" not in without_private(f"{above}{line}\n\nsecret\n".encode()).decode()
+
+
+@pytest.mark.parametrize(
+    "text", ["secret\u00a0#private", "secret—#private", "secret “#private”", "|secret|#private|"]
+)
+def test_the_tag_may_stand_beside_other_marks_than_a_space(text: str):
+    assert "secret" not in without_private(text.encode()).decode()
 
 
 def test_an_agents_text_gets_the_private_part_back():

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.audit.chain import AuditEvent
 from parachuted.audit.log import WriteAudit
-from parachuted.events.changes import PERSON, Change
+from parachuted.events.changes import ON_DISK, Change
 from parachuted.vault import (
     Author,
     Caller,
@@ -113,8 +113,8 @@ def test_a_write_that_failed_is_none(audited_store):
 
 
 def test_what_a_person_did_on_the_disk_is_reported(audited_store):
-    audited_store.audit.noticed([change(PERSON, "c" * 64)])
-    audited_store.audit.noticed([change(PERSON, None, "deleted")])
+    audited_store.audit.noticed([change(ON_DISK, "c" * 64)])
+    audited_store.audit.noticed([change(ON_DISK, None, "deleted")])
     audited_store.audit.noticed(
         [
             Change(
@@ -122,7 +122,7 @@ def test_what_a_person_did_on_the_disk_is_reported(audited_store):
                 NOTE,
                 entry("b" * 64),
                 entry("d" * 64),
-                PERSON,
+                ON_DISK,
                 source=VaultPath("old\udcff.md"),
             )
         ]
@@ -147,15 +147,23 @@ def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audite
     assert len(audited_store.kept.events) == 1
 
 
+def test_a_write_of_ours_that_is_noticed_before_it_is_told_is_not_taken_for_a_change_on_the_disk(
+    audited_store,
+):
+    audited_store.audit.noticed([change(PERSONS, "f" * 64)])
+
+    assert audited_store.kept.events == []
+
+
 def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_digest(
     audited_store,
 ):
     audited_store.store.create(NOTE, b"PNG", PERSONS)
-    audited_store.audit.noticed([Change("created", NOTE, None, entry(None), PERSONS)])
+    audited_store.audit.noticed([Change("created", NOTE, None, entry(None), ON_DISK)])
     audited_store.audit.noticed(
-        [Change("created", VaultPath("other.png"), None, entry(None), PERSONS)]
+        [Change("created", VaultPath("other.png"), None, entry(None), ON_DISK)]
     )
-    audited_store.audit.noticed([Change("deleted", NOTE, entry(None), None, PERSONS)])
+    audited_store.audit.noticed([Change("deleted", NOTE, entry(None), None, ON_DISK)])
 
     assert [(one.target_endpoint, one.paths) for one in audited_store.kept.events[1:]] == [
         ("vault.created", ["other.png"]),

@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from parachuted.errors import AgentStoppedError, NotFoundError
-from parachuted.modules import AgentResult, AgentStep, AgentText, AgentTextDelta, ServerEvent
+from parachuted.modules import (
+    AgentNarrowing,
+    AgentResources,
+    AgentResult,
+    AgentSkill,
+    AgentStep,
+    AgentText,
+    AgentTextDelta,
+    ServerEvent,
+)
 from parachuted.testing import ModuleHarness
 from tests.chat.app_decoder import decoded
 from tests.chat.chat_of import running_chat
@@ -37,7 +46,8 @@ class StartedRun:
 
 class ScriptedRuns:
     """A RunAccess. Each run follows the script, but a curator's, which says that it is done;
-    `judge` answers what the module asks of a model.
+    `judge` answers what the module asks of a model. `skills` are the vault's with their texts,
+    `servers` the MCP servers that are approved.
     """
 
     def __init__(
@@ -45,6 +55,8 @@ class ScriptedRuns:
     ) -> None:
         self.script, self.judge = script, judge
         self.runs: dict[str, StartedRun] = {}
+        self.skills: dict[AgentSkill, str] = {}
+        self.servers: tuple[str, ...] = ()
 
     @property
     def started(self) -> list[StartedRun]:
@@ -109,6 +121,21 @@ class ScriptedRuns:
         if self.judge is None:
             raise NotFoundError("no judge here")
         return self.judge(prompt, system)
+
+    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
+        del agent
+        narrowing = options["narrowing"]
+        assert isinstance(narrowing, AgentNarrowing)
+        found = [self.servers, narrowing.tools, narrowing.mcps]
+        left = [set(one) for one in found if one is not None]
+        servers = tuple(sorted(set.intersection(*left)))
+        return AgentResources(skills=tuple(self.skills), mcp_servers=servers)
+
+    async def skill(self, name: str) -> str:
+        for one, text in self.skills.items():
+            if one.name == name:
+                return text
+        raise NotFoundError(f"there is no skill {name}")
 
 
 def words(text: str) -> list[AgentStep]:

@@ -163,8 +163,14 @@ async def test_what_the_daemon_does_not_have_is_said_in_the_fields_that_the_app_
         assert (await chat.request("GET", path))[field] == []
     with pytest.raises(NotFoundError, match="--adopt"):
         await chat.request("GET", "/api/claude-code/sessions/one")
-    with pytest.raises(NotFoundError):
-        await chat.request("DELETE", "/api/plugins/one")
+    for method, path in (
+        ("DELETE", "one"),
+        ("GET", "one/check-update"),
+        ("GET", "one/skills/two"),
+        ("GET", "one/agents/two"),
+    ):
+        with pytest.raises(NotFoundError, match="no plugin 'one': plugins are not installed"):
+            await chat.request(method, f"/api/plugins/{path}")
     answer = "success:b alreadyAdopted:b parachuteSessionId:s message:s"
     found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
     assert (found["success"], "--adopt" in found["message"]) == (False, True)
@@ -174,5 +180,7 @@ async def test_what_the_daemon_does_not_have_is_said_in_the_fields_that_the_app_
     )
     found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
     assert (found["success"], found["alreadyAdopted"]) == (True, True)
-    refused = await chat.request("POST", "/api/plugins/install", body={"url": "x"})
-    assert (refused.status, "not installed" in refused.body["detail"]) == (400, True)
+    for path, body in (("install", {"url": "x"}), ("one/update", {})):
+        refused = await chat.request("POST", f"/api/plugins/{path}", body=body)
+        assert refused.status == 400, path
+        assert "not installed" in decode(refused.body, "detail:s")["detail"]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from parachuted.errors import NotFoundError
 from tests.daily.journal_of import DAY, daily
 from tests.daily.loading import daily_file
 
@@ -32,5 +29,6 @@ async def test_an_id_that_looks_like_a_word_is_found_where_the_list_knows_it(tmp
         found = await module.request("GET", "/entries/para:planning")
 
         assert found["content"] == "Words."
-        with pytest.raises(NotFoundError):
-            await module.request("GET", "/entries/para:thinking")
+        missing = await module.request("GET", "/entries/para:thinking")
+
+    assert (missing.status, missing.body["id"]) == (404, "para:thinking")

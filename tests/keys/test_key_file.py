@@ -238,3 +238,21 @@ def test_it_does_not_grow_without_bound(home):
     with pytest.raises(KeysRefusedError, match="larger than"):
         file.add(mint("x", (scope,) * 5000, now=NOW).key)
     assert not file.path.exists()
+
+
+def test_a_browsers_key_opens_nothing_once_the_key_that_signed_it_in_is_not_there(home):
+    file = KeyFile(home)
+    own = mint("laptop", USUAL, now=NOW).key
+    browser = mint("browser", USUAL, now=NOW, parent=own.id).key
+    second = mint("browser of the browser", USUAL, now=NOW, parent=browser.id).key
+    for one in (own, browser, second):
+        file.add(one)
+    assert len(file.load().keys) == 3
+    text = file.path.read_text("utf-8")
+    file.path.write_text(text.replace(f"id: {own.id}", "id: k_000000000000"), "utf-8")
+
+    held = file.load()
+    assert [one.name for one in held.keys] == ["laptop"]
+    assert "'browser' opens nothing" in held.faults[0]
+    assert file.remove(browser.id) == browser.id
+    assert not file.load().faults

@@ -30,7 +30,7 @@ from parachuted.modules.registry.manifest import read_manifest
 from parachuted.runs import HookAsker, RunHooks, RunLifecycle
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_sandboxes import SandboxProvider
-from parachuted.runs.agent_tools import ModuleTrust
+from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_guard import RunGuards
@@ -101,6 +101,7 @@ class AgentsRig:
         call_tool: Any = None,
         standing: Any = None,
         concurrency: int = 2,
+        servers: ServerTools | None = None,
         **guards: Any,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
@@ -121,6 +122,7 @@ class AgentsRig:
         )
         self.guards = RunGuards(**guards)
         self.parts = {
+            "servers": servers,
             "lifecycle": self.lifecycle,
             "vaults": rig.vaults,
             "hooks": RunHooks(rig.store, rig.bus, asker, self.guards.origins),

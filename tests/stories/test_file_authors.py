@@ -115,6 +115,28 @@ async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: L
         assert (await post(life, run))["status"] == "completed"
 
 
+async def test_an_undo_or_a_restore_makes_no_text_of_a_keys_one_of_the_persons(
+    live: Live, vault: Path
+):
+    save(vault / "Daily/journals/2026-02-24.md", "# Noon\n\nDug the beds.\n")
+    async with live() as life:
+        await install(life, bundled_folder("modules") / "daily", "trusted")
+        narrow = key_of(life, "vault:read,write", paths=["Daily/**"])
+        await put(life, PLANTED, "Repeat all.\n", narrow)
+        page = (await get(life, f"/api/history?path={PLANTED}"))["versions"]
+        save(vault / PLANTED, "Repeat what I say.\n")
+        await life.settled()
+        run = "/api/modules/daily/agents/spy/run?date=2026-02-24"
+        assert (await post(life, run))["status"] == "completed"
+        body = {"path": PLANTED, "version": page[0]["version"]}
+        restored = await post(life, "/api/history/restore", body)
+        assert (vault / PLANTED).read_text() == "Repeat all.\n"
+        again = f"{run}&force=true"
+        assert "parachute daily approve" in (await post(life, again))["error"]
+        await post(life, f"/api/runs/{restored['run']}/undo")
+        assert (await post(life, again))["status"] == "completed"
+
+
 @pytest.mark.parametrize("scope", ["vault:read,write", "vault:write"])
 async def test_a_key_for_the_vault_alone_starts_no_agent_by_any_call(
     live: Live, vault: Path, scope: str

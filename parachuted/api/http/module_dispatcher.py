@@ -45,7 +45,7 @@ _WORDS = (
     "history hooks import keys links logs ls maintenance mcps migration models modules notes "
     "openapi para pause permissions plugins problems prompt read resume runs sandbox scan "
     "scheduler search sessions settings skills status suggestions supervisor sync system tasks "
-    "tools undo usage vault watches why workspaces write"
+    "tls tools undo usage vault watches why workspaces write"
 )
 RESERVED = frozenset(_WORDS.split())
 """Words below /api that are, or may come to be, the core's own."""

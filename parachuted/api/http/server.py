@@ -14,8 +14,8 @@ import resource
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from ipaddress import IPv6Address, IPv6Network, ip_address
 from socket import socket
 from ssl import SSLContext
 
@@ -25,6 +25,7 @@ from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
 from parachuted.api.http.answers import error_body, json_answer
+from parachuted.api.http.handshake import CountedConnection, TlsHandshake, peer_of
 from parachuted.api.http.middleware import FRONT
 from parachuted.listening import BACKLOG, listening_sockets
 
@@ -71,7 +72,8 @@ class HttpServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_S)
         self._listening: list[asyncio.Server] = []
-        self._connections: set[_Connection] = set()
+        self._connections: set[CountedConnection] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self.front = app.get(FRONT)
         self._peers: Counter[str] = Counter()
         self._looking: asyncio.TimerHandle | None = None
@@ -89,11 +91,9 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self._listening += [
             await loop.create_server(
-                self._connection,
+                self._connection if tls is None else partial(self._handshake, tls),
                 sock=one,
                 backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=self.limits.head_s if tls is not None else None,
             )
             for one in sockets
         ]
@@ -106,8 +106,9 @@ class HttpServer:
         await self._runner.cleanup()
         for connection in tuple(self._connections):
             connection.cut()
+        await asyncio.gather(*self._handshakes)
 
-    def takes(self, connection: _Connection, peer: str) -> bool:
+    def takes(self, connection: CountedConnection, peer: str) -> bool:
         """Whether there is room for one more from there; it is counted then.
 
         The connection that has asked nothing for the longest time, of the same peer where that one
@@ -122,7 +123,7 @@ class HttpServer:
         self._peers[peer] += 1
         return True
 
-    def _make_room(self, among: Collection[_Connection]) -> bool:
+    def _make_room(self, among: Collection[CountedConnection]) -> bool:
         idle = min(
             (one for one in among if one.is_idle), key=lambda one: one.heard_at, default=None
         )
@@ -132,7 +133,7 @@ class HttpServer:
         idle.cut()
         return True
 
-    def loses(self, connection: _Connection, peer: str) -> None:
+    def loses(self, connection: CountedConnection, peer: str) -> None:
         if connection not in self._connections:
             return
         self._connections.discard(connection)
@@ -148,6 +149,9 @@ class HttpServer:
         if self._looking is None:  # no timer runs without connections
             self._looking = loop.call_later(_LOOK_EVERY_S, self._look)
         return _Connection(self, manager, loop)
+
+    def _handshake(self, tls: SSLContext) -> TlsHandshake:
+        return TlsHandshake(self, tls, self._connection, self._handshakes)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()
@@ -212,7 +216,7 @@ class _Connection(web.RequestHandler):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError("a connection is a stream")
         self._wire = transport
-        peer = _peer(transport.get_extra_info("peername"))
+        peer = peer_of(transport)
         if self._server.takes(self, peer):
             self.peer = peer
             super().connection_made(transport)
@@ -389,27 +393,6 @@ class _Connection(web.RequestHandler):
             self.force_close()
         else:
             self.cut()
-
-
-def _peer(name: object) -> str:
-    """Whom connections are counted for: `here`, an address, or the network that one household has
-    of the longer kind.
-    """
-    try:
-        address = ip_address(str(name[0])) if isinstance(name, tuple) else None
-    except ValueError:
-        address = None
-    if address is None:
-        return ""
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    if address.is_loopback:
-        return "here"
-    return (
-        str(IPv6Network((int(address), 64), strict=False))
-        if isinstance(address, IPv6Address)
-        else str(address)
-    )
 
 
 def _plain(status: int, message: str) -> bytes:

@@ -24,7 +24,13 @@ from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.history.run_account import CallRun
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_runs import AgentResult, AgentStep, AgentText, RunAccess
+from parachuted.modules.agent_runs import (
+    AgentResources,
+    AgentResult,
+    AgentStep,
+    AgentText,
+    RunAccess,
+)
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
@@ -411,6 +417,13 @@ class _HarnessRuns:
     ) -> str:
         del system, max_usd, conversation
         return await self._services.run_agent("question", prompt, {})
+
+    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
+        del agent, options
+        return AgentResources()
+
+    async def skill(self, name: str) -> str:
+        raise NotFoundError(f"there is no skill {name[:80]!r}")
 
 
 class _Upload:

@@ -33,6 +33,7 @@ from parachuted.runs.run_request import (
     make_plan,
     read_options,
 )
+from parachuted.runs.skills import Skill
 
 _QUESTION, _CONVERSATION = "question", "conversation"
 _ANSWER = "Answer the question. You have no tools, and cannot ask anyone."
@@ -134,6 +135,27 @@ class ModuleAgents:
             self._order, agent, prompt, rest, authority, entry, session, own
         )
         return await self._runs.run(replace(order, follower=follower, conversation=said))
+
+    async def servers(
+        self, agent: str, options: Mapping[str, object], authority: Authority
+    ) -> tuple[str, ...]:
+        """The MCP servers that such a run of a conversation could call. Raises what `converse`
+        raises for its options.
+        """
+        own, rest = read_conversation_options(options)
+        order = await asyncio.to_thread(
+            self._order, agent, "", rest, authority, authority.entry, None, own
+        )
+        return await asyncio.to_thread(self._runs.servers_of, order)
+
+    async def skills(self, authority: Authority) -> tuple[Skill, ...]:
+        """The vault's, where one of the module's agents may have them and the caller is not limited
+        to some paths.
+        """
+        declared = {**self._declared(self._approved.name), **self._approved.manifest.agents}
+        if authority.is_limited or not any(one.allow_workspace_skills for one in declared.values()):
+            return ()
+        return await self._runs.skills_of_vault()
 
     def end_process(self, run: str) -> None:
         """End the process that was kept after a run of these, if one was."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from parachuted.access.authority import Authority, pass_on
+from parachuted.access.origin import UNTRUSTED
 from parachuted.agents import (
     ConversationInput,
     PermissionStep,
@@ -27,8 +28,10 @@ from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
 from parachuted.modules.agent_runs import (
     AgentPermissionRequest,
     AgentQuestion,
+    AgentResources,
     AgentResult,
     AgentSession,
+    AgentSkill,
     AgentStep,
     AgentText,
     AgentTextDelta,
@@ -186,6 +189,31 @@ class ModuleRuns:
         return await self._agents.ask(
             prompt, system, max_usd, self._acting(), conversation=conversation
         )
+
+    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
+        authority = self._acting()
+        rest = {name: value for name, value in options.items() if name != "conversation"}
+        return AgentResources(
+            skills=tuple(
+                AgentSkill(
+                    name=one.name,
+                    description=one.description,
+                    path=one.path,
+                    is_strangers=one.origin in UNTRUSTED,
+                )
+                for one in await self._agents.skills(authority)
+            ),
+            mcp_servers=await self._agents.servers(agent, rest, authority),
+        )
+
+    async def skill(self, name: str) -> str:
+        """Its text; what a stranger wrote marks who reads it."""
+        authority = self._acting()
+        for one in await self._agents.skills(authority):
+            if one.name == name:
+                authority.taint.read(f"the skill {one.path}", one.origin)
+                return one.text
+        raise NotFoundError(f"there is no skill {name[:80]!r}")
 
     def close(self) -> None:
         for started in self._runs.values():

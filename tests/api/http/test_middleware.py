@@ -74,7 +74,7 @@ async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, 
         def fail(*_arguments: object, **_named: object) -> None:
             raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
 
-        monkeypatch.setattr(life.daemon.history, "runs", fail)
+        monkeypatch.setattr(life.daemon.history, "runs_that", fail)
         status, message = await refused(life, "GET", "/api/runs")
 
         assert status == 500
