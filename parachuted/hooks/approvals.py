@@ -142,11 +142,11 @@ class HookApprovals:
         self,
         files: Iterable[Path],
         declared: Mapping[str, str] = MappingProxyType({}),
-        shown: Mapping[str, str] = MappingProxyType({}),
+        shown: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Let these scripts, and what is `declared` with its digest, run as they are now; returns
-        those for which that is news. Raises StorageFailedError, and ScriptChangedError where one
-        of `shown`, digests by path, is another by now.
+        those for which that is news. Raises StorageFailedError, and ScriptChangedError where they
+        are not all, and just as, `shown` says: digests by path. None: whatever they are.
 
         One that is not there, or that others may write to, stays refused.
         """
@@ -154,7 +154,7 @@ class HookApprovals:
             self._look()
             pins = {} if self._pins is None else self._pins
             found = {**declared, **self.digests(files)}
-            if changed := [path for path, digest in shown.items() if found.get(path) != digest]:
+            if changed := {} if shown is None else dict(shown.items() ^ found.items()):
                 raise ScriptChangedError(
                     f"{', '.join(sorted(changed))} changed since it was shown, so nothing was "
                     "approved; look at it again"

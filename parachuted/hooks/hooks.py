@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
@@ -264,12 +263,12 @@ class Hooks:
     def approve(
         self,
         names: Iterable[str] | None = None,
-        shown: Mapping[str, str] = MappingProxyType({}),
+        shown: Mapping[str, str] | None = None,
     ) -> list[str]:
         """Pin hooks as they are now: those with these ids, or all.
 
-        Returns the newly pinned files. Raises NotFoundError, and ScriptChangedError where one of
-        `shown`, digests by path, is another by now.
+        Returns the newly pinned files. Raises NotFoundError, and ScriptChangedError where their
+        scripts are not all, and just as, `shown` says: digests by path. None: whatever they are.
         """
         hooks = self._set.hooks if names is None else tuple(self._get(name) for name in names)
         found = self._approvals.approve(

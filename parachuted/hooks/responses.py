@@ -304,15 +304,22 @@ def show_diff(scripts: Iterable[ScriptReview]) -> HookDiffResponse:
                 else "approved"
                 if one.is_approved
                 else "changed",
-                "diff": "".join(
-                    unified_diff(
-                        (one.before or "").splitlines(keepends=True),
-                        (one.now or "").splitlines(keepends=True),
-                        "approved",
-                        "now",
-                    )
-                ),
+                "diff": _diff(one),
             }
             for one in scripts
         ]
     }
+
+
+def _diff(script: ScriptReview) -> str:
+    """What is new in it; a sentence where it runs, but cannot be shown, and so would look empty."""
+    if script.digest is not None and script.now is None:
+        return "(it is larger than 1 MB, or no text: open it yourself before you approve it)\n"
+    return "".join(
+        unified_diff(
+            (script.before or "").splitlines(keepends=True),
+            (script.now or "").splitlines(keepends=True),
+            "approved",
+            "now",
+        )
+    )

@@ -92,3 +92,25 @@ def test_the_policy_stops_what_gets_past_all_that(opens: Callable[..., Opened], 
         "picture": "https://evil.test/x.png",
     }
     assert it.page.evaluate("window.hasRun") is None
+
+
+def test_a_path_that_leads_out_of_the_vaults_files_asks_for_nothing(
+    opens: Callable[..., Opened], daemon: Typed
+):
+    saved(
+        daemon,
+        "Hostile/Out.md",
+        "![a](/../hooks/runs) ![b](/%2e%2e/hooks/runs) ![c](../../../hooks/runs)\n\n"
+        "[[../../hooks/runs]]\n\nthe last words\n",
+    )
+    it = opens("#/vault/Hostile/Out.md", quiet=False)
+    it.sees("the last words")
+    for screen in ("#/vault/../hooks/runs", "#/vault/%2e%2E/hooks/runs", "#/chat/..%2F..%2Fhooks"):
+        it.go(screen)
+        it.go("#/vault/Hostile/Out.md")
+        it.sees("the last words")
+    it.go("#/vault/../hooks")
+    it.sees("There is no such place.")
+    asked = {urlsplit(one).path for one in it.requests}
+    assert not [one for one in asked if one.startswith("/api/hooks")], asked
+    (daemon.vault / "Hostile/Out.md").unlink()

@@ -41,6 +41,17 @@ def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Typed):
     assert not [path for path in logs if code in path.read_text() or key in path.read_text()]
 
 
+def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, daemon: Typed):
+    key = KEY.findall(daemon.does("keys", "create", "tablet"))[0]
+    it = opens("#/vault")
+    expect(it.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
+    it.go(f"#key={key}")
+    it.page.wait_for_function("key => localStorage.getItem('parachute.key') === key", arg=key)
+
+    expect(it.page).to_have_url(f"{it.url}/", timeout=PATIENCE_MS)
+    daemon.does("keys", "revoke", "tablet")
+
+
 def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoked(
     opens: Opens, daemon: Typed
 ):

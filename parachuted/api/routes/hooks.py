@@ -63,8 +63,8 @@ class TryHooksRequest(RequestModel):
 
 
 class ApproveHooksRequest(RequestModel):
-    """Which hooks; without names, all. `hashes`: what was shown, by path; where one is another by
-    now, nothing is approved.
+    """Which hooks; without names, all. `hashes`: what was shown of all of their scripts, by path;
+    where one is another by now, or was not shown, nothing is approved.
     """
 
     names: Annotated[list[_Name], Field(max_length=1_000)] | None = None
@@ -158,7 +158,7 @@ class HookRoutes:
     async def approve(self, body: ApproveHooksRequest) -> ApproveHooksResponse:
         """Approve hooks whose scripts have changed."""
         self._hooks.look()
-        return {"approved": self._hooks.approve(body.names, body.hashes or {})}
+        return {"approved": self._hooks.approve(body.names, body.hashes)}
 
     @get("/api/hooks/diff", _MODULE, "admin", reach="beyond")
     async def diff(self, query: HookDiffQuery) -> HookDiffResponse:

@@ -200,3 +200,17 @@ async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_a
     assert (status, done["approved"]) == (200, [now["path"]])
     kept = [one for one in (home / "hook-approvals").iterdir() if one.stat().st_mode & 0o077]
     assert kept == []
+
+
+async def test_a_script_that_was_not_shown_or_cannot_be_is_not_taken_for_what_was(home, vault):
+    drop(home, "on-session-start.sh", HELLO)
+    script = home / "hooks/on-session-start.sh"
+    async with serving(home, vault) as served:
+        await call(served, "POST", "/api/hooks/approve", {})
+        script.write_bytes(HELLO.replace("hello\n", "something else\n").encode() + b"# \xff\n")
+        _, shown = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
+        body = {"names": ["on-session-start.sh"], "hashes": {}}
+        unseen, told = await call(served, "POST", "/api/hooks/approve", body)
+
+    assert "open it yourself" in shown["files"][0]["diff"]
+    assert (unseen, "so nothing was approved" in told["message"]) == (409, True)

@@ -64,9 +64,10 @@ export async function send(method, path, asked = {}) {
     headers['Content-Type'] ??= 'application/json';
     body = typeof body === 'string' ? body : JSON.stringify(body);
   }
+  const address = addressOf(path, asked.query);
   let response;
   try {
-    response = await fetch(addressOf(path, asked.query), {
+    response = await fetch(address, {
       method, headers, body, signal: asked.signal, credentials: 'omit', redirect: 'error',
     });
   } catch (error) {
@@ -80,10 +81,22 @@ export async function send(method, path, asked = {}) {
 }
 
 /**
+ * The same path. Throws ApiError where a name in it, which a note or a link may have said, is `.` or
+ * `..`: browsers would ask for another path instead.
+ * @param {string} path
+ */
+export function straight(path) {
+  const names = path.split('?')[0].split('/');
+  if (names.some((one) => /^(\.|%2e){1,2}$/i.test(one))) throw new ApiError(404, 'There is no such place.');
+  return path;
+}
+
+/**
  * @param {string} path
  * @param {Asked['query']} [query]
  */
 function addressOf(path, query = {}) {
+  straight(path);
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     (Array.isArray(value) ? value : [value])
       .filter((one) => one !== undefined && one !== null && one !== '')

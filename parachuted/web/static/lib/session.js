@@ -12,6 +12,8 @@ import { replace } from './router.js';
  * @typedef {{kind: 'loopback' | 'key' | 'nobody', name: string, scopes: Scope[]}} Caller
  */
 
+const SIGNS_IN = /^#(key|code)=([\w.-]+)$/;
+
 /** `opening`, `open`, `closed` (a key is needed) or `unreachable`. */
 export const state = signal(/** @type {'opening' | 'open' | 'closed' | 'unreachable'} */ ('opening'));
 /** Why the last sign-in failed, or empty. */
@@ -84,11 +86,16 @@ export async function look() {
 
 /** @returns {[string, string]} `key` or `code` and its value, which the address holds no longer */
 function takeFromAddress() {
-  const found = /^#(key|code)=([\w.-]+)$/.exec(location.hash);
+  const found = SIGNS_IN.exec(location.hash);
   if (!found) return ['', ''];
   replace('/');
   return [found[1], found[2]];
 }
+
+// An address that is opened in a page that is there already loads nothing again.
+addEventListener('hashchange', () => {
+  if (SIGNS_IN.test(location.hash)) openSession();
+});
 
 onRefused(() => {
   if (state.peek() === 'open') look();

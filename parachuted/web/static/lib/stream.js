@@ -1,6 +1,6 @@
 /** Stream: reads server-sent events of an answer, as they come. */
 
-import { ApiError } from './api.js';
+import { ApiError, straight } from './api.js';
 
 /**
  * @typedef {{id: string, event: string, data: string}} Message
@@ -24,7 +24,7 @@ export async function* follow(address, request, { signal, silentMs = 0, onOpen }
   };
   alive();
   try {
-    const response = await fetch(address, { ...request, signal: cut.signal, credentials: 'omit', cache: 'no-store' });
+    const response = await fetch(straight(address), { ...request, signal: cut.signal, credentials: 'omit', cache: 'no-store' });
     if (!response.ok || !response.body) {
       const answer = await response.json().catch(() => null);
       throw new ApiError(response.status, answer?.message ?? `The daemon answered ${response.status}.`, answer);

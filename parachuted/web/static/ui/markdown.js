@@ -53,8 +53,7 @@ async function showPicture(place, base, signal, made) {
 
 /** The path of a file that a note names. @param {string} note @param {string} target */
 export function besides(note, target) {
-  if (target.startsWith('/')) return target.slice(1);
-  const parts = note.split('/').slice(0, -1);
+  const parts = target.startsWith('/') ? [] : note.split('/').slice(0, -1);
   for (const part of target.split('/')) {
     if (part === '..') parts.pop();
     else if (part && part !== '.') parts.push(part);
