@@ -275,7 +275,7 @@ class HttpRoutes:
         )
         return (
             AgentRoutes(listing, parts.store, parts.origins),
-            InstructionRoutes(parts.store, writer, listing.all_names),
+            InstructionRoutes(parts.store, parts.origins, writer, listing.all_names),
             runs,
             PermissionRoutes(parts.permissions),
             SandboxRoutes(parts.chosen.sandboxes),

@@ -82,7 +82,7 @@ class PendingChange:
     With the watcher itself as `path` it requests a review of everything that it watches. `source`
     is where the file was when it was last seen under another path; `target` where it has been
     moved, where this watcher does not watch it; `reviewing` the digest that an agent is reviewing
-    ("": no file). `is_in_conflict`: the current text has conflict markers, and is shown to no agent
+    ("": no file); `asked_again`: a review was requested while one goes on. `is_in_conflict`: the current text has conflict markers, and is shown to no agent
     until they are resolved.
     """
 
@@ -93,6 +93,7 @@ class PendingChange:
     source: str | None = None
     asked: bool = False
     reviewing: str | None = None
+    asked_again: bool = False
     is_in_conflict: bool = False
     target: str | None = None
 
@@ -176,7 +177,7 @@ class PendingChanges:
 
     def look_at(self, review: PendingChange, digest: str | None) -> PendingChange:
         """An agent starts to review that text."""
-        looking = replace(review, reviewing=digest if digest is not None else "")
+        looking = replace(review, reviewing=digest if digest is not None else "", asked_again=False)
         self.open(looking)
         return looking
 
@@ -194,12 +195,15 @@ class PendingChanges:
         if now is None:
             return  # the watcher no longer watches it, or is gone
         digest = looked.reviewing or None
-        asked = now.asked and not looked.asked
-        if (digest == present or looked.is_of_all) and not asked:
+        if (digest == present or looked.is_of_all) and not now.asked_again:
             self.close(looked.watcher, looked.path)
         else:
             review = PendingChange(
-                watcher=looked.watcher, path=looked.path, base=digest, since=at, asked=asked
+                watcher=looked.watcher,
+                path=looked.path,
+                base=digest,
+                since=at,
+                asked=now.asked_again,
             )
             self.open(replace(review, is_in_conflict=now.is_in_conflict))
 
@@ -207,7 +211,8 @@ class PendingChanges:
         """The agent failed: the difference stays open as it was."""
         now = self.get(looked.watcher, looked.path)
         if now is not None:
-            self.open(replace(now, reviewing=None))
+            asked = now.asked or now.asked_again
+            self.open(replace(now, reviewing=None, asked=asked, asked_again=False))
 
     def _hold(self, review: PendingChange) -> None:
         self._open.setdefault(review.watcher, {})[review.path] = review

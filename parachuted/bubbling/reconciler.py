@@ -229,7 +229,7 @@ class Reconciler:
                 PendingChange(watcher=watcher, path=path, base=digest, since=now, asked=True)
             )
         elif known.reviewing is not None:
-            self.reviews.open(replace(known, asked=True))
+            self.reviews.open(replace(known, asked_again=True))
 
     def _declare(
         self, changes: Sequence[Change], outcome: _Outcome, *, looks_at_once: bool

@@ -25,6 +25,7 @@ from parachuted.hooks.hook import (
 from parachuted.hooks.hook_event import HookEvent, cause_data, document, event_data
 from parachuted.hooks.hooks import Hooks
 from parachuted.hooks.loading import HookSet, load_hooks
+from parachuted.hooks.participant import HookParticipant
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, ProcessResult
 from parachuted.hooks.write_hooks import WriteHooks
@@ -40,6 +41,7 @@ __all__ = [
     "HookError",
     "HookEvent",
     "HookEventListener",
+    "HookParticipant",
     "HookRunRecord",
     "HookRunRecorder",
     "HookRunner",

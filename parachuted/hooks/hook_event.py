@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.hooks.hook import claude_name
 from parachuted.times import moment_text
 
@@ -91,7 +92,8 @@ _DEEPEST = 50
 class HookEvent:
     """What a hook receives.
 
-    In `data`, `path` and `watcher` are relative to the vault; other paths are absolute.
+    In `data`, `path` and `watcher` are relative to the vault; other paths are absolute. `authority`
+    is what a module that takes part acts with; programs are not given it.
     """
 
     event: str
@@ -105,6 +107,7 @@ class HookEvent:
     cause: Mapping[str, object] | None = None
     diff: Mapping[str, object] | None = None
     budget: Mapping[str, object] | None = None
+    authority: Authority = NO_AUTHORITY
 
     @property
     def subject(self) -> str | None:

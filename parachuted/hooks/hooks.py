@@ -30,10 +30,11 @@ from parachuted.hooks.decision import (
     is_handed_on,
     read_answer,
 )
-from parachuted.hooks.hook import Hook, HookError, HookStatus, is_blocking
+from parachuted.hooks.hook import NEVER_CLOSED, Hook, HookError, HookStatus, is_blocking
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.matching import Match, compile_hook
+from parachuted.hooks.participant import HookParticipant
 from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, not_started
@@ -93,6 +94,7 @@ class Hooks:
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, tuple[Hook, ...]] = {}
         self._matches: dict[str, Match] = {}
+        self._participants: tuple[HookParticipant, ...] = ()
         self.wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
         self._reporter = HookReporter(clock, report, on_error)
@@ -137,9 +139,20 @@ class Hooks:
         self._arrange()
         self._reporter.say(_FILES, "; ".join(self._set.problems) or None)
         self._reporter.forget_all_but(
-            {*(subject_of(hook.id) for hook in self._set.hooks), _FILES, _WAITING}
+            {_FILES, _WAITING}
+            | {subject_of(hook.id) for hook in self._set.hooks}
+            | {subject_of(one.id) for one in self._participants}
         )
         self._check_approvals()
+
+    def set_participants(self, participants: Iterable[HookParticipant]) -> None:
+        """From now on, ask these too, after the person's own hooks and where those allow it."""
+        before, self._participants = self._participants, tuple(participants)
+        ids = {one.id for one in self._participants}
+        for gone in before:
+            if gone.id not in ids:
+                self._reporter.say(subject_of(gone.id), None)
+        self._find_wanted()
 
     def wants(self, event: str) -> bool:
         return event in self.wanted
@@ -156,7 +169,8 @@ class Hooks:
         hook_event = self._stops.mark(hook_event)
         chosen = self._choose(hook_event)
         self._put(hook_event, [hook for hook in chosen if hook.is_async])
-        decision = await self._decide(hook_event, [hook for hook in chosen if not hook.is_async])
+        waited = [hook for hook in chosen if not hook.is_async]
+        decision = await self._decide(hook_event, waited, modules=self._participants)
         return self._stops.count(hook_event, decision)
 
     def tell(self, hook_event: HookEvent) -> None:
@@ -276,7 +290,11 @@ class Hooks:
             event: tuple(sorted(hooks, key=lambda hook: hook.order))
             for event, hooks in found.items()
         }
-        self.wanted = frozenset(self._by_event) | frozenset(self._set.closed)
+        self._find_wanted()
+
+    def _find_wanted(self) -> None:
+        modules = {one.event for one in self._participants}
+        self.wanted = frozenset(self._by_event) | frozenset(self._set.closed) | modules
 
     def _get(self, hook_id: str) -> Hook:
         for hook in self._set.hooks:
@@ -310,7 +328,12 @@ class Hooks:
         return HookDecision(allowed=False, reason=f"a hook that guards this cannot be asked: {why}")
 
     async def _decide(
-        self, hook_event: HookEvent, hooks: Sequence[Hook], *, is_background: bool = False
+        self,
+        hook_event: HookEvent,
+        hooks: Sequence[Hook],
+        *,
+        modules: Sequence[HookParticipant] = (),
+        is_background: bool = False,
     ) -> HookDecision:
         answers: list[HookAnswer] = []
         decision = ALLOWED
@@ -324,6 +347,10 @@ class Hooks:
                 hook_event = replace(
                     hook_event, data={**hook_event.data, "tool_input": decision.updated_input}
                 )
+        asked = [one for one in modules if one.event == hook_event.event and one.wants(hook_event)]
+        if asked and decision.allowed and not decision.stop:
+            answers += await _all([self._ask_participant(one, hook_event) for one in asked])
+            decision = combine(hook_event.event, answers)
         if is_background or not (is_blocking(hook_event.event) or is_handed_on(hook_event.event)):
             self._reporter.note_late(hook_event.event, answers)
         return decision
@@ -374,6 +401,17 @@ class Hooks:
             decision=_word(hook, answer),
         )
         return answer, record
+
+    async def _ask_participant(self, one: HookParticipant, hook_event: HookEvent) -> HookAnswer:
+        began = time.perf_counter()
+        answer = await one.answer(hook_event)
+        if one not in self._participants:  # its module ended meanwhile
+            return HookAnswer(hook=one.id)
+        took_ms = (time.perf_counter() - began) * 1000
+        self._reporter.note_run(one.id, hook_event.event, took_ms, answer.failure)
+        if answer.failure is not None and self._fails_closed and one.event != NEVER_CLOSED:
+            answer = replace(answer, blocks=answer.failure)
+        return self._long.shorten(answer)
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

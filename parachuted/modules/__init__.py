@@ -44,9 +44,9 @@ from parachuted.modules.agent_runs import (
     is_shortened,
     visible_to_agents,
 )
-from parachuted.modules.declare import command, event, interface, mcp_tool, route, schedule
+from parachuted.modules.declare import command, event, hook, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
-from parachuted.modules.results import BytesResponse, FileResponse, Finding, Response
+from parachuted.modules.results import BytesResponse, FileResponse, Finding, HookResult, Response
 from parachuted.modules.scheduling import Schedules, ScheduleStatus
 from parachuted.modules.services import (
     ActivityAccess,
@@ -91,6 +91,7 @@ __all__ = [
     "Form",
     "FormPart",
     "Hit",
+    "HookResult",
     "LinkRow",
     "Module",
     "Note",
@@ -117,6 +118,7 @@ __all__ = [
     "VaultAccess",
     "command",
     "event",
+    "hook",
     "interface",
     "is_shortened",
     "mcp_tool",

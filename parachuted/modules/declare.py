@@ -1,4 +1,4 @@
-"""The decorators that make a module's methods routes, tools, listeners, schedules and
+"""The decorators that make a module's methods routes, tools, listeners, hooks, schedules and
 interface methods.
 """
 
@@ -8,15 +8,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import getattr_static, isfunction
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 from parachuted.modules.scheduling import Timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
+ModuleHookEvent: TypeAlias = Literal["prompt.before", "stop.before", "compact.before"]
 
 METHODS: tuple[Method, ...] = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 CAPABILITIES: tuple[Capability, ...] = ("read", "write", "admin")
+HOOK_EVENTS: tuple[ModuleHookEvent, ...] = get_args(ModuleHookEvent)
 MARKS = "__parachute_marks__"
 
 EVENT_NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
@@ -68,6 +70,13 @@ class EventMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookMark:
+    """It is asked before that happens, and may object."""
+
+    event: ModuleHookEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleMark:
     """It runs at these times."""
 
@@ -89,7 +98,9 @@ class InterfaceMark:
     interface: str
 
 
-Mark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | CommandMark | InterfaceMark
+Mark: TypeAlias = (
+    RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark | InterfaceMark
+)
 
 
 def route(
@@ -156,7 +167,22 @@ def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
         raise ValueError(
             f"@event: {name!r} is not the name of an event, such as 'daily.entry.created'"
         )
+    if name in HOOK_EVENTS:
+        raise ValueError(f"@event: {name} comes before the act: use @hook({name!r})")
     return _marking(EventMark(event=name, is_async=is_async))
+
+
+def hook(event: str) -> Callable[[_F], _F]:
+    """Ask it before an agent is sent a prompt (`prompt.before`), ends its work (`stop.before`) or
+    has its session compacted (`compact.before`), with the event's data by name.
+
+    It returns a HookResult, or None, and has 30 seconds. The manifest's `permissions.hooks` must
+    name the event.
+    """
+    known = next((one for one in HOOK_EVENTS if one == event), None)
+    if known is None:
+        raise ValueError(f"@hook: {event!r} is not one of {', '.join(HOOK_EVENTS)}")
+    return _marking(HookMark(event=known))
 
 
 def schedule(

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
 from parachuted.agents import CompactionAnswer, Tool, ToolResult, call_tool
@@ -71,7 +72,8 @@ class AgentHooks:
 
     `added` is called before the agent is shown words of a hook, which may be of any note; before
     that `saw`, in a thread, with each file that the hook says they are from. `replaced`, in a
-    thread too, is the text that a call of a tool is about to replace.
+    thread too, is the text that a call of a tool is about to replace. `authority` is what modules
+    that take part act with: the run's, whose taint grows with what they read and say.
     """
 
     asker: HookAsker
@@ -86,6 +88,7 @@ class AgentHooks:
     added: Callable[[], object] = lambda: None
     saw: Callable[[str], object] = lambda _source: None
     replaced: Callable[[str, Mapping[str, object]], str] = lambda _tool, _arguments: ""
+    authority: Callable[[], Authority] = lambda: NO_AUTHORITY
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
     _refusals: list[str] = field(default_factory=list)
@@ -250,6 +253,7 @@ class AgentHooks:
             data={**data, "agent_id": self.session_id, "agent_type": self.agent},
             cause=self.cause,
             diff=diff,
+            authority=self.authority(),
         )
 
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
@@ -422,11 +426,13 @@ class RunHooks:
         module: str | None = None,
         folder: str | None = None,
         added: Callable[[], object] = lambda: None,
+        authority: Callable[[], Authority] = lambda: NO_AUTHORITY,
     ) -> AgentHooks:
         """The hooks of that run.
 
         What a hook shows the agent of a file counts as read by it (`taint`); `folder` is where the
-        agent works, and `added` is called before it is shown words of a hook.
+        agent works, and `added` is called before it is shown words of a hook. Modules that take
+        part act with the `authority`, and share the taint.
         """
         store = self._store
         return AgentHooks(
@@ -442,4 +448,5 @@ class RunHooks:
             added=added,
             saw=lambda source: saw_source(source, store, self._origins, taint),
             replaced=partial(replaced_text, store),
+            authority=lambda: replace(authority(), taint=taint),
         )

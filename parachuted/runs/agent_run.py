@@ -126,6 +126,7 @@ class PreparedAgentRun:
             taint=self.taint,
             module=one.module,
             folder=order.folder,
+            authority=self._lent,
         )
 
     def authority(self) -> Authority:
@@ -141,6 +142,13 @@ class PreparedAgentRun:
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )
+
+    def _lent(self) -> Authority:
+        """What a module acts with that the run calls: one that has read strangers' texts lends no
+        more than it may write itself.
+        """
+        lent = self.authority()
+        return lent.narrowed(lent.reads, self.grant.lane) if self.taint else lent
 
     @property
     def active(self) -> ActiveRun:
@@ -326,7 +334,7 @@ class PreparedAgentRun:
             task=self.task,
             grant=self.grant,
             taint=self.taint,
-            authority=self.authority,
+            authority=self._lent,
             vault=self._vault,
             modules=self._modules,
             servers=self._servers,

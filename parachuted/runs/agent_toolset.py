@@ -33,7 +33,7 @@ from parachuted.tasks import Task
 @dataclass(slots=True, kw_only=True)
 class AgentToolset:
     """`stepped` gets what a tool asks a person, who has `answer_s` seconds. `suggested` gets
-    the ids of what the run suggests.
+    the ids of what the run suggests. Modules that it calls act with the `authority`.
     """
 
     order: RunRequest
@@ -111,10 +111,7 @@ class AgentToolset:
         """A module acts with its own rights, but for a run that has read strangers' texts it writes
         no more than that run may.
         """
-        authority = self.authority()
-        if self.taint:
-            authority = authority.narrowed(authority.reads, self.grant.lane)
-        answer = await self.modules.call_tool(module, tool, arguments, authority)
+        answer = await self.modules.call_tool(module, tool, arguments, self.authority())
         if not self.modules.trust_of(module).is_trusted:
             self.taint.read_words(f"an answer of {tool}, of the module {module}", "imported")
         return answer

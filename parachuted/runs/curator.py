@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from parachuted.access.authority import Authority
 from parachuted.access.grant import curator_grant
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import without_private
@@ -253,6 +254,13 @@ class Curator:
             ),
             taint=work.files.taint,
             added=work.account.quoted.add_anything,
+            authority=lambda: Authority(
+                causes=task.causes,
+                runs=(str(task.run),),
+                entry="bubble",
+                asked_by="event",
+                depth=1,
+            ),
         )
 
     def _refuse_conflict(self, watcher: VaultPath) -> None:

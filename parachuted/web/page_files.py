@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 _STATIC = Path(__file__).with_name("static")
 _FIRST = "main.js"
+_SCREEN = "screens/journal/journal.js"  # of the address that names none
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -24,6 +26,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _IMPORT = re.compile(rb"""^(?:import|export)\b[^'";(]*?['"](\.{1,2}/[^'"]+)['"]""", re.MULTILINE)
+_STYLES = re.compile(rb"""^@import "([^"/]+\.css)";$""", re.MULTILINE)
 _LEAST = 512  # bytes; below that, compressing gains nothing
 
 
@@ -56,7 +59,7 @@ class PageFiles:
 
     def look(self) -> str:
         """Read the files if they changed; the version that their addresses hold. It reads disk."""
-        stamps = tuple(self._stamps())
+        stamps = tuple(sorted(self._stamps()))
         if stamps != self._loaded.stamps:
             self._loaded = self._load(stamps)
         return self._loaded.version
@@ -66,8 +69,8 @@ class PageFiles:
         return self._loaded.files.get(name) if version == self._loaded.version else None
 
     def index(self) -> str:
-        """The text of the page, with a place for the version, and all scripts that its first view
-        loads, so that the browser fetches them at once.
+        """The text of the page, with the version in its addresses, and all scripts that its first
+        view loads, those of the first screen too, so that the browser fetches them at once.
         """
         page = self._loaded.files["index.html"].body.decode()
         links = "\n    ".join(
@@ -83,19 +86,30 @@ class PageFiles:
         return {name: self._loaded.files[name] for name in _closure(self._loaded.files, start)}
 
     def _stamps(self) -> Iterator[tuple[str, int, int]]:
-        for path in sorted(self._folder.rglob("*")):
-            if path.is_file():
-                seen = path.stat()
-                name = path.relative_to(self._folder).as_posix()
-                yield name, seen.st_mtime_ns, seen.st_size
+        for place, _, names in os.walk(self._folder):
+            folder = Path(place)
+            within = folder.relative_to(self._folder)
+            for name in names:
+                seen = (folder / name).stat()
+                yield (within / name).as_posix(), seen.st_mtime_ns, seen.st_size
 
     def _load(self, stamps: tuple[tuple[str, int, int], ...]) -> _Loaded:
-        files = {name: _file(name, (self._folder / name).read_bytes()) for name, _, _ in stamps}
+        bodies = {name: (self._folder / name).read_bytes() for name, _, _ in stamps}
+        files = {name: _file(name, _whole(name, body, bodies)) for name, body in bodies.items()}
         whole = hashlib.sha256()
         for name, one in files.items():
             whole.update(f"{name}\0{one.tag}\0".encode())
-        first = tuple(_closure(files, _FIRST))
+        starts = [name for name in (_FIRST, _SCREEN) if name in files]
+        first = tuple(dict.fromkeys(name for start in starts for name in _closure(files, start)))
         return _Loaded(stamps, whole.hexdigest()[:16], files, first)
+
+
+def _whole(name: str, body: bytes, bodies: dict[str, bytes]) -> bytes:
+    """A style sheet with those that it imports from beside it put in, so that it is one request."""
+    if not name.endswith(".css"):
+        return body
+    folder = PurePosixPath(name).parent
+    return _STYLES.sub(lambda found: bodies[(folder / found[1].decode()).as_posix()], body)
 
 
 def _file(name: str, body: bytes) -> PageFile:

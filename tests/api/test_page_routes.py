@@ -70,12 +70,30 @@ def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: 
     files = PageFiles()
     files.look()
 
-    loaded = {**files.scripts(), **files.scripts(f"screens/{screen}/{screen}.js")}
+    shown = files.scripts(f"screens/{screen}/{screen}.js")
+    loaded = {**files.scripts(), **files.scripts("screens/journal/journal.js"), **shown}
     sizes = {name: len(one.packed or one.body) for name, one in loaded.items()}
 
     assert {"vendor/view.js", "vendor/markdown.js"} <= {*sizes}
     assert "vendor/editor.js" not in sizes, "the editor is loaded when it is needed"
     assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+def test_all_styles_are_one_file_and_the_scripts_of_the_first_screen_are_named_at_once():
+    files = PageFiles()
+    version = files.look()
+    page = files.index()
+    sheets = re.findall(r'rel="stylesheet" href="/web/\w+/([^"]+)"', page)
+    found = files.find(version, sheets[0])
+    preloaded = re.findall(r'rel="modulepreload" href="/web/\w+/([^"]+)"', page)
+
+    assert sheets == ["styles/all.css"]
+    assert found is not None
+    assert b"@import" not in found.body
+    for sheet in (STATIC / "styles").glob("[!a]*.css"):
+        assert sheet.read_bytes() in found.body, sheet.name
+    assert {*files.scripts(), *files.scripts("screens/journal/journal.js")} == {*preloaded}
+    assert len(preloaded) == len({*preloaded})
 
 
 def test_a_file_that_changed_gives_the_page_another_version(tmp_path: Path):

@@ -109,7 +109,7 @@ def test_what_is_watched_no_more_when_the_agent_is_done_is_not_opened_again(
 def test_a_persons_wish_during_the_work_stays_open(reviews: PendingChanges):
     reviews.open(REVIEW)
     looked = reviews.look_at(REVIEW, "d1")
-    reviews.open(replace(looked, asked=True))
+    reviews.open(replace(looked, asked_again=True))
     reviews.saw(looked, "d1", NOON)
 
     assert reviews.of("w") == [replace(REVIEW, base="d1", asked=True)]

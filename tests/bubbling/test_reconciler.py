@@ -521,6 +521,20 @@ async def test_what_is_asked_for_while_an_agent_looks_is_looked_at_again(
     ]
 
 
+async def test_what_is_asked_for_while_an_agent_looks_because_it_was_asked_is_looked_at_again(
+    reconciler_rig: ReconcilerRig,
+):
+    reconciler_rig.begin_with(a=A, w=watching("a.md"))
+    asked = reconciler_rig.change("a", A).path
+    reconciler_rig.reconciler.ask(asked)
+    task = reconciler_rig.begin("w")
+    reconciler_rig.reconciler.ask(asked)
+    reconciler_rig.finish(task)
+
+    assert reconciler_rig.waiting() == ["w"]
+    assert [review.asked for review in reconciler_rig.reviews.of("w.md")] == [True]
+
+
 async def test_no_one_can_be_asked_to_look_at_what_no_one_watches(reconciler_rig: ReconcilerRig):
     reconciler_rig.begin_with(a=A)
 

@@ -13,6 +13,7 @@ from parachuted.cli import ask as commands
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.chat.exports import CHATGPT, CLAUDE
+from tests.chat.talks import eventually
 from tests.stories.life import Live
 
 
@@ -41,7 +42,11 @@ async def test_an_import_is_taken_back_whole_and_a_key_of_some_paths_sees_no_oth
         undone = await post(life, f"/api/runs/{report['run']}/undo", {})
         assert len(undone["paths"]) == 2
         assert list((vault / "Chat/sessions").glob("*.md")) == []
-        assert (await get(life, "/api/chat"))["sessions"] == []
+
+        async def is_empty() -> bool | None:
+            return (await get(life, "/api/chat"))["sessions"] == [] or None
+
+        assert await eventually(is_empty), "the list follows the files by their events"
 
 
 def test_a_whole_conversation_is_taken_back_its_newest_run_first(

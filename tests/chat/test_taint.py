@@ -27,10 +27,12 @@ def writes_once(request: RecordedRequest) -> Sequence[Block]:
     return [use("write_note", path=f"Projects/n{len(said)}.md", text="Written.")]
 
 
-async def test_a_strangers_entity_limits_the_turn_whose_prompt_it_enters_and_no_other(
+async def test_a_strangers_entity_or_skill_limits_the_turn_whose_prompt_it_enters_and_no_other(
     talking, vault: Path
 ):
     save(vault, ZED, "---\ntype: person\norigin: imported\n---\n# Zed Zorn\n\nLikes walnuts.\n")
+    save(vault, ".skills/tidy.md", "Tidy the shelves.\n")
+    save(vault, ".skills/sly.md", "---\norigin: imported\n---\nTidy as I say.\n")
     save(vault, "Projects/AGENTS.md", "# Projects\n\nNothing yet.\n")
     async with ScriptedMessages([writes_once] * 100) as api, talking(api) as life:
         for name in ("brain", "chat"):
@@ -46,6 +48,8 @@ async def test_a_strangers_entity_limits_the_turn_whose_prompt_it_enters_and_no_
             return bool(is_written)
 
         assert await written("Please tidy all of the shelves in here")
+        assert await written("/tidy all of the shelves in here")
+        assert not await written("/sly all of the shelves in here")
         assert not await written("Which pruning shears does Zed Zorn need for walnuts")
         path = "/api/brain/recall?query=pruning%20shears"
         async with asyncio.timeout(60):  # Brain knows of the conversation

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from parachuted.access.authority import Authority, current
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
-from parachuted.hooks import HookDecision, HookEvent
+from parachuted.hooks import HookDecision, HookEvent, HookParticipant
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager
@@ -31,6 +31,7 @@ class ObjectingHooks:
     def __init__(self) -> None:
         self.objects_to: set[str] = set()
         self.asked: list[HookEvent] = []
+        self.participants: list[HookParticipant] = []
 
     def wants(self, _event: str) -> bool:
         return bool(self.objects_to)
@@ -40,6 +41,9 @@ class ObjectingHooks:
         return HookDecision(
             allowed=hook_event.data["name"] not in self.objects_to, reason="not this one"
         )
+
+    def set_participants(self, participants: Iterable[HookParticipant]) -> None:
+        self.participants = list(participants)
 
 
 class FailingApprovals(ModuleApprovals):

@@ -26,7 +26,8 @@ from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAcc
 
 HEAD = """
 import asyncio
-from parachuted.modules import Module, Response, event, interface, mcp_tool, route, schedule
+from parachuted.modules import HookResult, Module, Response, event, hook, interface, mcp_tool
+from parachuted.modules import route, schedule
 """
 
 

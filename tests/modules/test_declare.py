@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules import event, mcp_tool, route, schedule
+from parachuted.modules import event, hook, mcp_tool, route, schedule
 from parachuted.modules.declare import (
     EventMark,
+    HookMark,
     RouteMark,
     ScheduleMark,
     ToolMark,
@@ -158,3 +159,14 @@ def test_the_fields_of_a_path():
 def test_only_functions_can_be_marked():
     with pytest.raises(TypeError, match="plain method"):
         route("GET", "/a")(staticmethod(print))
+
+
+def test_a_hook_is_one_of_three_and_no_listener():
+    @hook("stop.before")
+    def handler(): ...
+
+    assert marks_of(handler) == (HookMark(event="stop.before"),)
+    with pytest.raises(ValueError, match=r"is not one of prompt\.before, stop\.before"):
+        hook("write.before")
+    with pytest.raises(ValueError, match=r"use @hook\('prompt\.before'\)"):
+        event("prompt.before")

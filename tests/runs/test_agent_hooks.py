@@ -302,6 +302,8 @@ async def test_what_hooks_add_to_a_runs_prompt_is_in_it_and_no_objection_to_its_
     assert len(curator_rig.backend.jobs) == 1
     assert curator_rig.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
+    acts = [asked.authority for asked in scripted.asked]  # with which modules take part
+    assert all(one.holds() and one.runs and one.causes for one in acts)
 
 
 async def test_a_refused_prompt_ends_the_run_and_asks_no_one(tmp_path: Path):

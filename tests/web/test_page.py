@@ -210,6 +210,32 @@ def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, da
     assert "It is red." in place.read_text()
 
 
+def test_what_is_typed_into_a_large_note_is_kept_when_it_is_left_at_once(
+    opens: Opens, daemon: Typed
+):
+    line = "A line of one long paragraph, *that* goes on.\n"
+    place = saved(daemon, "Garden/Large.md", "# Large\n\n" + line * 3_000)
+    daemon.until(lambda: "goes on" in daemon.does("read", "Garden/Large.md"))
+    it = opens("#/vault/Garden/Large.md?view=edit", quiet=False)
+    text = it.page.get_by_role("textbox", name="Text of Garden/Large.md")
+    expect(text).to_contain_text("goes on", timeout=PATIENCE_MS)
+    expect(text.locator(".md-em", has_text="that").first).to_be_visible(timeout=PATIENCE_MS)
+    saves = "**/api/notes/Garden/Large.md"
+    it.page.route(
+        saves,
+        lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
+    )
+    text.press("Control+End")
+    it.page.keyboard.type("The end.")
+    it.click("Runs", "link")
+    kept = "localStorage.getItem('parachute.note.Garden/Large.md') ?? ''"
+    assert "The end." in it.page.evaluate(kept)
+    it.page.unroute(saves)
+    it.page.go_back()
+    daemon.until(lambda: place.read_text().endswith("goes on.\nThe end."))
+    assert place.read_text().count(line) == 3_000
+
+
 def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: Typed):
     garden = daemon.vault / "Projects/garden/AGENTS.md"
     before = (daemon.vault / "AGENTS.md").read_text()

@@ -19,6 +19,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from parachuted.access.origin import UNTRUSTED
+from parachuted.access.origins import Origins
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.api.routes.write_batcher import WriteBatcher
@@ -164,10 +166,16 @@ class InstructionRoutes:
     """Telling agents what to do is for those who may administer."""
 
     def __init__(
-        self, store: Store, writer: WriteBatcher, others: Callable[[], Sequence[str]]
+        self,
+        store: Store,
+        origins: Origins,
+        writer: WriteBatcher,
+        others: Callable[[], Sequence[str]],
     ) -> None:
-        """`others` are the names of the agents that are no notes."""
-        self._store, self._writer, self._others = store, writer, others
+        """`origins` say whose texts are a stranger's, `others` are the names of the agents that are
+        no notes.
+        """
+        self._store, self._origins, self._writer, self._others = store, origins, writer, others
         self._root, self._agents = store.root, AgentNotes(store.root)
 
     @post("/api/agents", _MODULE, "admin", reach="beyond")
@@ -231,7 +239,7 @@ class InstructionRoutes:
         return [self._skill_row(one) for one in self._found()]
 
     def _found(self) -> tuple[Skill, ...]:
-        return find_skills([SkillFolder(root=self._root)])
+        return find_skills([SkillFolder(root=self._root, origin=self._origins.of_text)])
 
     def _skill(self, name: str) -> SkillRow:
         for one in self._found():
@@ -262,7 +270,7 @@ class InstructionRoutes:
             files=files,
             source="vault",
             path=skill.path,
-            strangers=skill.origin not in {"you", "agent"},
+            strangers=skill.origin in UNTRUSTED,
         )
 
     async def _create(self, call: ApiCall, path: str, text: str) -> None:

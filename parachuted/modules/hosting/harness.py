@@ -36,6 +36,7 @@ from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_context import ModuleActivity, ModuleContexts, current_call
+from parachuted.modules.hosting.module_hooks import ask_hook
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
@@ -45,7 +46,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
-from parachuted.modules.results import Finding
+from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import CurrentCall, StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
@@ -168,6 +169,17 @@ class ModuleHarness:
         for spec in specs:
             if spec.event == heard:
                 await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
+
+    async def hook(self, name: str, /, **data: object) -> HookResult:
+        """Ask its hook of that event, as before an agent's act; an empty result where it says
+        nothing.
+        """
+        specs = self._running.declared.hooks
+        spec = next((spec for spec in specs if spec.event == name), None)
+        if spec is None:
+            raise NotFoundError(f"{self._running.declared.name} has no hook of {name}")
+        await self._services.see()
+        return await ask_hook(self._running, spec, data, self._authority())
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that

@@ -18,7 +18,7 @@ from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import CallRun
-from parachuted.hooks import HookDecision, HookEvent
+from parachuted.hooks import HookDecision, HookEvent, HookParticipant
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments, RunningModule
@@ -125,11 +125,13 @@ _BEFORE = "module.load.before"
 
 
 class LoadGuard(Protocol):
-    """Who may object to a module's code being loaded: the hooks."""
+    """Who may object to a module's code being loaded: the hooks. Modules may take part in them."""
 
     def wants(self, event: str) -> bool: ...
 
     async def ask(self, occurrence: HookEvent) -> HookDecision: ...
+
+    def set_participants(self, participants: Iterable[HookParticipant]) -> None: ...
 
 
 async def ask_to_load(
@@ -167,6 +169,7 @@ class HostedModule:
     problem: str | None = None
     reported: str | None = None
     tools: dict[str, ToolSpec] = field(default_factory=dict)
+    hooks: tuple[HookParticipant, ...] = ()
 
     @property
     def host(self) -> RunningModule | None:

@@ -38,6 +38,7 @@ from parachuted.modules.hosting.hosted_module import (
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.interfaces import ArrivalOrder, CallingModule, Interfaces, waves
+from parachuted.modules.hosting.module_hooks import ModuleHook
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
@@ -417,6 +418,9 @@ class ModuleManager:
         )
         kept.inbox = Inbox(running, declared.events, hears, self._origins)
         kept.tools = {spec.name: spec for spec in declared.tools}
+        kept.hooks = tuple(
+            ModuleHook(running, spec, self._audit, is_trusted=is_trusted) for spec in declared.hooks
+        )
         kept.running = running
         self._begin_delivery(kept)
         self._deliver()
@@ -435,7 +439,7 @@ class ModuleManager:
                     group.create_task(
                         self._end_one(kept, kept.running), name=f"end {kept.approved.name}"
                     )
-        self._deliver()
+            self._deliver()  # nothing new comes to those that are about to end
 
     async def _end_one(self, kept: HostedModule, running: RunningModule) -> None:
         """Stop all access to it, then end it."""
@@ -459,6 +463,7 @@ class ModuleManager:
         self._publishing.deliver_to(
             kept.inbox for kept in self._kept.values() if kept.inbox is not None
         )
+        self._asker.set_participants(one for kept in self._kept.values() for one in kept.hooks)
 
     async def _look(self) -> None:
         """Follow what has changed since the last look.

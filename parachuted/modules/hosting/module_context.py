@@ -24,7 +24,7 @@ from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.set_schedules import ModuleSchedules, SetScheduler
-from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.services import CurrentCall, VaultAccess
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
@@ -33,8 +33,6 @@ from parachuted.suggestions.payload import ProposalSink
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.times import time_of
 from parachuted.vault import VaultPath, WriteResult, printable
-
-_EVERYTHING = frozenset({"**", "**/*"})
 
 
 class ModuleActivity:
@@ -49,9 +47,7 @@ class ModuleActivity:
     ) -> None:
         self._name, self._log, self._clock, self._authority = approved.name, log, clock, authority
         self._is_strange = approved.trust == "untrusted"
-        self._reads_all = not self._is_strange or not _EVERYTHING.isdisjoint(
-            approved.manifest.permissions.read
-        )
+        self._reads_all = reads_any_note(approved.manifest, approved.trust)
 
     async def log(
         self,

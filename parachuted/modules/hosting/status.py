@@ -93,7 +93,9 @@ def status_of(
             for spec in declared.routes
         ),
         tools=tuple(spec.name for spec in declared.tools),
-        events=tuple(sorted({spec.event for spec in declared.events})),
+        events=tuple(
+            sorted({one.event for one in declared.events} | {one.event for one in declared.hooks})
+        ),
         schedules=tuple(schedules),
         agents=tuple(sorted(declared.agents)),
         settings=declared.settings,

@@ -14,7 +14,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
-from parachuted.modules.registry.approved import ApprovalRefusedError, ApprovedModule, TrustLevel
+from parachuted.modules.registry.approved import (
+    ApprovalRefusedError,
+    ApprovedModule,
+    TrustLevel,
+    reads_any_note,
+)
 from parachuted.modules.registry.approved_copies import (
     ApprovedCopies,
     EnvironmentFailedError,
@@ -49,7 +54,8 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
 def _permissions(manifest: Manifest) -> object:
     """Those that came later count where they are asked for: what was approved before stays so."""
     found = manifest_document(manifest)["permissions"]
-    later = () if manifest.permissions.folders else ("folders",)
+    asked = manifest.permissions
+    later = [name for name in ("folders", "hooks") if not getattr(asked, name)]
     return {name: one for name, one in found.items() if name not in later}  # type: ignore[attr-defined]
 
 
@@ -63,6 +69,17 @@ def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
         _canonical(mine[part]) == _canonical(its[part])
         for part in ("permissions", "dependencies", "agents")
     )
+
+
+def check_hooks(manifest: Manifest, trust: TrustLevel) -> None:
+    """Raises ApprovalRefusedError where it asks to take part in hooks and may not read the words
+    that these hold, which may quote any note.
+    """
+    if manifest.permissions.hooks and not reads_any_note(manifest, trust):
+        raise ApprovalRefusedError(
+            f"{manifest.name} takes part in hooks, whose prompts may quote any note: that is for "
+            "trusted modules and for those whose permissions read `**`"
+        )
 
 
 def _canonical(value: object) -> bytes:
@@ -112,6 +129,7 @@ class ApprovedVersions:
                 f"{record.name} is not what was approved (its files, permissions or packages); "
                 "approve it again"
             )
+        check_hooks(manifest, record.trust)
         if record.trust == "verified" and not is_released(
             tree.digest, record.signature, self._keys
         ):
@@ -153,6 +171,7 @@ class ApprovedVersions:
         if tree.digest != copy.tree.digest:
             raise ApprovalRefusedError(f"the copy of {record.name} was changed while it was made")
         manifest = manifest_in(self._reserved, record, tree, keeping)
+        check_hooks(manifest, level)
         environment, lock = self._packages(record, manifest)
         copy.keep()
         self._registry.change(

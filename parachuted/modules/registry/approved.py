@@ -71,3 +71,11 @@ class ApprovedModule:
     config: Mapping[str, object] = field(default_factory=dict)
     config_lines: Mapping[str, int] = field(default_factory=dict, compare=False)
     is_dev: bool = False
+
+
+_EVERYTHING = frozenset({"**", "**/*"})
+
+
+def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
+    """Whether the module may be given words that may quote any note."""
+    return trust != "untrusted" or not _EVERYTHING.isdisjoint(manifest.permissions.read)

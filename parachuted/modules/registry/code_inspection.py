@@ -190,6 +190,12 @@ def unshown(declared: ModuleDeclaration, manifest: Manifest, code: CodeInspectio
         if one.event not in events
     ]
     found += [
+        f"the hook {one.handler} was not shown when the module was approved: add {one.event} to "
+        "`hooks` below `permissions` of manifest.yaml"
+        for one in declared.hooks
+        if one.event not in manifest.permissions.hooks
+    ]
+    found += [
         f"the schedule of {one.handler} was not shown when it was approved: write it in its "
         "decorator as a literal, such as every='15m'"
         for one in declared.schedules

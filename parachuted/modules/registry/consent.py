@@ -13,6 +13,11 @@ from parachuted.modules.registry.module_tree import ModuleTree
 from parachuted.visible import USUAL_COLUMNS, fact, quoted, visible, wrapped
 
 _NOTHING = "nothing"
+_HOOKS = {
+    "prompt.before": "prompt.before (reads each prompt of an agent, may refuse it or add to it)",
+    "stop.before": "stop.before (reads what an agent says last, may have a conversation go on)",
+    "compact.before": "compact.before (may object when a session is summed up, or add to how)",
+}
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
 _TOLD_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
@@ -70,6 +75,7 @@ class Consent:
     bash: str
     mcp: tuple[str, ...]
     folders: tuple[str, ...]
+    hooks: tuple[str, ...]
     network: tuple[str, ...]
     agents: tuple[AgentConsent, ...]
     tools: tuple[str, ...]
@@ -111,6 +117,7 @@ class Consent:
             *_each("reads", self.reads, _NOTHING),
             *_each("writes", self.writes, _NOTHING),
             *(quoted("outside", f"{one} (outside the vault, to read)") for one in self.folders),
+            *(fact("hooks", one) for one in self.hooks),
             fact("runs", _RUNS[self.trust]),
         )
 
@@ -164,6 +171,7 @@ def consent_for(
         bash=_yes_or_list(manifest.permissions.bash),
         mcp=_all(manifest.permissions.mcp),
         folders=_all(manifest.permissions.folders),
+        hooks=tuple(_HOOKS[one] for one in manifest.permissions.hooks),
         network=tuple(
             f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
         ),

@@ -21,6 +21,7 @@ from parachuted.modules.declare import (
     LONGEST_S,
     PATH,
     Method,
+    ModuleHookEvent,
 )
 from parachuted.modules.registry.arguments import (
     BodyKind,
@@ -140,6 +141,14 @@ class EventSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+class HookSpec:
+    """A hook that asks the module."""
+
+    event: ModuleHookEvent
+    handler: DeclaredName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ScheduleSpec:
     """When a handler runs by itself."""
 
@@ -158,6 +167,7 @@ class ModuleDeclaration:
     routes: Annotated[tuple[RouteSpec, ...], _SOME] = ()
     tools: Annotated[tuple[ToolSpec, ...], _SOME] = ()
     events: Annotated[tuple[EventSpec, ...], _SOME] = ()
+    hooks: Annotated[tuple[HookSpec, ...], _SOME] = ()
     schedules: Annotated[tuple[ScheduleSpec, ...], _SOME] = ()
     provides: tuple[str, ...] = ()
     agents: Mapping[str, AgentConfig] = Field(default_factory=dict)

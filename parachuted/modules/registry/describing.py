@@ -14,8 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.access.agent_config import AgentConfig
 from parachuted.keys.path_globs import PathGlob
 from parachuted.modules.declare import (
+    HOOK_EVENTS,
     CommandMark,
     EventMark,
+    HookMark,
     InterfaceMark,
     Mark,
     RouteMark,
@@ -37,6 +39,7 @@ from parachuted.modules.registry.declaration import (
     CommandSpec,
     DeclaredError,
     EventSpec,
+    HookSpec,
     ModuleDeclaration,
     RouteSpec,
     ScheduleSpec,
@@ -129,6 +132,7 @@ class _Describing:
         self._routes: list[RouteSpec] = []
         self._tools: list[ToolSpec] = []
         self._events: list[EventSpec] = []
+        self._hooks: list[HookSpec] = []
         self._schedules: list[ScheduleSpec] = []
         self._commands: list[CommandSpec] = []
 
@@ -137,8 +141,9 @@ class _Describing:
         self._compare()
         for tool in manifest.mcp_tools:
             self._add(tool.handler, ToolMark(name=tool.name, description=tool.description or None))
-        for hook in manifest.hooks:
-            self._add(hook.handler, EventMark(event=hook.event, is_async=hook.is_async))
+        for one in manifest.hooks:
+            asked = next((HookMark(event=name) for name in HOOK_EVENTS if name == one.event), None)
+            self._add(one.handler, asked or EventMark(event=one.event, is_async=one.is_async))
         for handler, mark in self._marked():
             self._add(handler, mark)
         agents, settings = self._agents(), self._settings()
@@ -151,6 +156,7 @@ class _Describing:
         )
         self._problems += _doubles([tool.name for tool in self._tools], "the tool")
         self._problems += _doubles([one.name for one in self._commands], "the command")
+        self._problems += _doubles([one.event for one in self._hooks], "the hook")
         if self._problems:
             raise DeclaredError(self._problems)
         return parse_declared(
@@ -162,6 +168,7 @@ class _Describing:
                 "routes": self._routes,
                 "tools": self._tools,
                 "events": self._events,
+                "hooks": self._hooks,
                 "schedules": self._schedules,
                 "provides": tuple(dict.fromkeys((*manifest.provides, *self._cls.provides))),
                 "agents": agents,
@@ -276,6 +283,8 @@ class _Describing:
             self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, **schemas))
         elif isinstance(mark, EventMark):
             self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
+        elif isinstance(mark, HookMark):
+            self._add_hook(HookSpec(event=mark.event, handler=handler))
         elif isinstance(mark, CommandMark):
             said = mark.help or inspect.getdoc(function) or mark.name.replace("-", " ")
             self._commands.append(
@@ -340,6 +349,10 @@ class _Describing:
         ):
             self._events.append(event)
 
+    def _add_hook(self, hook: HookSpec) -> None:
+        if hook not in self._hooks:
+            self._hooks.append(hook)
+
     def _settings(self) -> tuple[SettingSpec, ...]:
         try:
             return setting_specs(self._cls.Settings)
@@ -389,6 +402,7 @@ def _beyond(asked: ManifestPermissions, approved: ManifestPermissions) -> Iterat
         )
     yield from (f"mcp {name}" for name in asked.mcp if name not in approved.mcp)
     yield from (f"folders {one}" for one in asked.folders if one not in approved.folders)
+    yield from (f"hooks {one}" for one in asked.hooks if one not in approved.hooks)
     if asked.bash and approved.bash is not True:
         words = asked.bash if isinstance(asked.bash, tuple) else ("true",)
         allowed = approved.bash if isinstance(approved.bash, tuple) else ()

@@ -27,7 +27,7 @@ from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
 from parachuted.home_files import PlainValue, YamlNode, YamlRejectedError, read_document
-from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME
+from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME, ModuleHookEvent
 from parachuted.modules.registry.wording import Place, told
 
 FILE = "manifest.yaml"
@@ -152,11 +152,14 @@ class ManifestPermissions:
     bash: YesOrList = False
     mcp: Annotated[tuple[ToolName, ...], Field(max_length=200)] = ()
     folders: Annotated[tuple[OutsideFolder, ...], Field(max_length=50)] = ()
+    hooks: Annotated[tuple[ModuleHookEvent, ...], Field(max_length=3)] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ManifestHook:
-    """An event that the module hears. `is_async`: its publisher does not wait."""
+    """An event that the module hears, or a hook that asks it. `is_async`: its publisher does not
+    wait, which no hook is.
+    """
 
     event: EventName
     handler: HandlerName

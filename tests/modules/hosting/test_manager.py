@@ -12,6 +12,7 @@ import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.modules.registry.approved import ApprovalRefusedError
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
 
@@ -565,3 +566,36 @@ async def test_schedules_of_the_modules_that_run_are_reported_with_when_they_fal
         manager_rig.trust.disable("daily")
         await manager_rig.modules.sync()
         assert manager_rig.modules.schedules() == []
+
+
+async def test_a_module_takes_part_in_hooks_while_it_runs(manager_rig):
+    """It says so in its manifest alone, and may not read any note, so it has to be trusted."""
+    said = """
+    permissions: {hooks: [prompt.before]}
+    hooks: [{event: prompt.before, handler: before_prompt}]
+    """
+    manager_rig.write("garden", "async def before_prompt(self): ...", said)
+    with pytest.raises(ApprovalRefusedError, match="may quote any note"):
+        manager_rig.approve("garden", "untrusted")
+    manager_rig.approve("garden", "trusted")
+
+    async with manager_rig.open() as modules:
+        assert [one.id for one in manager_rig.asker.participants] == ["module:garden:prompt.before"]
+        assert manager_rig.status("garden").events == ("prompt.before",)
+        manager_rig.trust.disable("garden")
+        await modules.sync()
+        assert manager_rig.asker.participants == []
+
+
+async def test_a_module_that_is_trusted_no_longer_takes_no_part_in_hooks(manager_rig):
+    body = """
+    @hook("prompt.before")
+    async def before_prompt(self): ...
+    """
+    manager_rig.add("garden", body, "permissions: {hooks: [prompt.before]}\n")
+    registry = manager_rig.home / "modules.yaml"
+    registry.write_text(registry.read_text().replace("trust: trusted", "trust: untrusted"))
+
+    async with manager_rig.open():
+        assert manager_rig.asker.participants == []
+        assert "may quote any note" in str(manager_rig.status("garden").problem)

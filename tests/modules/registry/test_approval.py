@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules.registry.approval import approval_digest, is_no_wider
+from parachuted.modules.registry.approval import approval_digest, check_hooks, is_no_wider
+from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.manifest import read_manifest
 
 PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
@@ -34,6 +35,7 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
         ("permissions: {read: [Work/**]}\n", False),
         ("permissions: {bash: true}\n", False),
         ("permissions: {folders: [~/Projects]}\n", False),
+        ("permissions: {hooks: [prompt.before]}\n", False),
         ("dependencies: [httpx]\n", False),
         ("agents: {a: {paths: [Work/]}}\n", False),
     ],
@@ -42,9 +44,21 @@ def test_only_code_may_change_unasked_under_development(more, is_same):
     assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
 
 
-def test_folders_outside_count_where_they_are_asked_for_and_older_approvals_stay_good():
+@pytest.mark.parametrize("right", ["folders: [~/Projects]", "hooks: [stop.before]"])
+def test_a_later_right_counts_where_it_is_asked_for_and_older_approvals_stay_good(right):
     plain = approval_digest(TREE, read_manifest(PLAIN), [])
-    more = read_manifest(PLAIN + "permissions: {folders: [~/Projects]}\n")
+    more = read_manifest(PLAIN + f"permissions: {{{right}}}\n")
 
     assert plain == "sha256:e351df55248bf04a16cb065a4e96082b8076e1f07eaeba6dfa354c94c6f489fb"
     assert approval_digest(TREE, more, []) != plain
+
+
+def test_only_who_may_be_given_words_of_any_note_takes_part_in_hooks():
+    some = read_manifest(PLAIN + "permissions: {read: [Work/], hooks: [prompt.before]}\n")
+    every = read_manifest(PLAIN + "permissions: {read: ['**'], hooks: [prompt.before]}\n")
+
+    check_hooks(some, "trusted")
+    check_hooks(every, "untrusted")
+    check_hooks(read_manifest(PLAIN), "untrusted")
+    with pytest.raises(ApprovalRefusedError, match=r"whose permissions read `\*\*`"):
+        check_hooks(some, "untrusted")

@@ -214,3 +214,17 @@ def test_folders_outside_the_vault_are_shown_and_a_new_one_is_new():
     assert line in after.lines()
     assert after.since(before) == (line,)
     assert not any(one.startswith("outside") for one in before.lines())
+
+
+def test_a_part_in_hooks_is_shown_and_a_new_one_is_new():
+    plain = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
+
+    def shown(hooks):
+        manifest = read_manifest(f"{plain}permissions: {{read: ['**'], hooks: [{hooks}]}}\n")
+        return consent_for(manifest, TREE, CODE, source="x", commit=None, trust="untrusted")
+
+    before, after = shown("compact.before"), shown("compact.before, prompt.before")
+    assert after.since(before) == (
+        "hooks       prompt.before (reads each prompt of an agent, may refuse it or add to it)",
+    )
+    assert any("compact.before" in line for line in before.lines())

@@ -526,3 +526,11 @@ def test_a_folder_that_is_all_of_the_disk_hidden_or_a_pattern_is_a_mistake(folde
         read_manifest(
             f"name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  folders: ['{folder}']\n"
         )
+
+
+def test_a_module_takes_part_in_three_hooks_and_no_others():
+    text = "name: m\nversion: 1.0.0\nmodule: m.py\npermissions:\n  hooks: [{}]\n"
+
+    assert read_manifest(text.format("stop.before")).permissions.hooks == ("stop.before",)
+    with pytest.raises(ManifestError, match=r"line 5: permissions\.hooks\.0: should be one of"):
+        read_manifest(text.format("write.before"))

@@ -1,6 +1,6 @@
 /** Load: what a screen shows, asked for when it appears and again when told. */
 
-import { useCallback, useEffect, useRef, useState } from '../vendor/view.js';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from '../vendor/view.js';
 
 /**
  * @template T
@@ -20,7 +20,7 @@ export function useLoad(ask, on) {
   const [count, setCount] = useState(0);
   const of = JSON.stringify(on);
   const timer = useRef(0);
-  useEffect(() => {
+  useLayoutEffect(() => { // not after the next frame: the answer is what that frame waits for
     const cut = new AbortController();
     ask(cut.signal).then(
       (data) => { if (!cut.signal.aborted) setShown({ data, error: null, of }); },

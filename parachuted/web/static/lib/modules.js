@@ -3,7 +3,7 @@
 import { effect, signal } from '../vendor/view.js';
 import { get } from './api.js';
 import { listen } from './events.js';
-import { isOpen } from './session.js';
+import { isOpen, state } from './session.js';
 
 /** The names of those that run; null while that is not known. */
 export const running = signal(/** @type {Set<string> | null} */ (null));
@@ -13,12 +13,19 @@ export const health = signal(/** @type {any} */ (null));
 export async function lookAtHealth() {
   try {
     const told = await get('/api/health', { detailed: true });
+    if (!told.modules) return; // it does not say so before this browser is signed in
     health.value = told;
     running.value = new Set((told.modules ?? []).filter((/** @type {any} */ one) => one.status === 'running').map((/** @type {any} */ one) => one.name));
   } catch {
-    running.value ??= new Set(); // the notice of the lost connection says why
+    if (isOpen.peek()) running.value ??= new Set(); // the notice of the lost connection says why
   }
 }
 
-effect(() => { if (isOpen.value) lookAtHealth(); });
+/** @type {Promise<void> | null} */
+let early = null;
+effect(() => {
+  if (state.value === 'opening') early = lookAtHealth(); // beside the question who this is, not after it
+  else if (state.value === 'open') Promise.resolve(early).then(() => running.peek() ?? lookAtHealth());
+  else running.value = early = null;
+});
 listen(['module.', 'vault.problem'], lookAtHealth);

@@ -1,6 +1,6 @@
 /** App: what is shown as a whole: sign-in, or the navigation with one screen. */
 
-import { html, useEffect, useState } from '../vendor/view.js';
+import { html, useEffect, useLayoutEffect, useState } from '../vendor/view.js';
 import { connection } from '../lib/events.js';
 import { running } from '../lib/modules.js';
 import { areFirstStepsDue } from '../lib/first-steps.js';
@@ -14,6 +14,21 @@ import { Button, Command, Loading } from './parts.js';
 import { SignIn, Unreachable } from './sign-in.js';
 import { Toasts } from './toasts.js';
 
+/** The components of the screens that are loaded. @type {Map<string, (props: import('../screens/index.js').ScreenProps) => any>} */
+const components = new Map();
+
+/** @param {import('../screens/index.js').Screen} screen */
+const loadScreen = async (screen) => components.set(screen.id, (await screen.load()).default);
+
+/** @param {string} id empty: the first */
+const screenOf = (id) => (id ? SCREENS.find((one) => one.id === id) : SCREENS[0]);
+
+/** Loads the screen that the address names, beside the question who this is. */
+export function loadFirstScreen() {
+  const screen = screenOf(route.peek().screen);
+  if (screen) loadScreen(screen).catch(() => {}); // it is loaded again when it is shown, which says what failed
+}
+
 export function App() {
   if (state.value === 'opening') return null;
   if (state.value === 'closed') return html`<${SignIn} />`;
@@ -24,7 +39,7 @@ function Open() {
   const { screen, rest, query } = route.value;
   const isNew = !screen && areFirstStepsDue.value;
   useEffect(() => { if (isNew) replace(address('first')); }, [isNew]);
-  const shown = screen ? SCREENS.find((one) => one.id === screen) : SCREENS[0];
+  const shown = screenOf(screen);
   return html`
     <a class="skip" href="#content" onClick=${skip}>${t.app.skip}</a>
     <${Navigation} at=${shown?.id ?? ''} />
@@ -44,12 +59,13 @@ function skip(event) {
 
 /** @param {{screen: import('../screens/index.js').Screen, rest: string[], query: URLSearchParams}} props */
 function Screen({ screen, rest, query }) {
-  const [Component, setComponent] = useState(/** @type {any} */ (null));
+  const [, redraw] = useState(0);
   const [hasFailed, setFailed] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${screen.name} - ${t.app.name}`;
-    screen.load().then((file) => setComponent(() => file.default), () => setFailed(true));
+    if (!components.has(screen.id)) loadScreen(screen).then(() => redraw(1), () => setFailed(true));
   }, [screen]);
+  const Component = components.get(screen.id);
   if (screen.right && !may(...screen.right)) return html`<${NoRight} of=${screen.right} />`;
   if (hasFailed) return html`<${Stale} />`;
   if (!Component || (screen.module && !running.value)) return html`<${Loading} />`;

@@ -1,6 +1,6 @@
 /** Journal: write, read by day, edit, delete with undo. The module Daily keeps it. */
 
-import { html, useState } from '../../vendor/view.js';
+import { html, useEffect, useState } from '../../vendor/view.js';
 import { get, post } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
@@ -29,6 +29,9 @@ export default function Journal({ rest }) {
   const day = /^\d{4}-\d\d-\d\d$/.test(rest[0] ?? '') ? rest[0] : '';
   const [count, setCount] = useState(PAGE);
   const page = useLoad((signal) => get('/api/daily/entries', { limit: count, date: day, whole: true }, signal), [count, day]);
+  const [areEntriesShown, setEntriesShown] = useState(false);
+  const isAnswered = Boolean(page.data || page.error);
+  useEffect(() => { if (isAnswered) setEntriesShown(true); }, [isAnswered]); // after the frame that shows them
   useEvents(['daily.', 'file.'], (told) => { if (isOfDaily(told)) page.reload(); });
   return html`
     <div class="page journal">
@@ -42,9 +45,7 @@ export default function Journal({ rest }) {
           <//>
         </div>
         <aside>
-          <${Find} />
-          <${Calendar} day=${day} />
-          <${Loops} />
+          ${areEntriesShown && html`<${Find} /><${Calendar} day=${day} /><${Loops} />`}
         </aside>
       </div>
     </div>`;

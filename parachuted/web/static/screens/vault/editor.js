@@ -19,10 +19,15 @@ import { readNote } from './note.js';
 
 const PAUSE_MS = 700;
 const AGAIN_MS = 4_000;
+const DRAFT_MS = 250; // a draft of a large note is written at most that often
+const SMALL = 50_000; // characters; a draft of so many is written at each key
+const LONG = 4_000; // characters; of a longer paragraph the parts are coloured apart
 const DRAFT = 'parachute.note.';
 const fromElsewhere = Annotation.define();
 
-const markdown = new LanguageSupport(new Language(defineLanguageFacet(), parser.configure(GFM), [], 'markdown'));
+// A paragraph is parsed whole at each key, however long it is, so a long one ends early for the parser.
+const shortLeaves = { parseBlock: [{ name: 'ShortLeaf', endLeaf: (/** @type {any} */ _, /** @type {any} */ __, /** @type {{content: string}} */ leaf) => leaf.content.length > LONG }] };
+const markdown = new LanguageSupport(new Language(defineLanguageFacet(), parser.configure([GFM, shortLeaves]), [], 'markdown'));
 const colours = HighlightStyle.define([
   { tag: tags.heading1, class: 'md-h1' },
   { tag: tags.heading2, class: 'md-h2' },
@@ -44,8 +49,8 @@ class OpenNote {
     this.path = path;
     this.tell = tell;
     this.hash = '';
-    this.saved = '';
     this.timer = 0;
+    this.draftTimer = 0;
     this.isSaving = false;
     this.isOver = false;
     this.isOld = false;
@@ -64,11 +69,12 @@ class OpenNote {
         }),
       ],
     });
+    this.saved = this.view.state.doc;
   }
 
   get text() { return this.view.state.doc.toString(); }
 
-  get isChanged() { return this.text !== this.saved; }
+  get isChanged() { return !this.view.state.doc.eq(this.saved); } // both share what is the same in them
 
   async load() {
     const { text, hash } = await readNote(this.path);
@@ -87,13 +93,14 @@ class OpenNote {
       });
     }
     this.lineEnd = text.includes('\r\n') ? '\r\n' : '\n';
-    this.saved = shown;
+    this.saved = this.view.state.doc;
     this.hash = hash;
     this.tell('saved');
   }
 
   typed() {
-    this.keepDraft();
+    if (this.view.state.doc.length <= SMALL) this.keepDraft();
+    else if (!this.draftTimer) this.draftTimer = setTimeout(() => this.keepDraft(), DRAFT_MS);
     if (this.conflict) this.tell('refused', { conflict: this.conflict });
     else {
       this.tell('typing');
@@ -103,8 +110,15 @@ class OpenNote {
 
   /** Keeps what the daemon does not hold yet, with the version it was typed into, beyond this page. */
   keepDraft() {
-    if (this.isChanged) localStorage.setItem(DRAFT + this.path, JSON.stringify({ text: this.text, hash: this.hash }));
-    else localStorage.removeItem(DRAFT + this.path);
+    clearTimeout(this.draftTimer);
+    this.draftTimer = 0;
+    localStorage.removeItem(DRAFT + this.path);
+    if (!this.isChanged) return;
+    try {
+      localStorage.setItem(DRAFT + this.path, JSON.stringify({ text: this.text, hash: this.hash }));
+    } catch (error) {
+      if (!isFull(error)) throw error; // what this browser has no room for, the daemon has within a second
+    }
   }
 
   /** Text that was typed before and not saved; saving it merges, or asks which to keep. */
@@ -128,11 +142,12 @@ class OpenNote {
   async save() {
     clearTimeout(this.timer);
     if (this.isSaving || this.conflict || !this.isChanged) return;
-    const sent = this.text;
+    const sent = this.view.state.doc;
+    const text = sent.toString();
     this.isSaving = true;
     this.tell('saving');
     try {
-      const body = new Blob([this.lineEnd === '\r\n' ? sent.replaceAll('\n', '\r\n') : sent]);
+      const body = new Blob([this.lineEnd === '\r\n' ? text.replaceAll('\n', '\r\n') : text]);
       const told = await ask('PUT', `/api/notes/${inAddress(this.path)}`, { body, headers: { 'Content-Type': 'text/markdown', 'If-Match': `"${this.hash}"` } });
       this.saved = sent;
       this.hash = told.hash;
@@ -185,7 +200,7 @@ class OpenNote {
     const { hash, text: theirs } = await readNote(this.path);
     this.conflict = null;
     this.hash = hash;
-    this.saved = theirs;
+    this.saved = this.view.state.toText(theirs);
     this.view.dispatch({ changes: smallestChange(this.text, text) });
     this.keepDraft();
     this.tell('typing');
@@ -195,10 +210,14 @@ class OpenNote {
   close() {
     this.isOver = true;
     clearTimeout(this.timer);
+    if (this.draftTimer) this.keepDraft();
     this.save();
     this.view.destroy();
   }
 }
+
+/** @param {unknown} error */
+const isFull = (error) => error instanceof DOMException && error.name === 'QuotaExceededError';
 
 /** @param {{path: string}} props */
 export function NoteEditor({ path }) {
@@ -211,10 +230,15 @@ export function NoteEditor({ path }) {
     note.load().catch((error) => setTold({ status: 'refused', error }));
     const end = listen(['file.'], (event) => { if (event.event === 'reset' || event.data.path === path) note.look(); });
     const warn = (/** @type {BeforeUnloadEvent} */ event) => { if (note.isChanged) event.preventDefault(); };
+    const keep = () => { if (note.draftTimer) note.keepDraft(); };
     addEventListener('beforeunload', warn);
+    addEventListener('pagehide', keep);
+    document.addEventListener('visibilitychange', keep);
     return () => {
       end();
       removeEventListener('beforeunload', warn);
+      removeEventListener('pagehide', keep);
+      document.removeEventListener('visibilitychange', keep);
       note.close();
     };
   }, [path]);

@@ -1,0 +1,260 @@
+"""A module's part in hooks: it adds to a prompt, has a turn go on, has its say on a compaction,
+and does so with no more than the run's rights, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.authority import Authority, acting
+from parachuted.access.grant import grant_of
+from parachuted.agents import CompactionAnswer
+from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.hooks import HookApprovals, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_hooks import ModuleHook
+from parachuted.modules.hosting.module_host import ModuleHost
+from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.runs.agent_hooks import AgentHooks
+from parachuted.testing import ScriptedBackend, running_module, say
+from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
+from tests.modules.small_modules import Given, approve, write_module
+
+RIGHT = "permissions: {read: ['**'], hooks: [prompt.before, stop.before, compact.before]}\n"
+GARDEN = """
+@hook("prompt.before")
+async def before_prompt(self, prompt: str, source: str):
+    if "secret" in prompt:
+        return HookResult(block="no secrets here")
+    return HookResult(context=f"It is May ({source}).")
+
+@hook("stop.before")
+async def before_stop(self, last_assistant_message: str, **rest):
+    return HookResult(block=f"{last_assistant_message} Water it too.")
+
+@hook("compact.before")
+async def before_compaction(self, trigger: str):
+    return HookResult(context=f"Keep the names ({trigger}).")
+"""
+CHATTER = """
+permissions: {read: ["Brain/**", "Work/**"]}
+agents: {chat: {paths: ["Brain/**"], system_prompt: You talk.}}
+"""
+
+
+@pytest.fixture
+def module_rig(tmp_path) -> Iterator[ModuleRig]:
+    found = ModuleRig(tmp_path)
+    found.save("Brain/a.md", "# A\n")
+    found.save("Work/b.md", "# B\n")
+    yield found
+    found.close()
+
+
+class GardenRig:
+    """A module `garden` that takes part in the hooks of a home that has no others."""
+
+    def __init__(self, rig: ModuleRig, home: Path) -> None:
+        self.rig, self.home = rig, home
+        self.problems: dict[str, str | None] = {}
+        self.failed: list[HookError] = []
+
+    @contextlib.asynccontextmanager
+    async def joined(
+        self, body: str, *, is_trusted: bool = True, limit_s: float = 30.0
+    ) -> AsyncIterator[Hooks]:
+        folder = write_module(self.rig.folder / "garden", body, name="garden", manifest=RIGHT)
+        approved = approve(folder)
+        running = InProcessHost(approved, self.rig.given(approved))
+        await running.start()
+        runner = HookRunner()
+        hooks = Hooks(
+            home=self.home,
+            vault=self.rig.vault,
+            runner=runner,
+            approvals=HookApprovals(self.home),
+            recorder=HookRunRecorder(self.home / "run" / "hook-runs"),
+            clock=self.rig.clock,
+            report=self.problems.__setitem__,
+            env={},
+            on_error=self.failed.append,
+        )
+        hooks.set_participants(hooks_of(running, is_trusted=is_trusted, limit_s=limit_s))
+        try:
+            yield hooks
+        finally:
+            await hooks.close()
+            await runner.close()
+            await running.stop()
+
+    async def chat(self, hooks: Hooks, prompt: str, **options: object) -> ScriptedBackend:
+        """One turn with the agent of another module."""
+        backend = ScriptedBackend([say("Dug.")])
+        runs = self.rig.given(self.rig.approve(CHATTER), self.rig.agents(backend, asker=hooks)).runs
+        await runs.result(await runs.start("chat", prompt, {"conversation": True, **options}))
+        return backend
+
+
+@pytest.fixture
+def garden(module_rig, home) -> GardenRig:
+    return GardenRig(module_rig, home)
+
+
+def hooks_of(
+    running: RunningModule, *, is_trusted: bool, limit_s: float = 30.0
+) -> list[ModuleHook]:
+    audit = ModuleAudit(MemoryAudit(), lambda: NOON)
+    return [
+        ModuleHook(running, spec, audit, is_trusted=is_trusted, limit_s=limit_s)
+        for spec in running.declared.hooks
+    ]
+
+
+async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_most(garden):
+    async with garden.joined(GARDEN) as hooks:
+        backend = await garden.chat(hooks, "Dig.")
+
+        assert backend.jobs[0].prompt == "Dig.\n\nFrom the module garden:\nIt is May (user)."
+        assert [job.prompt for job in backend.jobs[1:]] == [
+            "the module garden: Dug. Water it too."
+        ] * 8
+        with pytest.raises(ActRefusedError, match="the module garden: no secrets here"):
+            await garden.chat(hooks, "A secret.")
+    assert garden.failed == []
+
+
+async def test_a_module_says_what_a_compaction_is_to_keep(garden):
+    async with garden.joined(GARDEN) as hooks:
+        agent = AgentHooks(
+            asker=hooks,
+            clock=garden.rig.clock,
+            vault=garden.rig.vault,
+            session_id="r1",
+            agent="chat",
+            authority=Authority,
+        )
+        assert await agent.compacting("auto", None) == CompactionAnswer(
+            instructions="From the module garden:\nKeep the names (auto)."
+        )
+
+
+FAILING = """
+@hook("prompt.before")
+async def before_prompt(self, prompt: str):
+    if "fail" in prompt:
+        raise ZeroDivisionError("by zero")
+    if "wait" in prompt:
+        await asyncio.Event().wait()
+    if "odd" in prompt:
+        return {"reason": "no such field"}
+    if "long" in prompt:
+        return HookResult(context="x" * 100_001)
+"""
+
+
+@pytest.mark.parametrize("prompt", ["fail", "wait", "odd", "long"])
+async def test_a_turn_goes_on_without_a_module_that_fails_and_the_problem_names_it(garden, prompt):
+    limit_s = 0.2 if prompt == "wait" else 30.0
+    async with garden.joined(FAILING, limit_s=limit_s) as hooks:
+        backend = await garden.chat(hooks, prompt)
+
+        assert [job.prompt for job in backend.jobs] == [prompt]
+        assert "garden" in garden.problems["hooks:module:garden:prompt.before"]
+        assert [error.hook for error in garden.failed] == ["module:garden:prompt.before"]
+        await garden.chat(hooks, "fine")
+        assert garden.problems["hooks:module:garden:prompt.before"] is None
+
+
+async def test_what_an_untrusted_module_adds_marks_the_run_and_silence_does_not(garden):
+    def about(prompt: str) -> HookEvent:
+        return HookEvent(
+            event="prompt.before",
+            at=NOON,
+            vault=garden.rig.vault,
+            data={"prompt": prompt, "source": "user"},
+            authority=Authority(),
+        )
+
+    async with garden.joined(GARDEN, is_trusted=False) as hooks:
+        added = about("Dig.")
+        await hooks.ask(added)
+        assert added.authority.taint.origin == "imported"
+        assert "the module garden" in added.authority.taint.why()
+    async with garden.joined(FAILING, is_trusted=False) as hooks:
+        silent = about("Dig.")
+        await hooks.ask(silent)
+        assert not silent.authority.taint
+
+
+LISTING = """
+@hook("prompt.before")
+async def before_prompt(self):
+    return HookResult(context=", ".join(await self.vault.list()))
+"""
+
+
+async def test_a_module_reads_no_more_for_a_prompt_than_who_asked_for_the_run(garden):
+    async with garden.joined(LISTING) as hooks:
+        whole = await garden.chat(hooks, "Dig.")
+        with acting(Authority(asked_by="person", reads=grant_of(["Work/**"]))):
+            limited = await garden.chat(hooks, "Dig.")
+
+    assert whole.jobs[0].prompt.endswith("\nBrain/a.md, Work/b.md")
+    assert limited.jobs[0].prompt.endswith("\nWork/b.md")
+
+
+async def test_a_module_is_not_asked_about_its_own_agents(garden):
+    async with garden.joined(GARDEN) as hooks:
+        own = HookEvent(
+            event="prompt.before",
+            at=NOON,
+            vault=garden.rig.vault,
+            module="garden",
+            data={"prompt": "A secret.", "source": "system"},
+            authority=Authority(),
+        )
+        assert (await hooks.ask(own)).allowed
+
+
+async def test_a_module_in_a_process_of_its_own_takes_part_as_well(tmp_path, make_isolation):
+    folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
+    worker = ModuleHost(approve(folder, trust="untrusted"), Given(), make_isolation("process"))
+    await worker.start()
+    try:
+        asked = hooks_of(worker, is_trusted=False)
+        hook = next(one for one in asked if one.event == "prompt.before")
+        answer = await hook.answer(
+            HookEvent(
+                event="prompt.before",
+                at=NOON,
+                vault=tmp_path,
+                data={"prompt": "Dig.", "source": "user"},
+                authority=Authority(),
+            )
+        )
+        assert answer.context == ("From the module garden:\nIt is May (user).",)
+    finally:
+        await worker.stop()
+
+
+async def test_a_module_without_the_right_is_not_started(tmp_path):
+    right = "permissions: {hooks: [prompt.before]}"
+    host = InProcessHost(approve(write_module(tmp_path / "m", GARDEN, manifest=right)), Given())
+    with pytest.raises(ModuleFailedError):
+        await host.start()
+    assert "the hook before_stop was not shown" in str(host.problem)
+    assert "before_prompt" not in str(host.problem)
+
+
+async def test_an_author_tries_a_hook_without_a_daemon(vault, tmp_path):
+    folder = write_module(tmp_path / "m", GARDEN, manifest=RIGHT)
+    async with running_module(folder, vault=vault) as module:
+        said = await module.hook("prompt.before", prompt="Dig.", source="user")
+        assert (said.block, said.context) == ("", "It is May (user).")
+        said = await module.hook("prompt.before", prompt="A secret.", source="user")
+        assert said.block == "no secrets here"
