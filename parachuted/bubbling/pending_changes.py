@@ -82,8 +82,8 @@ class PendingChange:
     With the watcher itself as `path` it requests a review of everything that it watches. `source`
     is where the file was when it was last seen under another path; `target` where it has been
     moved, where this watcher does not watch it; `reviewing` the digest that an agent is reviewing
-    ("": no file); `asked_again`: a review was requested while one goes on. `is_in_conflict`: the current text has conflict markers, and is shown to no agent
-    until they are resolved.
+    ("": no file); `asked_again`: a review was requested while one goes on. `is_in_conflict`: the
+    current text has conflict markers, and is shown to no agent until they are resolved.
     """
 
     watcher: str
