@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 
@@ -179,3 +180,4 @@ def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again
     it.page.goto(f"{it.url}/")
     it.page.reload()
     it.sees("The module daily is not running")
+    shutil.rmtree(daemon.vault / "First steps")

@@ -105,7 +105,7 @@ def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: Typ
     place = daemon.vault / "Projects/garden/AGENTS.md"
     it = opens("#/watches")
     node = it.page.locator(".watch-node")
-    expect(node.filter(has_text="up to date")).to_have_count(1, timeout=PATIENCE_MS)
+    expect(node.filter(has_text="up to date").first).to_be_visible(timeout=PATIENCE_MS)
     place.write_text(place.read_text() + "\n- Sow the beans\n")
     it.page.locator(".watch-map path.lit").wait_for(state="attached", timeout=PATIENCE_MS)
     it.sees("updated AGENTS.md")
