@@ -21,7 +21,7 @@ from benchmarks.report import Figure
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from tests.cli.typed import Typed
+    from tests.cli.command_line import CommandLine
 
 _ENTITIES, _LINKS, _SLOWER, _TIMES = 10_000, 3, 4, 40
 _LARGE, _OPEN = "Large.md", "Open.md"
@@ -74,7 +74,7 @@ def page(folder: Path) -> Iterator[Figure]:
 
     from tests.api.test_app_browser import CHROMIUM, FLAGS  # noqa: PLC0415  where Chromium is
 
-    typed, url = _daemon(folder)
+    command_line, url = _daemon(folder)
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
@@ -84,36 +84,40 @@ def page(folder: Path) -> Iterator[Figure]:
             yield from _typing(one, url)
             yield from _searching(one, url)
             yield from _lists(one, url)
-            yield from _following(one, url, typed.vault / _OPEN)
+            yield from _following(one, url, command_line.vault / _OPEN)
             browser.close()
     finally:
-        for pid in typed.started():
+        for pid in command_line.started():
             os.kill(pid, signal.SIGKILL)
 
 
-def _daemon(folder: Path) -> tuple[Typed, str]:
+def _daemon(folder: Path) -> tuple[CommandLine, str]:
     """A daemon on the vault; its address."""
-    from tests.cli.typed import Typed  # noqa: PLC0415  only here
+    from tests.cli.command_line import CommandLine  # noqa: PLC0415  only here
 
     environ = {"PARACHUTE_AGENT_BACKEND": "offline"}
-    typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder, environ=environ)
-    typed.does("init", str(typed.vault))
+    command_line = CommandLine(
+        home=folder / "home", vault=folder / "vault", folder=folder, environ=environ
+    )
+    command_line.does("init", str(command_line.vault))
     chance = random.Random(14)  # noqa: S311  the same vault each time
-    people = typed.vault / "Brain/entities/people"
+    people = command_line.vault / "Brain/entities/people"
     people.mkdir(parents=True)
     for at in range(_ENTITIES):
         links = "".join(f"- [[person-{chance.randrange(_ENTITIES)}]]\n" for _ in range(_LINKS))
         text = f"# Person {at}\n\nGrows beans in garden {at % 97}.\n\n## Relationships\n\n{links}"
         (people / f"person-{at}.md").write_text(text)
     line = "A line of a long note about beans, peas and a few carrots.\n"
-    (typed.vault / _LARGE).write_text("# Large\n\n" + line * (1_000_000 // len(line)))
-    (typed.vault / _OPEN).write_text("# Open\n\nBefore.\n")
+    (command_line.vault / _LARGE).write_text("# Large\n\n" + line * (1_000_000 // len(line)))
+    (command_line.vault / _OPEN).write_text("# Open\n\nBefore.\n")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    typed.does("start", "--port", str(port))
+    command_line.does("start", "--port", str(port))
     for name in ("daily", "brain"):
-        typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
-    return typed, f"http://127.0.0.1:{port}"
+        command_line.does(
+            "modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes"
+        )
+    return command_line, f"http://127.0.0.1:{port}"
 
 
 def _first_view(browser: Browser, url: str) -> Iterator[Figure]:

@@ -28,7 +28,7 @@ from parachuted.config import load_settings
 from parachuted.errors import AgentFailedError
 from parachuted.vault_state import state_folder
 from tests.cli import forked
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 LONGEST_ANSWER = 8_000
 NO_MODEL = 3
@@ -124,18 +124,20 @@ def _tool(name: str, description: str, properties, call, required: int) -> Tool:
 
 
 @contextmanager
-def daemon_to_walk(typed: Typed) -> Iterator[AgenticWalk]:
+def daemon_to_walk(command_line: CommandLine) -> Iterator[AgenticWalk]:
     """A new vault, its daemon with the offline agent, and a key that may read and write."""
-    typed.does("init", str(typed.vault))
-    key = typed.json("keys", "create", "agentic")["key"]
-    typed.does("start", "--port", "0")
+    command_line.does("init", str(command_line.vault))
+    key = command_line.json("keys", "create", "agentic")["key"]
+    command_line.does("start", "--port", "0")
     try:
-        record = json.loads((typed.home / "run/daemon.json").read_bytes())
-        yield AgenticWalk(url=f"http://127.0.0.1:{record['port']}", key=key, vault=typed.vault)
+        record = json.loads((command_line.home / "run/daemon.json").read_bytes())
+        yield AgenticWalk(
+            url=f"http://127.0.0.1:{record['port']}", key=key, vault=command_line.vault
+        )
     finally:
-        for pid in typed.started():
+        for pid in command_line.started():
             os.kill(pid, signal.SIGTERM)
-        typed.until(lambda: not typed.started())
+        command_line.until(lambda: not command_line.started())
 
 
 async def explore(backend: Backend, walk: AgenticWalk, limits: RunLimits) -> str | None:
@@ -159,19 +161,23 @@ async def explore(backend: Backend, walk: AgenticWalk, limits: RunLimits) -> str
     return None
 
 
-async def walk_and_report(typed: Typed, environ: Mapping[str, str], user_home: Path) -> int:
+async def walk_and_report(
+    command_line: CommandLine, environ: Mapping[str, str], user_home: Path
+) -> int:
     """Choose the model by the environment, let it walk, print its report; the exit code."""
-    typed.vault.mkdir()
-    settings = load_settings(typed.home, environ, {"vault": str(typed.vault)})
-    folder = state_folder(typed.home, typed.vault)
+    command_line.vault.mkdir()
+    settings = load_settings(command_line.home, environ, {"vault": str(command_line.vault)})
+    folder = state_folder(command_line.home, command_line.vault)
     choice = choose_agent(settings, folder, environ, user_home)
     try:
         if isinstance(choice.backend, OfflineBackend):
             print(f"No model: {choice.reason}.")
             return NO_MODEL
         limits = RunLimits(timeout_s=1_200, max_turns=120, max_cost_usd=2.0)
-        walked = Typed(
-            home=typed.folder / "walked-home", vault=typed.folder / "v", folder=typed.folder
+        walked = CommandLine(
+            home=command_line.folder / "walked-home",
+            vault=command_line.folder / "v",
+            folder=command_line.folder,
         )
         with daemon_to_walk(walked) as walk:
             why = await explore(choice.backend, walk, limits)
@@ -191,9 +197,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="agentic-") as name:
         folder = Path(name)
         (folder / "home").mkdir(mode=0o700)
-        typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder)
+        command_line = CommandLine(home=folder / "home", vault=folder / "vault", folder=folder)
         try:
-            return asyncio.run(walk_and_report(typed, environ, Path.home()))
+            return asyncio.run(walk_and_report(command_line, environ, Path.home()))
         finally:
             forked.end()
 

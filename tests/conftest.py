@@ -22,7 +22,7 @@ from parachuted.times import utc_now
 from tests.cli import forked
 from tests.engine import WITHOUT, an_engine
 from tests.module_cache import install_module_cache
-from tests.stories.life import Life, Live, running_daemon
+from tests.stories.daemon_rig import DaemonRig, Live, running_daemon
 
 HOURS = 3 * 60 * 60
 ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
@@ -215,14 +215,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def live(vault: Path, home: Path) -> Live:
-    """Start a daemon: `async with live(backend, clock=..., **flags) as life`.
+    """Start a daemon: `async with live(backend, clock=..., **flags) as daemon_rig`.
 
     Dotted settings are given with `__`.
     """
 
     def start(
         backend: Backend | None = None, *, clock: Callable[[], datetime] = utc_now, **flags: object
-    ) -> AbstractAsyncContextManager[Life]:
+    ) -> AbstractAsyncContextManager[DaemonRig]:
         return running_daemon(vault, home, backend, clock=clock, **flags)
 
     return start

@@ -10,7 +10,7 @@ import psutil
 
 from tests.api.calls import call, get, post, refused
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 def script(home: Path, name: str, text: str) -> Path:
@@ -53,9 +53,9 @@ async def test_a_dropped_script_hears_of_a_saved_note_with_its_cause_and_its_dif
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
     save(vault / "note.md", "# Note\n\n## Facts\none\n")
     script(home, "on-file-modified.sh", TELLING)
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "note.md", "# Note\n\n## Facts\ntwo\n")
-        await life.until((home / "told").exists)
+        await daemon_rig.until((home / "told").exists)
         event = json.loads((home / "told").read_text())
 
     assert (event["event"], event["data"]["path"], event["vault_path"]) == (
@@ -74,14 +74,14 @@ async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
     live: Live, home: Path, vault: Path
 ):
     script(home, "on-write-before.py", KEEPING)
-    async with live() as life:
-        await install(life, EXAMPLES / "daily")
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily")
         status, message = await refused(
-            life, "PUT", "/api/notes/keep-me.md", data=b"# x\n", headers=MARKDOWN
+            daemon_rig, "PUT", "/api/notes/keep-me.md", data=b"# x\n", headers=MARKDOWN
         )
         assert (status, "kept" in message, (vault / "keep-me.md").exists()) == (403, True, False)
         status, answer = await call(
-            life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "keep-2"}
+            daemon_rig, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "keep-2"}
         )
         assert (status, "kept" in str(answer), (vault / "Daily/entries/keep-2.md").exists()) == (
             403,
@@ -90,11 +90,11 @@ async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
         )
         assert (
             await call(
-                life, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "free"}
+                daemon_rig, "POST", "/api/daily/entries", json={"content": "x", "entry_id": "free"}
             )
         )[0] == 201
         save(vault / "keep-too.md", "# by hand\n")  # what a person's editor writes is a fact
-        await life.until(lambda: life.daemon.index.get("keep-too.md") is not None)
+        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("keep-too.md") is not None)
 
 
 async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_itself(
@@ -102,13 +102,13 @@ async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_it
 ):
     save(vault / "first.md", "# First\n")
     script(home, "on-write-before.py", READING)
-    async with live() as life:
+    async with live() as daemon_rig:
         puts = [
-            call(life, "PUT", f"/api/notes/{number}.md", data=b"# x\n", headers=MARKDOWN)
+            call(daemon_rig, "PUT", f"/api/notes/{number}.md", data=b"# x\n", headers=MARKDOWN)
             for number in range(16)
         ]
         assert {status for status, _ in await asyncio.gather(*puts)} <= {200, 201}
-        assert await get(life, "/api/hooks/errors") == {"errors": []}
+        assert await get(daemon_rig, "/api/hooks/errors") == {"errors": []}
 
 
 async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_being_woken(
@@ -119,13 +119,13 @@ async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_bei
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     before = (vault / "AGENTS.md").read_text()
-    async with live() as life:
-        told = await install(life, EXAMPLES / "daily")
+    async with live() as daemon_rig:
+        told = await install(daemon_rig, EXAMPLES / "daily")
         assert (told["status"], "not this one" in told["problem"]) == ("failed", True)
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await post(life, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"})
-        await life.until(lambda: life.told("run.finished"))
-        run = next(event for event in life.events if event.event == "run.finished")
+        await post(daemon_rig, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"})
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        run = next(event for event in daemon_rig.events if event.event == "run.finished")
         assert (run.data["outcome"], "let it sleep" in run.data["reason"]) == ("failed", True)
     assert (vault / "AGENTS.md").read_text() == before
 
@@ -134,10 +134,10 @@ async def test_nothing_of_hooks_and_modules_outlives_the_daemon(
     live: Live, home: Path, vault: Path
 ):
     script(home, "on-file-created.sh", "#!/bin/sh\nsleep 300 &\nsleep 300\n")
-    async with live() as life:
-        assert (await install(life, EXAMPLES / "daily", "untrusted"))["where"] == "worker"
+    async with live() as daemon_rig:
+        assert (await install(daemon_rig, EXAMPLES / "daily", "untrusted"))["where"] == "worker"
         save(vault / "new.md", "# New\n")
-        await life.until(
+        await daemon_rig.until(
             lambda: any(
                 "sleep" in " ".join(child.cmdline())
                 for child in psutil.Process().children(recursive=True)

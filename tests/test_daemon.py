@@ -21,7 +21,7 @@ from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
 from parachuted.vault import ObjectStore
 from parachuted.vault_state import state_folder
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
 
@@ -61,12 +61,12 @@ def daemon(home: Path, **flags: object) -> Daemon:
     )
 
 
-async def changed(life: Life, focus: str) -> None:
+async def changed(daemon_rig: DaemonRig, focus: str) -> None:
     """Edit the garden and wait until the root has followed."""
-    count = len(life.told("run.finished"))
-    save(life.vault / GARDEN, note("Garden", focus=focus))
-    await life.until(lambda: len(life.told("run.finished")) > count)
-    await life.settled()
+    count = len(daemon_rig.told("run.finished"))
+    save(daemon_rig.vault / GARDEN, note("Garden", focus=focus))
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > count)
+    await daemon_rig.settled()
 
 
 async def test_a_save_is_noticed_while_a_start_still_reads_the_texts_of_watched_files(
@@ -79,44 +79,44 @@ async def test_a_save_is_noticed_while_a_start_still_reads_the_texts_of_watched_
         see(objects, texts)
 
     monkeypatch.setattr(ObjectStore, "see", wait_and_see)
-    async with live() as life:
+    async with live() as daemon_rig:
         try:
             save(pair / "Unwatched.md", "# Noticed\n")
-            await life.until(lambda: life.told("file.created"))
+            await daemon_rig.until(lambda: daemon_rig.told("file.created"))
         finally:
             may_go_on.set()
 
 
 async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
 
         assert [
             event.event
-            for event in life.events
+            for event in daemon_rig.events
             if event.event.startswith(("file.", "task.", "run."))
         ] == []
-        assert len(life.daemon.index) == 2
-        assert [one.watcher for one in life.daemon.watches.all()] == ["AGENTS.md"]
-        await changed(life, "- sow")
+        assert len(daemon_rig.daemon.index) == 2
+        assert [one.watcher for one in daemon_rig.daemon.watches.all()] == ["AGENTS.md"]
+        await changed(daemon_rig, "- sow")
 
 
 async def test_a_second_start_is_not_a_first_contact(live: Live, pair):
-    async with live() as life:
-        await changed(life, "- sow")
+    async with live() as daemon_rig:
+        await changed(daemon_rig, "- sow")
     save(pair / "new.md", note("New"))
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
 
-        assert [(change["path"], change["by"]) for change in life.told("file.")] == [
+        assert [(change["path"], change["by"]) for change in daemon_rig.told("file.")] == [
             ("new.md", "person")
         ]
-        assert life.told("run.finished") == []
+        assert daemon_rig.told("run.finished") == []
 
 
 async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_path):
     (tmp_path / "another").mkdir()
-    async with live() as life:
+    async with live() as daemon_rig:
         for folder, flags in (
             (home, {"vault": str(tmp_path / "another")}),
             (tmp_path / "new home", {"vault": str(vault)}),
@@ -125,7 +125,7 @@ async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_p
             with pytest.raises(DaemonError, match=r"already (running|at work)"):
                 daemon(folder, **flags)
             assert time.monotonic() - began < 20
-        assert not life.daemon.problems.open
+        assert not daemon_rig.daemon.problems.open
 
 
 async def test_a_vault_that_is_not_there_is_said_with_what_to_do(home, tmp_path):
@@ -146,15 +146,15 @@ async def test_a_port_in_use_ends_the_start_and_lets_go_of_everything(live: Live
 
 async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(live: Live, pair):
     backend = Endless()
-    async with live(backend) as life:
+    async with live(backend) as daemon_rig:
         save(pair / GARDEN, note("Garden", focus="- sow the beans"))
         await asyncio.wait_for(backend.begun.wait(), 30)
-        (task,) = life.daemon.queue.running()
+        (task,) = daemon_rig.daemon.queue.running()
         interrupted = task.run
-    async with live() as life:
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
-        runs = {str(run["id"]): run for run in life.daemon.history.runs(limit=9)}
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
+        runs = {str(run["id"]): run for run in daemon_rig.daemon.history.runs(limit=9)}
 
     assert "sow the beans" in (pair / "AGENTS.md").read_text("utf-8")
     assert [run["outcome"] for run in runs.values() if run["id"] != interrupted] in (
@@ -176,16 +176,16 @@ async def test_it_ends_within_seconds_though_a_run_goes_on(live: Live, pair):
 async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
     live: Live, home, pair
 ):
-    async with live() as life:
-        await changed(life, "- sow")
+    async with live() as daemon_rig:
+        await changed(daemon_rig, "- sow")
     before = {file: file.read_bytes() for file in pair.rglob("*.md")}
     shutil.rmtree(home / "state")
-    async with live() as life:
-        await life.settled()
-        assert life.told("file.") == life.told("task.") == []
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        assert daemon_rig.told("file.") == daemon_rig.told("task.") == []
         assert {file: file.read_bytes() for file in pair.rglob("*.md")} == before
-        assert life.daemon.problems.open == {}
-        await changed(life, "- harvest")
+        assert daemon_rig.daemon.problems.open == {}
+        await changed(daemon_rig, "- harvest")
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
 
 
@@ -194,8 +194,8 @@ async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
 async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
     live: Live, home, pair, name, harm
 ):
-    async with live() as life:
-        await changed(life, "- sow")
+    async with live() as daemon_rig:
+        await changed(daemon_rig, "- sow")
     file = state(home) / name
     data = file.read_bytes()
     for beside in state(home).glob(f"{name}-*"):  # what SQLite keeps beside its file
@@ -203,9 +203,9 @@ async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
     file.write_bytes(
         {"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm]
     )
-    async with live() as life:
-        problems = life.daemon.problems.open
-        await changed(life, "- harvest")
+    async with live() as daemon_rig:
+        problems = daemon_rig.daemon.problems.open
+        await changed(daemon_rig, "- harvest")
 
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
     if harm == "garbled" or (
@@ -217,14 +217,14 @@ async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
 async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_is_not_a_storm(
     live: Live, home, pair
 ):
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
     (state(home) / "snapshot.json").write_bytes(b"garbled")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
 
-        assert life.told("run.finished") == []
-        assert "snapshot" in life.daemon.problems.open
+        assert daemon_rig.told("run.finished") == []
+        assert "snapshot" in daemon_rig.daemon.problems.open
 
 
 async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_path):

@@ -22,7 +22,7 @@ from parachuted.config import describe_settings
 from parachuted.events import CATALOG
 from parachuted.modules.registry.manifest import read_manifest
 from tests.api.test_app import ROUTES
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 from tests.test_readme import commands_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,8 +88,8 @@ def build_site(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 async def test_the_references_are_what_the_code_says(live: Live):
-    async with live() as life:
-        openapi = await asyncio.to_thread(generator().read_openapi_at, life.daemon.port)
+    async with live() as daemon_rig:
+        openapi = await asyncio.to_thread(generator().read_openapi_at, daemon_rig.daemon.port)
     made = generator().references(openapi)
 
     assert sorted(made) == sorted(page.name for page in (DOCS / "reference").iterdir())

@@ -52,7 +52,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def typed(script: str, user: Path) -> None:
+def command_line(script: str, user: Path) -> None:
     subprocess.run(
         ["sh", "-e", "-c", script], check=True, cwd=ROOT, env={**os.environ, "HOME": str(user)}
     )
@@ -119,7 +119,7 @@ def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistak
 async def test_the_first_hook_does_what_it_says(hooks: Hooks, user: Path, vault: Path):
     copied, first = sorted(blocks("sh"), key=lambda text: "mkdir" in text)
     for script in (first, copied):
-        typed(script, user)
+        command_line(script, user)
     hooks.look()
     assert {one.hook.id for one in hooks.listed} == {"on-write-before.py", "on-session-start.py"}
 

@@ -6,16 +6,16 @@ import socket
 
 import aiohttp
 
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else_there(live: Live):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        async with live(api__supervisor_port=port) as life:
-            assert "api.supervisor_port" in life.daemon.problems.open["supervisor"]
+        async with live(api__supervisor_port=port) as daemon_rig:
+            assert "api.supervisor_port" in daemon_rig.daemon.problems.open["supervisor"]
     async with (
-        live(api__supervisor_port=port) as life,
+        live(api__supervisor_port=port) as daemon_rig,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app,
     ):
         found = {
@@ -30,4 +30,4 @@ async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else
         }
         assert (await (await app.get("/supervisor/status")).json())[
             "main_server_port"
-        ] == life.daemon.port
+        ] == daemon_rig.daemon.port

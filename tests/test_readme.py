@@ -23,7 +23,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.cli import FAILED, NO_DAEMON, WRONG_USE
 from parachuted.cli.parser import make_parser
 from parachuted.modules.registry.manifest import read_manifest
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -101,15 +101,15 @@ def test_every_pattern_shown_is_one():
 def test_what_the_readme_tells_to_type_first_can_be_typed(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    typed = [
+    command_line = [
         shlex.split(line, comments=True)
         for block in blocks("sh", README)
         for line in block.splitlines()
     ]
 
-    assert [words[1] for words in typed if words[0] == "make"] == ["run", "test"]
+    assert [words[1] for words in command_line if words[0] == "make"] == ["run", "test"]
     assert set(re.findall(r"`make (\w+)", EVERY)) | {"run", "test"} <= targets
-    for words in typed:
+    for words in command_line:
         if words[0] != "make":
             assert words[0] == ".venv/bin/parachute"
             done = subprocess.run(
@@ -119,7 +119,7 @@ def test_what_the_readme_tells_to_type_first_can_be_typed(tmp_path, monkeypatch)
                 check=False,
             )
             assert (done.returncode, done.stderr) == (0, "")
-    assert any(words[-1] == "demo" for words in typed)
+    assert any(words[-1] == "demo" for words in command_line)
 
 
 def test_the_agent_with_a_shell_is_one_that_a_manifest_can_declare_and_sees_what_is_said():
@@ -180,14 +180,14 @@ def test_commands_named_in_the_text_are_commands():
 
 @pytest.mark.parametrize("page", pages_with("bash"))
 async def test_its_scripts_work_as_printed(page: str, live: Live, typing: Mapping[str, str]):
-    async with live() as life:
+    async with live() as daemon_rig:
         for script in blocks("bash", PAGES[page]):
             is_refused = "refused, as it should be" in script
-            typed = "set -euo pipefail\n" + script.replace(
-                "127.0.0.1:3333", f"127.0.0.1:{life.daemon.port}"
+            command_line = "set -euo pipefail\n" + script.replace(
+                "127.0.0.1:3333", f"127.0.0.1:{daemon_rig.daemon.port}"
             )
             process = await asyncio.create_subprocess_exec(
-                "bash", "-c", typed, env=typing, stdout=PIPE, stderr=STDOUT
+                "bash", "-c", command_line, env=typing, stdout=PIPE, stderr=STDOUT
             )
             printed = (await process.communicate())[0].decode()
             assert process.returncode == 0, printed

@@ -10,23 +10,25 @@ from parachuted.errors import StorageFailedError
 from parachuted.upkeep import HomeUpkeep, KeptTexts, record_declared_origins
 from parachuted.vault import IndexEntry, VaultIndex
 from tests.api.calls import get
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, home, vault):
-    async with live() as life:
+    async with live() as daemon_rig:
         (folder,) = (home / "state").iterdir()
         shutil.move(folder / "state.journal", home / "moved")
-        await life.until(lambda: "parachute restart" in life.daemon.problems.open.get("state", ""))
+        await daemon_rig.until(
+            lambda: "parachute restart" in daemon_rig.daemon.problems.open.get("state", "")
+        )
         shutil.move(home / "moved", folder / "state.journal")
-        await life.until(lambda: "state" not in life.daemon.problems.open)
+        await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.problems.open)
 
 
 async def test_a_damaged_key_file_is_reported_as_soon_as_it_is_saved(live: Live, home):
-    async with live() as life:
+    async with live() as daemon_rig:
         save(home / "keys.yaml", "keys: [")
-        await life.until(lambda: "keys" in life.daemon.problems.open)
-        assert (await get(life, "/api/health"))["status"]
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        assert (await get(daemon_rig, "/api/health"))["status"]
 
 
 def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
@@ -59,9 +61,11 @@ async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed
 
 async def test_declared_origins_are_looked_for_once(live: Live, vault):
     save(vault / "note.md", "# Note\n")
-    async with live() as life:
-        await life.settled()
-        state = life.daemon.state
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        state = daemon_rig.daemon.state
         assert is_looked_back(state)
 
-        await record_declared_origins(state, None, None, None, life.daemon.clock)  # reads nothing
+        await record_declared_origins(
+            state, None, None, None, daemon_rig.daemon.clock
+        )  # reads nothing

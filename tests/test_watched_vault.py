@@ -15,7 +15,7 @@ from parachuted.presence import running_daemon
 from parachuted.state import open_state
 from parachuted.vault import printable
 from parachuted.watched_vault import WatchedVault
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 class Loader:
@@ -44,8 +44,8 @@ def open_vault(vault: Path, home: Path) -> Loader:
 
 async def test_a_known_vault_is_announced_before_the_rest_is_loaded(live: Live, vault, home):
     save(vault / "a.md", "a\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
     loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
 
@@ -65,8 +65,8 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_before_the_start_
     live: Live, vault, home
 ):
     save(vault / "a.md", "a\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
     save(vault / "a.md", "changed\n")
     loader = open_vault(vault, home)
     await loader.watched.begin(loader.load)
@@ -80,8 +80,8 @@ async def test_a_task_that_the_last_life_left_half_done_is_settled_before_the_va
     live: Live, vault, home
 ):
     save(vault / "a.md", "a\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         (state,) = (home / "state").iterdir()
     left = open_state(state / "state.journal")
     left.table("curator_tasks").put("t-1", {"state": "running"})

@@ -13,19 +13,21 @@ from parachuted.access.run_records import RunFilter
 from parachuted.keys import EVERYTHING, EVERYWHERE, AccessGrant, Identity, PathGlob
 from parachuted.vault import VaultRoot
 from tests.api.calls import call, get, key_of
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 WATCHER = "Projects/a/AGENTS.md"
 UNDO = ("curator:write", "vault:write")
 
 
-async def ran(life: Life) -> str:
+async def ran(daemon_rig: DaemonRig) -> str:
     """The id of the run of the note in Projects, which a change in Private led to, and which one in
     Other followed.
     """
-    save(life.vault / "Private/b/AGENTS.md", note("Diary", focus="- the secret is out"))
-    await life.settled()
-    (run,) = [run for run in (await get(life, "/api/runs"))["runs"] if run["watcher"] == WATCHER]
+    save(daemon_rig.vault / "Private/b/AGENTS.md", note("Diary", focus="- the secret is out"))
+    await daemon_rig.settled()
+    (run,) = [
+        run for run in (await get(daemon_rig, "/api/runs"))["runs"] if run["watcher"] == WATCHER
+    ]
     return run["id"]
 
 
@@ -37,14 +39,14 @@ def prepare(vault) -> None:
 
 async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_reported(live: Live, vault):
     prepare(vault)
-    async with live() as life:
-        run = await ran(life)
-        key = key_of(life, "curator:read,write", paths=["Projects/**"])
+    async with live() as daemon_rig:
+        run = await ran(daemon_rig)
+        key = key_of(daemon_rig, "curator:read,write", paths=["Projects/**"])
         told = {
-            path: (await call(life, "GET", path, headers=key))
+            path: (await call(daemon_rig, "GET", path, headers=key))
             for path in (f"/api/runs/{run}", "/api/runs", f"/api/why?path={WATCHER}")
         }
-        whole = await get(life, f"/api/runs/{run}")
+        whole = await get(daemon_rig, f"/api/runs/{run}")
 
     assert "secret" in json.dumps(whole["reviewed"])
     for path, (status, answer) in told.items():
@@ -68,26 +70,28 @@ async def test_a_run_whose_consequences_a_key_may_not_see_is_not_taken_back_by_i
     live: Live, vault
 ):
     prepare(vault)
-    async with live() as life:
-        run = await ran(life)
+    async with live() as daemon_rig:
+        run = await ran(daemon_rig)
         before = (vault / "Other/c/AGENTS.md").read_text()
         status, _ = await call(
-            life,
+            daemon_rig,
             "POST",
             f"/api/runs/{run}/undo",
-            headers=key_of(life, *UNDO, paths=["Projects/**"]),
+            headers=key_of(daemon_rig, *UNDO, paths=["Projects/**"]),
         )
         assert (status, (vault / "Other/c/AGENTS.md").read_text()) == (403, before)
-        both = key_of(life, *UNDO, paths=["Projects/**", "Other/**"])
-        assert (await call(life, "POST", f"/api/runs/{run}/undo", headers=both))[0] == 200
+        both = key_of(daemon_rig, *UNDO, paths=["Projects/**", "Other/**"])
+        assert (await call(daemon_rig, "POST", f"/api/runs/{run}/undo", headers=both))[0] == 200
 
 
 async def test_a_plan_tells_of_runs_that_are_seen(live: Live, vault):
     prepare(vault)
-    async with live() as life:
-        key = key_of(life, "curator:read", paths=["Projects/**"])
-        _, plan = await call(life, "POST", "/api/bubble/plan", json={"path": WATCHER}, headers=key)
-        _, whole = await call(life, "POST", "/api/bubble/plan", json={"path": WATCHER})
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "curator:read", paths=["Projects/**"])
+        _, plan = await call(
+            daemon_rig, "POST", "/api/bubble/plan", json={"path": WATCHER}, headers=key
+        )
+        _, whole = await call(daemon_rig, "POST", "/api/bubble/plan", json={"path": WATCHER})
 
     assert [run["watcher"] for run in whole["runs"]] == ["Other/c/AGENTS.md"]
     assert plan["runs"] == []
@@ -96,10 +100,10 @@ async def test_a_plan_tells_of_runs_that_are_seen(live: Live, vault):
 async def test_the_doctor_tells_of_notes_that_are_seen(live: Live, vault):
     for folder in ("Private", "Projects"):
         save(vault / f"{folder}/x.md", '---\nwatch: "/etc/*"\n---\n# X\n')
-    async with live() as life:
-        key = key_of(life, "curator:admin", paths=["Projects/**"])
-        _, told = await call(life, "GET", "/api/doctor", headers=key)
-        whole = await get(life, "/api/doctor")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "curator:admin", paths=["Projects/**"])
+        _, told = await call(daemon_rig, "GET", "/api/doctor", headers=key)
+        whole = await get(daemon_rig, "/api/doctor")
 
     assert {one["path"] for one in whole["notes"]} == {"Private/x.md", "Projects/x.md"}
     assert {one["path"] for one in told["notes"]} == {"Projects/x.md"}

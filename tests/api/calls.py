@@ -11,14 +11,16 @@ from datetime import datetime
 import aiohttp
 
 from parachuted.keys import KeyFile, mint, parse_words
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 
-async def call(life: Life, method: str, path: str, **options: object) -> tuple[int, object]:
+async def call(
+    daemon_rig: DaemonRig, method: str, path: str, **options: object
+) -> tuple[int, object]:
     """The status and the JSON of the answer."""
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, life.url + path, **options) as answer,
+        session.request(method, daemon_rig.url + path, **options) as answer,
     ):
         return answer.status, await answer.json()
 
@@ -29,7 +31,7 @@ ELSEWHERE = {
 
 
 def key_of(
-    life: Life,
+    daemon_rig: DaemonRig,
     *scopes: str,
     paths: Sequence[str] = (),
     expires: datetime | None = None,
@@ -38,32 +40,37 @@ def key_of(
     """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless
     `local`.
     """
-    file = KeyFile(life.daemon.home)
+    file = KeyFile(daemon_rig.daemon.home)
     name = f"a test's {len(file.load().keys) or ''}".rstrip()
     made = mint(
-        name, [parse_words(one, paths) for one in scopes], now=life.daemon.clock(), expires=expires
+        name,
+        [parse_words(one, paths) for one in scopes],
+        now=daemon_rig.daemon.clock(),
+        expires=expires,
     )
     file.add(made.key)
     return {"Authorization": f"Bearer {made.secret}", **({} if local else ELSEWHERE)}
 
 
-async def get(life: Life, path: str) -> dict:
+async def get(daemon_rig: DaemonRig, path: str) -> dict:
     """The JSON of a call that succeeds."""
-    status, answer = await call(life, "GET", path)
+    status, answer = await call(daemon_rig, "GET", path)
     assert status == 200, answer
     return answer
 
 
-async def post(life: Life, path: str, body: object = None) -> dict:
+async def post(daemon_rig: DaemonRig, path: str, body: object = None) -> dict:
     """The JSON of a call that succeeds."""
-    status, answer = await call(life, "POST", path, json=body)
+    status, answer = await call(daemon_rig, "POST", path, json=body)
     assert status in {200, 201}, answer
     return answer
 
 
-async def refused(life: Life, method: str, path: str, **options: object) -> tuple[int, str]:
+async def refused(
+    daemon_rig: DaemonRig, method: str, path: str, **options: object
+) -> tuple[int, str]:
     """The status and the message of an error, which has the one shape that all have."""
-    status, answer = await call(life, method, path, **options)
+    status, answer = await call(daemon_rig, method, path, **options)
     assert set(answer) == {"error", "message", "detail", "request_id"}
     assert all(isinstance(value, str) and value for value in answer.values())
     assert answer["detail"].startswith(answer["message"].removesuffix("."))
@@ -72,9 +79,9 @@ async def refused(life: Life, method: str, path: str, **options: object) -> tupl
     return status, answer["message"]
 
 
-async def spoken(life: Life, request: bytes) -> bytes:
+async def spoken(daemon_rig: DaemonRig, request: bytes) -> bytes:
     """All that comes back when these bytes are sent."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
     try:
         writer.write(request)
         await writer.drain()

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 INSIDE = "Projects/garden/AGENTS.md"
 USUAL = {"section": "Facts", "content": "x"}
@@ -74,7 +74,7 @@ class Place:
     async def tried(
         self,
         session: aiohttp.ClientSession,
-        life: Life,
+        daemon_rig: DaemonRig,
         value: str,
         headers: dict[str, str],
         *,
@@ -89,7 +89,7 @@ class Place:
             if self.method in {"PUT", "POST", "PATCH"}
             else {}
         )
-        url = URL(life.url + self.target(value, raw=raw), encoded=True)
+        url = URL(daemon_rig.url + self.target(value, raw=raw), encoded=True)
         async with session.request(self.method, url, headers=headers, **sent) as answer:
             return (
                 answer.status,

@@ -12,12 +12,12 @@ from pydantic import TypeAdapter
 from typing_extensions import is_typeddict
 
 from parachuted.api.http.route import Route
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 
-def declared(life: Life, method: str, path: str) -> Route:
+def declared(daemon_rig: DaemonRig, method: str, path: str) -> Route:
     """The route of that name."""
-    app: web.Application = life.daemon.http.make_app()
+    app: web.Application = daemon_rig.daemon.http.make_app()
     return next(
         route.handler.__self__
         for route in app.router.routes()
@@ -26,7 +26,13 @@ def declared(life: Life, method: str, path: str) -> Route:
 
 
 async def answer_of(
-    life: Life, method: str, path: str, *, name: str = "", status: int = 200, **options: object
+    daemon_rig: DaemonRig,
+    method: str,
+    path: str,
+    *,
+    name: str = "",
+    status: int = 200,
+    **options: object,
 ) -> dict:
     """The JSON of a call, which has that status and the shape declared for it.
 
@@ -34,12 +40,12 @@ async def answer_of(
     """
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, life.url + path, **options) as answer,
+        session.request(method, daemon_rig.url + path, **options) as answer,
     ):
         data = await answer.read()
         assert answer.status == status, data
         assert answer.content_type == "application/json"
-    shape = declared(life, method, name or path.partition("?")[0]).answers[status]
+    shape = declared(daemon_rig, method, name or path.partition("?")[0]).answers[status]
     assert is_typeddict(shape), shape
     return strict(shape, data)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from parachuted.api.http.route import Route
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 ROUTES = {
     "GET /api/links/target",
@@ -143,13 +143,13 @@ def routes_of(app: web.Application) -> set[str]:
 
 
 async def test_these_are_the_routes(live: Live):
-    async with live() as life:
-        assert routes_of(life.daemon.http.make_app()) == ROUTES
+    async with live() as daemon_rig:
+        assert routes_of(daemon_rig.daemon.http.make_app()) == ROUTES
 
 
 async def test_each_route_is_declared_and_says_what_it_does(live: Live):
-    async with live() as life:
-        for route in life.daemon.http.make_app().router.routes():
+    async with live() as daemon_rig:
+        for route in daemon_rig.daemon.http.make_app().router.routes():
             assert isinstance(route.handler.__self__, Route), route
             assert route.handler.__self__.summary.endswith(".")
             assert route.handler.__self__.answers

@@ -19,7 +19,7 @@ import pytest
 from aiohttp import web
 
 from tests.api.calls import get
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CHROMIUM = next(
     (
@@ -153,9 +153,9 @@ def contents(vault: Path) -> dict[str, bytes]:
     return {path.relative_to(vault).as_posix(): path.read_bytes() for path in files}
 
 
-async def calls_of(life: Life) -> list[tuple[str, str]]:
+async def calls_of(daemon_rig: DaemonRig) -> list[tuple[str, str]]:
     """Every call of the API, names in paths filled in."""
-    document = await get(life, "/api/openapi.json")
+    document = await get(daemon_rig, "/api/openapi.json")
     found = [
         (method.upper(), path) for path, calls in document["paths"].items() for method in calls
     ]
@@ -165,12 +165,12 @@ async def calls_of(life: Life) -> list[tuple[str, str]]:
     ]
 
 
-async def heard_since(life: Life, moment: datetime) -> list[dict]:
+async def heard_since(daemon_rig: DaemonRig, moment: datetime) -> list[dict]:
     """What the audit has of calls since then, but those that ask for it."""
     found, more = [], {"since": moment.isoformat(), "type": "api_call", "limit": "1000"}
     async with aiohttp.ClientSession() as session:
         while True:
-            async with session.get(life.url + "/api/audit", params=more) as answer:
+            async with session.get(daemon_rig.url + "/api/audit", params=more) as answer:
                 page = await answer.json()
             found += [
                 event for event in page["events"] if event["target_endpoint"] != "GET /api/audit"
@@ -208,13 +208,13 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
     save(vault / "note.md", f"# Note\n\n{CANARY}\n")
     async with (
         strangers() as served,
-        live(api__cors_origins=f"http://friend.test:{served.port}") as life,
+        live(api__cors_origins=f"http://friend.test:{served.port}") as daemon_rig,
     ):
-        served.daemon, served.calls = life.url, await calls_of(life)
+        served.daemon, served.calls = daemon_rig.url, await calls_of(daemon_rig)
         before, keys, since = (
             contents(vault),
-            await get(life, "/api/auth/keys"),
-            life.daemon.clock(),
+            await get(daemon_rig, "/api/auth/keys"),
+            daemon_rig.daemon.clock(),
         )
         async with browser(
             tmp_path / "profile",
@@ -224,9 +224,9 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
             await asyncio.wait_for(served.finished.wait(), 300)
 
         assert contents(vault) == before
-        assert await get(life, "/api/auth/keys") == keys
-        assert not life.daemon.worker.paused
-        heard = await heard_since(life, since)
+        assert await get(daemon_rig, "/api/auth/keys") == keys
+        assert not daemon_rig.daemon.worker.paused
+        heard = await heard_since(daemon_rig, since)
 
     assert CANARY not in json.dumps(served.told)
     assert answered(served.told["evil.test"]) == {}
@@ -246,9 +246,9 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 async def test_the_page_to_read_the_api_shows_every_call_in_a_browser(live: Live, tmp_path: Path):
-    async with live() as life:
-        calls = await calls_of(life)
-        url = f"{life.url}/api/docs#getSearch"
+    async with live() as daemon_rig:
+        calls = await calls_of(daemon_rig)
+        url = f"{daemon_rig.url}/api/docs#getSearch"
         async with browser(
             tmp_path / "profile", "--dump-dom", "--virtual-time-budget=4000", url
         ) as process:

@@ -18,7 +18,7 @@ from parachuted.api.http.route import Route
 from parachuted.keys import CAPABILITIES
 from tests.api.calls import ELSEWHERE, get, key_of
 from tests.api.places import INSIDE, Place, places
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 SECRET = b"canary 5d2e"
 OUTSIDE, MISSING = "Private/diary.md", "Private/other.md"
@@ -91,8 +91,8 @@ OVERRIDES = (
 )
 
 
-def routes_of(life: Life) -> list[Route]:
-    app = life.daemon.http.make_app()
+def routes_of(daemon_rig: DaemonRig) -> list[Route]:
+    app = daemon_rig.daemon.http.make_app()
     found = {id(route.handler.__self__): route.handler.__self__ for route in app.router.routes()}
     return sorted(found.values(), key=lambda route: (route.path, route.method))
 
@@ -127,9 +127,11 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def status_of(
-    session: aiohttp.ClientSession, life: Life, method: str, path: str, **options: object
+    session: aiohttp.ClientSession, daemon_rig: DaemonRig, method: str, path: str, **options: object
 ) -> tuple[int, bytes]:
-    async with session.request(method, URL(life.url + path, encoded=True), **options) as answer:
+    async with session.request(
+        method, URL(daemon_rig.url + path, encoded=True), **options
+    ) as answer:
         is_stream = answer.content_type == "text/event-stream"
         return answer.status, b"" if is_stream else await answer.read()
 
@@ -138,13 +140,13 @@ async def test_no_key_and_no_other_scope_opens_a_route(
     live: Live, vault: Path, session: aiohttp.ClientSession
 ):
     fill(vault)
-    async with live() as life:
-        routes = routes_of(life)
+    async with live() as daemon_rig:
+        routes = routes_of(daemon_rig)
         wrong = {
-            words: key_of(life, words)
+            words: key_of(daemon_rig, words)
             for words in {words for route in routes for words in others(route)}
         }
-        life.daemon.authenticator.look()
+        daemon_rig.daemon.authenticator.look()
         before = contents(vault)
         opened, tried = [], 0
         for route in routes:
@@ -160,7 +162,7 @@ async def test_no_key_and_no_other_scope_opens_a_route(
                 tries, [route.method, *(["HEAD"] if route.method == "GET" else [])]
             ):
                 status, body = await status_of(
-                    session, life, method, filled(route, INSIDE), headers=headers, data=b"{}"
+                    session, daemon_rig, method, filled(route, INSIDE), headers=headers, data=b"{}"
                 )
                 tried += 1
                 if status != expected and not (method == "HEAD" and status == 405):
@@ -249,18 +251,25 @@ async def test_what_reaches_beyond_paths_is_refused_to_a_key_for_some_whatever_i
 ):
     """`**` is a path too: a key that names paths is one for notes."""
     fill(vault)
-    async with live() as life:
+    async with live() as daemon_rig:
         reach = {
             f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route
-            for route in routes_of(life)
+            for route in routes_of(daemon_rig)
         }
-        keys = [key_of(life, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")]
-        life.daemon.authenticator.look()
+        keys = [
+            key_of(daemon_rig, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")
+        ]
+        daemon_rig.daemon.authenticator.look()
         before, settings = contents(vault), contents(home)
         said = {
             name: [
                 await status_of(
-                    session, life, route.method, filled(route, INSIDE), headers=key, data=b"{}"
+                    session,
+                    daemon_rig,
+                    route.method,
+                    filled(route, INSIDE),
+                    headers=key,
+                    data=b"{}",
                 )
                 for key in keys
             ]
@@ -303,10 +312,12 @@ def fill(vault: Path) -> None:
     (vault / "Projects/hard.md").symlink_to("/etc/hostname")
 
 
-def keys_for(life: Life, kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, str]]:
+def keys_for(
+    daemon_rig: DaemonRig, kinds: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], dict[str, str]]:
     """A key for each module and capability that is limited to the projects."""
     return {
-        (module, one): key_of(life, f"{module}:{one}", paths=["Projects/**"])
+        (module, one): key_of(daemon_rig, f"{module}:{one}", paths=["Projects/**"])
         for module, one in sorted(set(kinds))
     }
 
@@ -330,14 +341,14 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
     torture: bool,  # noqa: FBT001
 ):
     fill(vault)
-    async with live() as life:
+    async with live() as daemon_rig:
         found = [
             place
-            for place in places(await get(life, "/api/openapi.json"))
+            for place in places(await get(daemon_rig, "/api/openapi.json"))
             if place.capability is not None
         ]
-        keys = keys_for(life, [(place.module, place.capability) for place in found])
-        life.daemon.worker.pause()  # the diary watches the projects
+        keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
+        daemon_rig.daemon.worker.pause()  # the diary watches the projects
         private, following = {OUTSIDE: (vault / OUTSIDE).read_bytes()}, itertools.cycle(SPELLINGS)
         told, answers = [], Counter()
         for place in found:
@@ -345,7 +356,7 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
                 await kept(place, vault)
                 value, is_raw = spelling.replace("{p}", OUTSIDE), place.where.startswith("path ")
                 status, body = await place.tried(
-                    session, life, value, keys[place.module, place.capability], raw=is_raw
+                    session, daemon_rig, value, keys[place.module, place.capability], raw=is_raw
                 )
                 answers[status] += 1
                 if SECRET in body or status >= 500:
@@ -360,21 +371,21 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_told_apart(
     live: Live, vault: Path, session: aiohttp.ClientSession
 ):
     fill(vault)
-    async with live() as life:
+    async with live() as daemon_rig:
         found = [
             place
-            for place in places(await get(life, "/api/openapi.json"))
+            for place in places(await get(daemon_rig, "/api/openapi.json"))
             if place.capability is not None
         ]
-        keys = keys_for(life, [(place.module, place.capability) for place in found])
-        life.daemon.worker.pause()
+        keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
+        daemon_rig.daemon.worker.pause()
         differing = []
         for place in found:
             both = []
             for value in (OUTSIDE, MISSING):
                 await kept(place, vault)
                 status, body = await place.tried(
-                    session, life, value, keys[place.module, place.capability]
+                    session, daemon_rig, value, keys[place.module, place.capability]
                 )
                 both.append(
                     (
@@ -393,19 +404,19 @@ async def test_no_listing_names_what_is_beyond_a_key(
     live: Live, vault: Path, session: aiohttp.ClientSession
 ):
     fill(vault)
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         routes = [
             route
-            for route in routes_of(life)
+            for route in routes_of(daemon_rig)
             if route.method == "GET" and route.capability and route.path != "/api/events"
         ]
-        keys = keys_for(life, [(route.module, route.capability) for route in routes])
+        keys = keys_for(daemon_rig, [(route.module, route.capability) for route in routes])
         naming = []
         for route in routes:
             status, body = await status_of(
                 session,
-                life,
+                daemon_rig,
                 "GET",
                 filled(route, INSIDE),
                 headers=keys[route.module, route.capability],

@@ -17,7 +17,7 @@ import pytest
 
 from tests.api.calls import get
 from tests.api.places import INSIDE, Place, places
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 SECRET = b"canary 77aa"
 WAYS = (
@@ -167,10 +167,10 @@ async def test_no_way_leads_out_of_the_vault(
     session: aiohttp.ClientSession,
     torture: bool,  # noqa: FBT001
 ):
-    async with live() as life:
-        life.daemon.worker.pause()
+    async with live() as daemon_rig:
+        daemon_rig.daemon.worker.pause()
         found, following, before = (
-            list(places(await get(life, "/api/openapi.json"))),
+            list(places(await get(daemon_rig, "/api/openapi.json"))),
             itertools.cycle(WAYS),
             around(vault),
         )
@@ -180,7 +180,7 @@ async def test_no_way_leads_out_of_the_vault(
                 if not (vault / INSIDE).is_file():
                     save(vault / INSIDE, "# Garden\n\n## Facts\n")
                 status, body = await place.tried(
-                    session, life, spelled(way, outside), {}, raw=is_spelled(place, way)
+                    session, daemon_rig, spelled(way, outside), {}, raw=is_spelled(place, way)
                 )
                 asked = spelled(way, outside)
                 for sent in (
@@ -213,10 +213,10 @@ async def test_whether_something_is_outside_is_not_reported(
         ("out/outside.md", "out/missing.md"),
         (str(outside), str(outside.with_name("missing.md"))),
     )
-    async with live() as life:
-        life.daemon.worker.pause()
+    async with live() as daemon_rig:
+        daemon_rig.daemon.worker.pause()
         differing = []
-        for place in places(await get(life, "/api/openapi.json")):
+        for place in places(await get(daemon_rig, "/api/openapi.json")):
             if place.where.partition(" ")[2] in {
                 "content",
                 "label",
@@ -232,7 +232,7 @@ async def test_whether_something_is_outside_is_not_reported(
             for pair in pairs:
                 if not (vault / INSIDE).is_file():
                     save(vault / INSIDE, "# Garden\n\n## Facts\n")
-                one, other = [await place.tried(session, life, value, {}) for value in pair]
+                one, other = [await place.tried(session, daemon_rig, value, {}) for value in pair]
                 if (one[0], said(one[1], *pair)) != (other[0], said(other[1], *pair)):
                     differing.append((str(place), pair, one, other))
         assert not differing, "\n".join(map(str, differing))

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from parachuted.web import PageFiles
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 MOST_BYTES = 100_000
 STATIC = Path(__file__).resolve().parents[2] / "parachuted/web/static"
@@ -26,8 +26,8 @@ async def answered(
 
 
 async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live: Live):
-    async with live(auth_mode="always") as life, aiohttp.ClientSession() as session:
-        status, headers, body = await answered(session, life.url + "/")
+    async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
+        status, headers, body = await answered(session, daemon_rig.url + "/")
         policy = dict(
             part.strip().partition(" ")[::2]
             for part in headers["Content-Security-Policy"].split(";")
@@ -40,28 +40,32 @@ async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live:
         assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
         nonce = re.search(rb'name="style-nonce" content="([^"]+)"', body)[1].decode()
         assert policy["style-src"] == f"'self' 'nonce-{nonce}'"
-        _, again, _ = await answered(session, life.url + "/")
+        _, again, _ = await answered(session, daemon_rig.url + "/")
         assert nonce not in again["Content-Security-Policy"]
         assert re.findall(rb"<script(?![^>]*\bsrc=)|<style| on\w+=|https?://", body) == []
 
 
 async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(live: Live):
-    async with live() as life, aiohttp.ClientSession(auto_decompress=False) as session:
-        _, _, page = await answered(session, life.url + "/")
+    async with live() as daemon_rig, aiohttp.ClientSession(auto_decompress=False) as session:
+        _, _, page = await answered(session, daemon_rig.url + "/")
         main = re.search(rb'src="(/web/[0-9a-f]{16}/main\.js)"', page)[1].decode()
         library = main.replace("main.js", "vendor/view.js")
-        _, plain, text = await answered(session, life.url + library, **{"Accept-Encoding": "br"})
-        _, packed, short = await answered(
-            session, life.url + library, **{"Accept-Encoding": "gzip"}
+        _, plain, text = await answered(
+            session, daemon_rig.url + library, **{"Accept-Encoding": "br"}
         )
-        seen, _, _ = await answered(session, life.url + library, **{"If-None-Match": plain["ETag"]})
+        _, packed, short = await answered(
+            session, daemon_rig.url + library, **{"Accept-Encoding": "gzip"}
+        )
+        seen, _, _ = await answered(
+            session, daemon_rig.url + library, **{"If-None-Match": plain["ETag"]}
+        )
 
         assert plain["Content-Type"] == "text/javascript; charset=utf-8"
         assert plain["Cache-Control"] == "public, max-age=31536000, immutable"
         assert (packed["Content-Encoding"], gzip.decompress(short)) == ("gzip", text)
         assert seen == 304
         for wrong in ("/web/0123456789abcdef/main.js", main.replace("main", "../page_routes")):
-            status, _, _ = await answered(session, life.url + wrong)
+            status, _, _ = await answered(session, daemon_rig.url + wrong)
             assert status in {403, 404}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, key_of, post, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 KIM = "Brain/entities/people/kim.md"
 TEXT = {str}
@@ -48,22 +48,22 @@ TYPE = {
 ENTITY = {"@id": TEXT, "@type": TEXT, "name": TEXT, "tags": [TEXT]}
 
 
-async def with_brain(life: Life) -> None:
+async def with_brain(daemon_rig: DaemonRig) -> None:
     """Install the module as it comes."""
-    await install(life, bundled_folder("modules") / "brain", "trusted")
+    await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
 
 
-async def app(life: Life, method: str, path: str, body: object = None) -> object:
+async def app(daemon_rig: DaemonRig, method: str, path: str, body: object = None) -> object:
     """A call of the app, which takes 200 alone for success."""
-    status, answer = await call(life, method, path, json=body)
+    status, answer = await call(daemon_rig, method, path, json=body)
     assert status == 200, answer
     return answer
 
 
 async def test_types_are_a_bare_list_and_change_with_200(live: Live):
-    async with live() as life:
-        await with_brain(life)
-        types = await app(life, "GET", "/api/brain/types")
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
+        types = await app(daemon_rig, "GET", "/api/brain/types")
         assert isinstance(types, list)
         assert len(types) == 6
         assert fits(types, [TYPE])
@@ -74,43 +74,43 @@ async def test_types_are_a_bare_list_and_change_with_200(live: Live):
             "key_strategy": "Lexical",
             "description": "Food",
         }
-        made = await app(life, "POST", "/api/brain/types", new)
+        made = await app(daemon_rig, "POST", "/api/brain/types", new)
         assert fits(made, TYPE)
         body = {"fields": {"taste": {"type": "enum", "values": ["sweet", "sour"]}}}
-        changed = await app(life, "PUT", "/api/brain/types/recipe", body)
+        changed = await app(daemon_rig, "PUT", "/api/brain/types/recipe", body)
         assert changed["fields"] == [
             {"name": "taste", "type": "enum", "required": False, "values": ["sweet", "sour"]}
         ]
-        schemas = await app(life, "GET", "/api/brain/schemas")
+        schemas = await app(daemon_rig, "GET", "/api/brain/schemas")
         assert fits(schemas, {"schemas": [TYPE]})
-        await app(life, "DELETE", "/api/brain/types/recipe")
-        status, answer = await call(life, "POST", "/api/brain/types", json={"name": "by_id"})
+        await app(daemon_rig, "DELETE", "/api/brain/types/recipe")
+        status, answer = await call(daemon_rig, "POST", "/api/brain/types", json={"name": "by_id"})
         assert status >= 400
         assert isinstance(answer["detail"], str)
 
 
 async def test_entities_are_made_read_changed_and_removed(live: Live, vault: Path):
-    async with live() as life:
-        await with_brain(life)
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
         data = {"name": "Kim", "tags": ["friend"], "description": "Grows beans"}
         body = {"entity_type": "person", "data": data, "commit_msg": "Met"}
-        status, made = await call(life, "POST", "/api/brain/entities", json=body)
+        status, made = await call(daemon_rig, "POST", "/api/brain/entities", json=body)
         assert status in {200, 201}
         assert fits(made, {"entity_id": TEXT})
 
-        page = await app(life, "GET", "/api/brain/entities/person?limit=50&offset=0")
+        page = await app(daemon_rig, "GET", "/api/brain/entities/person?limit=50&offset=0")
         assert fits(page, {"results": [ENTITY]})
         key = made["entity_id"]
-        one = await app(life, "GET", f"/api/brain/entities/by_id?id={key}")
+        one = await app(daemon_rig, "GET", f"/api/brain/entities/by_id?id={key}")
         assert fits(one, ENTITY)
         assert one["description"] == "Grows beans"
 
         body = {"data": {"status": "away"}, "commit_msg": None}
-        await app(life, "PUT", f"/api/brain/entities/{key}", body)
+        await app(daemon_rig, "PUT", f"/api/brain/entities/{key}", body)
         assert "status: away\n" in (vault / KIM).read_text()
-        await app(life, "DELETE", f"/api/brain/entities/{key}?commit_msg=x")
+        await app(daemon_rig, "DELETE", f"/api/brain/entities/{key}?commit_msg=x")
         assert not (vault / KIM).exists()
-        status, _ = await refused(life, "GET", f"/api/brain/entities/by_id?id={key}")
+        status, _ = await refused(daemon_rig, "GET", f"/api/brain/entities/by_id?id={key}")
         assert status == 404
 
 
@@ -121,43 +121,43 @@ async def test_entities_of_odd_files_have_the_types_that_the_app_reads(live: Liv
         save(vault / f"Brain/entities/people/odd-{number}.md", f"---\n{front}\n---\nWords.\n")
     save(vault / "Brain/entities/people/empty.md", "")
     save(vault / "Brain/entities/people/open.md", "---\nname: Never\n")
-    async with live() as life:
-        await with_brain(life)
-        page = await app(life, "GET", "/api/brain/entities/person?limit=100&offset=0")
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
+        page = await app(daemon_rig, "GET", "/api/brain/entities/person?limit=100&offset=0")
         assert fits(page, {"results": [ENTITY]}), page
         assert len(page["results"]) == len(fronts) + 2
         for one in page["results"]:
-            again = await app(life, "GET", f"/api/brain/entities/by_id?id={one['@id']}")
+            again = await app(daemon_rig, "GET", f"/api/brain/entities/by_id?id={one['@id']}")
             assert fits(again, ENTITY), again
         raw = "/api/brain/entities/Brain/entities/people/empty.md"  # an id with slashes, as it is
-        await app(life, "PUT", raw, {"data": {"status": "away"}})
+        await app(daemon_rig, "PUT", raw, {"data": {"status": "away"}})
         assert "status: away\n" in (vault / "Brain/entities/people/empty.md").read_text()
-        await app(life, "DELETE", raw)
+        await app(daemon_rig, "DELETE", raw)
         assert not (vault / "Brain/entities/people/empty.md").exists()
 
 
 async def test_queries_are_kept(live: Live):
-    async with live() as life:
-        await with_brain(life)
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
         query = {
             "id": "",
             "name": "Friends",
             "entity_type": "person",
             "filters": [{"field_name": "tags", "operator": "eq", "value": "friend"}],
         }
-        made = await app(life, "POST", "/api/brain/queries", query)
+        made = await app(daemon_rig, "POST", "/api/brain/queries", query)
         assert fits(made, {"id": TEXT})
-        kept = await app(life, "GET", "/api/brain/queries")
+        kept = await app(daemon_rig, "GET", "/api/brain/queries")
         assert kept == {"queries": [{**query, "id": made["id"]}]}
-        await app(life, "DELETE", f"/api/brain/queries/{made['id']}")
+        await app(daemon_rig, "DELETE", f"/api/brain/queries/{made['id']}")
 
 
 async def test_an_entity_typed_in_an_editor_is_there(live: Live, vault: Path):
-    async with live() as life:
-        await with_brain(life)
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
         save(vault / KIM, "# Kim\n\nTyped.\n")
-        await life.until(lambda: life.told("brain.entity.created"))
-        found = await get(life, "/api/brain/resolve?q=KIM")
+        await daemon_rig.until(lambda: daemon_rig.told("brain.entity.created"))
+        found = await get(daemon_rig, "/api/brain/resolve?q=KIM")
         assert found["match"]["path"] == KIM
 
 
@@ -176,10 +176,13 @@ async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Li
     }
     for path, text in files.items():
         save(vault / path, text)
-    async with live() as life:
-        await with_brain(life)
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
         done = await app(
-            life, "POST", "/api/brain/merge", {"keep": "kim", "other": "para:brain:leeleeleelee"}
+            daemon_rig,
+            "POST",
+            "/api/brain/merge",
+            {"keep": "kim", "other": "para:brain:leeleeleelee"},
         )
 
         assert not (vault / people / "kim-lee.md").exists()
@@ -197,24 +200,24 @@ async def test_a_merge_takes_all_links_along_and_one_undo_takes_it_back(live: Li
             "[[kim-lee]]", "[[kim|kim-lee]]"
         ).replace("[[kim-lee|her]]", "[[kim|her]]").replace("people/kim-lee.md", "people/kim.md")
         assert (vault / "Notes/other.md").read_text() == files["Notes/other.md"]
-        found = await get(life, "/api/para/para:brain:leeleeleelee")
+        found = await get(daemon_rig, "/api/para/para:brain:leeleeleelee")
         assert found["path"] == KIM
-        facts = await get(life, "/api/brain/resolve?q=Lee")
+        facts = await get(daemon_rig, "/api/brain/resolve?q=Lee")
         assert facts["match"]["path"] == KIM
 
-        await post(life, f"/api/runs/{done['run']}/undo")
+        await post(daemon_rig, f"/api/runs/{done['run']}/undo")
         assert {path: (vault / path).read_text() for path in files} == files
-        await life.settled()
-        found = await get(life, "/api/para/para:brain:leeleeleelee")
+        await daemon_rig.settled()
+        found = await get(daemon_rig, "/api/para/para:brain:leeleeleelee")
         assert found["path"] == f"{people}/kim-lee.md"
 
 
 async def test_a_key_of_some_paths_hears_of_no_other_entity(live: Live, vault: Path):
     save(vault / KIM, "# Kim\n\nOpen.\n\n- [[bo]]\n")
     save(vault / "Brain/entities/people/bo.md", "# Bo\n\nSecret.\n\n- [[kim]]\n")
-    async with live() as life:
-        await with_brain(life)
-        key = key_of(life, "brain:read,write", "vault:read,write", paths=[KIM], local=True)
+    async with live() as daemon_rig:
+        await with_brain(daemon_rig)
+        key = key_of(daemon_rig, "brain:read,write", "vault:read,write", paths=[KIM], local=True)
         for path in (
             "/api/brain/search?q=Bo",
             "/api/brain/resolve?q=Bo",
@@ -224,14 +227,14 @@ async def test_a_key_of_some_paths_hears_of_no_other_entity(live: Live, vault: P
             "/api/brain/graph",
             "/api/brain/context?entity=kim",
         ):
-            status, whole = await call(life, "GET", path)
+            status, whole = await call(daemon_rig, "GET", path)
             assert status == 200
             assert "bo.md" in str(whole) or "Bo" in str(whole)
-            status, answer = await call(life, "GET", path, headers=key)
+            status, answer = await call(daemon_rig, "GET", path, headers=key)
             assert status == 200, answer
             assert "bo.md" not in str(answer).replace("[[bo]]", "")
             assert "Secret" not in str(answer)
         status, answer = await call(
-            life, "POST", "/api/brain/suggest", json={"text": "Saw Kim and Bo."}, headers=key
+            daemon_rig, "POST", "/api/brain/suggest", json={"text": "Saw Kim and Bo."}, headers=key
         )
         assert [one["name"] for one in answer["suggestions"]] == ["Kim"]

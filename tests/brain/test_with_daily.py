@@ -7,7 +7,7 @@ from pathlib import Path
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 KIM = "Brain/entities/people/kim-lee.md"
 DAY = "Daily/journals/2026-02-24.md"
@@ -16,37 +16,37 @@ ENTRY = "# Noon\n\nHad lunch with Kim Lee in Bern.\n"
 
 async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names(live: Live, vault: Path):
     save(vault / KIM, "# Kim Lee\n\nGrows beans.\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "brain", "trusted")
-        await install(life, bundled_folder("modules") / "daily", "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, ENTRY)
-        await life.until(lambda: life.told("brain.mention.detected"))
-        await life.until(lambda: "mentions:" in (vault / DAY).read_text())
+        await daemon_rig.until(lambda: daemon_rig.told("brain.mention.detected"))
+        await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
 
-        (told,) = life.told("brain.mention.detected")
+        (told,) = daemon_rig.told("brain.mention.detected")
         assert f"para_id: {told['para_id']}\n" in (vault / KIM).read_text()
         assert str(told["para_id"]) in (vault / DAY).read_text()
         assert (vault / DAY).read_text().endswith(ENTRY)
-        found = await get(life, f"/api/brain/context?entity={told['para_id']}")
+        found = await get(daemon_rig, f"/api/brain/context?entity={told['para_id']}")
         assert DAY in found["text"]
 
 
 async def test_brain_works_without_daily_and_daily_without_brain(live: Live, vault: Path):
     save(vault / KIM, "# Kim Lee\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "brain", "trusted")
-        found = await get(life, "/api/brain/resolve?q=kim")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        found = await get(daemon_rig, "/api/brain/resolve?q=kim")
         assert found["match"] is not None
-        await install(life, bundled_folder("modules") / "daily", "trusted")
-        await post(life, "/api/modules/brain/disable")
-        status, _ = await call(life, "GET", "/api/brain/types")
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await post(daemon_rig, "/api/modules/brain/disable")
+        status, _ = await call(daemon_rig, "GET", "/api/brain/types")
         assert status == 404
         save(vault / DAY, ENTRY)
-        await life.until(lambda: life.told("daily.entry.created"))
+        await daemon_rig.until(lambda: daemon_rig.told("daily.entry.created"))
         assert (vault / DAY).read_text() == ENTRY
 
-        await post(life, "/api/modules/brain/enable")
-        assert (await get(life, "/api/brain/resolve?q=Kim Lee"))["match"]["path"] == KIM
+        await post(daemon_rig, "/api/modules/brain/enable")
+        assert (await get(daemon_rig, "/api/brain/resolve?q=Kim Lee"))["match"]["path"] == KIM
 
 
 async def test_a_link_that_somebody_typed_is_a_mention_and_one_in_code_is_none(
@@ -54,11 +54,11 @@ async def test_a_link_that_somebody_typed_is_a_mention_and_one_in_code_is_none(
 ):
     save(vault / KIM, "# Kim Lee\n")
     save(vault / "Brain/entities/people/bo.md", "# Bo Berg\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "brain", "trusted")
-        await install(life, bundled_folder("modules") / "daily", "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, "# Noon\n\nMet [[Kim Lee|her]], not `[[Bo Berg]]`.\n")
-        await life.until(lambda: "mentions:" in (vault / DAY).read_text())
+        await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
 
-        (told,) = life.told("brain.mention.detected")
+        (told,) = daemon_rig.told("brain.mention.detected")
         assert f"para_id: {told['para_id']}\n" in (vault / KIM).read_text()

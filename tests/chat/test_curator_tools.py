@@ -9,7 +9,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 SESSION = "Chat/sessions/2026-11-23 Chat.md"
 GARDEN = "Projects/garden/AGENTS.md"
@@ -33,34 +33,34 @@ DONE = (
 )
 
 
-async def with_chat(life: Life, vault: Path, text: str = TEXT) -> None:
+async def with_chat(daemon_rig: DaemonRig, vault: Path, text: str = TEXT) -> None:
     """Chat, with one conversation."""
     save(vault / SESSION, text)
     save(vault / GARDEN, "# Garden\n\n## Facts\n- Beds: 4\n\n## History\n")
-    await install(life, bundled_folder("modules") / "chat", "trusted")
+    await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
 
 
-async def last_run(life: Life) -> dict:
+async def last_run(daemon_rig: DaemonRig) -> dict:
     """What the curator has done, once it has, after being asked to."""
-    assert await post(life, "/api/chat/s-1/curator/trigger") == {"status": "queued"}
+    assert await post(daemon_rig, "/api/chat/s-1/curator/trigger") == {"status": "queued"}
     found = {}
 
     async def ran() -> bool:
-        status, answer = await call(life, "GET", "/api/chat/s-1/curator/messages")
+        status, answer = await call(daemon_rig, "GET", "/api/chat/s-1/curator/messages")
         found["messages"] = answer
         return status == 200
 
     while not await ran():
-        await life.settled()
-    found["session"] = await get(life, "/api/chat/s-1")
+        await daemon_rig.settled()
+    found["session"] = await get(daemon_rig, "/api/chat/s-1")
     return found
 
 
 async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: Live, vault: Path):
     backend = ScriptedBackend(DONE)
-    async with live(backend) as life:
-        await with_chat(life, vault)
-        found = await last_run(life)
+    async with live(backend) as daemon_rig:
+        await with_chat(daemon_rig, vault)
+        found = await last_run(daemon_rig)
 
         session = found["session"]
         assert session["title"] == "Beans in May"
@@ -87,9 +87,9 @@ async def test_a_title_typed_into_the_file_while_it_works_stays(live: Live, vaul
         save(file, file.read_text().replace("title_source: default", "title: Mine"))
         return DONE
 
-    async with live(ScriptedBackend(script)) as life:
-        await with_chat(life, vault)
-        found = await last_run(life)
+    async with live(ScriptedBackend(script)) as daemon_rig:
+        await with_chat(daemon_rig, vault)
+        found = await last_run(daemon_rig)
 
         assert found["session"]["title"] == "Mine"
         assert "update_title" not in found["session"]["curatorLastRun"]["actions"]
@@ -97,11 +97,11 @@ async def test_a_title_typed_into_the_file_while_it_works_stays(live: Live, vaul
 
 async def test_it_goes_on_with_its_own_session(live: Live, vault: Path):
     backend = ScriptedBackend(DONE)
-    async with live(backend) as life:
-        await with_chat(life, vault)
-        first = await last_run(life)
-        await post(life, "/api/chat/s-1/curator/trigger")
-        await life.until(lambda: len(backend.jobs) == 2, 30)
+    async with live(backend) as daemon_rig:
+        await with_chat(daemon_rig, vault)
+        first = await last_run(daemon_rig)
+        await post(daemon_rig, "/api/chat/s-1/curator/trigger")
+        await daemon_rig.until(lambda: len(backend.jobs) == 2, 30)
 
         assert backend.jobs[0].session_id is None
         assert backend.jobs[1].session_id == first["session"]["curatorSessionId"]
@@ -118,13 +118,13 @@ async def test_what_an_exchange_says_cannot_lead_it_to_another_conversation(
         use("update_context", file_path=GARDEN, section="Watch", content="x"),
         use("update_context", file_path="Projects/cars/AGENTS.md", section="Facts", content="x"),
     )
-    async with live(ScriptedBackend(hostile)) as life:
-        await with_chat(life, vault)
+    async with live(ScriptedBackend(hostile)) as daemon_rig:
+        await with_chat(daemon_rig, vault)
         other = vault / "Chat/sessions/2026-11-23 Other.md"
         save(other, TEXT.replace("s-1", "s-2").replace("m1", "m3").replace("m2", "m4"))
         before = other.read_text()
         save(vault / "Projects/cars/AGENTS.md", "# Cars\n")
-        found = await last_run(life)
+        found = await last_run(daemon_rig)
 
         assert other.read_text() == before
         assert (vault / "Projects/cars/AGENTS.md").read_text() == "# Cars\n"
@@ -136,16 +136,16 @@ async def test_it_adds_a_line_to_the_history_of_the_conversations_project(live: 
     note = use(
         "update_context", file_path="Projects/garden", section="History", content="Beans: May."
     )
-    async with live(ScriptedBackend((*DONE[:3], note, note))) as life:
-        await with_chat(life, vault)
-        await last_run(life)
-        await life.settled()
+    async with live(ScriptedBackend((*DONE[:3], note, note))) as daemon_rig:
+        await with_chat(daemon_rig, vault)
+        await last_run(daemon_rig)
+        await daemon_rig.settled()
 
         text = (vault / GARDEN).read_text()
         assert text.count("\n- Beans: May.\n") == 1
         assert "<!-- Added by curator on 20" in text
         assert "- Beds: 4" in text
-        runs = (await get(life, "/api/runs"))["runs"]
+        runs = (await get(daemon_rig, "/api/runs"))["runs"]
         (run,) = [one for one in runs if "From the conversation" in str(one)]
-        await post(life, f"/api/runs/{run['id']}/undo")
+        await post(daemon_rig, f"/api/runs/{run['id']}/undo")
         assert "Beans: May." not in (vault / GARDEN).read_text()

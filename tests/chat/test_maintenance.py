@@ -9,7 +9,7 @@ from tests.api.routes.test_modules import install
 from tests.chat.chat_of import acting_as_owner, session
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 from tests.chat.test_turns_live import events
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 async def test_it_answers_from_the_command_on_until_it_is_ended(vault):
@@ -50,13 +50,13 @@ async def test_in_a_daemon_it_is_the_daemon_s_own_agent(live: Live):
         seen.append((job.agent, job.system_prompt[:22], {tool.name for tool in job.tools}))
         return [say("It is the log.")]
 
-    async with live(ScriptedBackend(script)) as life:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
+    async with live(ScriptedBackend(script)) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         body = {"message": "/maintenance Why is it slow?"}
-        turn = [one for _, one in await events(life, "POST", "/api/chat", body)]
+        turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
         assert turn[-1]["response"] == "It is the log.", turn[-1]
         _, prompt, tools = next(one for one in seen if one[0] == "maintenance")
         assert prompt.startswith("You look after")
         assert {"list_system_files", "read_system_file"} <= tools
-        runs = (await get(life, "/api/runs"))["runs"]
+        runs = (await get(daemon_rig, "/api/runs"))["runs"]
         assert any("maintenance" in str(one) for one in runs)

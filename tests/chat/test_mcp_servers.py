@@ -57,30 +57,30 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
     (vault / "sums_server.py").chmod(0o644)
     declare(vault)
     model = Model()
-    async with ScriptedMessages([model] * 200) as api, talking(api) as life:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
-        first = await events(life, "POST", "/api/chat", {"message": "Add two and three."})
+    async with ScriptedMessages([model] * 200) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        first = await events(daemon_rig, "POST", "/api/chat", {"message": "Add two and three."})
         session = first[-1][1]["sessionId"]
         assert model.offered == [model.offered[0]]
         assert "add" not in model.offered[0]
-        status, listed = await call(life, "GET", "/api/mcps")
+        status, listed = await call(daemon_rig, "GET", "/api/mcps")
         assert (status, rows_hold(listed)["sums"]["approved"]) == (200, False)
-        status, shown = await call(life, "GET", "/api/mcps/sums/tools")
+        status, shown = await call(daemon_rig, "GET", "/api/mcps/sums/tools")
         assert "has not been approved" in decode(shown, "error?:s")["error"]
-        status, tested = await call(life, "POST", "/api/mcps/sums/test")
+        status, tested = await call(daemon_rig, "POST", "/api/mcps/sums/test")
         assert (status, tested["success"]) == (200, False)
 
-        assert (await call(life, "POST", "/api/mcps/sums/approve", {}))[0] == 400
+        assert (await call(daemon_rig, "POST", "/api/mcps/sums/approve", {}))[0] == 400
         stale = {"digest": "sha256:0"}
-        assert (await call(life, "POST", "/api/mcps/sums/approve", stale))[0] == 409
+        assert (await call(daemon_rig, "POST", "/api/mcps/sums/approve", stale))[0] == 409
         shown = {"digest": rows_hold(listed)["sums"]["digest"]}
-        status, approved = await call(life, "POST", "/api/mcps/sums/approve", shown)
+        status, approved = await call(daemon_rig, "POST", "/api/mcps/sums/approve", shown)
         assert (status, [one["name"] for one in approved["tools"]]) == (
             200,
             ["sums__add", "sums__reach"],
         )
         for path in ("sums", "parachute"):
-            status, shown = await call(life, "GET", f"/api/mcps/{path}/tools")
+            status, shown = await call(daemon_rig, "GET", f"/api/mcps/{path}/tools")
             assert decode(shown, "error?:s")["error"] is None
             assert [decode(one, "name:s description?:s") for one in shown["tools"]]
         permissions = {
@@ -90,9 +90,9 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
         }
         for mcps, is_offered in ((None, False), ([], False), (["sums"], True), (["other"], False)):
             body = {"permissions": permissions | {"allowed_mcps": mcps}}
-            assert (await call(life, "PATCH", f"/api/chat/{session}", body))[0] == 200
+            assert (await call(daemon_rig, "PATCH", f"/api/chat/{session}", body))[0] == 200
             body = {"message": f"Add them with {mcps}.", "sessionId": session}
-            turn = [one for _, one in await events(life, "POST", "/api/chat", body)]
+            turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
             assert turn[-1]["type"] == "done", turn[-1]
             assert ("add" in model.offered[-1]) is is_offered, mcps
             [told] = [one for one in turn if one["type"] == "prompt_metadata"]
@@ -104,35 +104,37 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
         assert not (vault / NOTE).exists()
         whole = {"permissions": permissions | {"allowed_folders": None, "allowed_mcps": None}}
         whole |= {"contextFolders": ["Garden"]}
-        assert (await call(life, "PATCH", f"/api/chat/{session}", whole))[0] == 200
-        await events(life, "POST", "/api/chat", {"message": "Add all.", "sessionId": session})
+        assert (await call(daemon_rig, "PATCH", f"/api/chat/{session}", whole))[0] == 200
+        await events(daemon_rig, "POST", "/api/chat", {"message": "Add all.", "sessionId": session})
         assert "add" in model.offered[-1]
 
         status, found = await call(
-            life, "POST", "/api/mcps", {"name": "more", "command": sys.executable}
+            daemon_rig, "POST", "/api/mcps", {"name": "more", "command": sys.executable}
         )
         assert (status, found["server"]["approved"]) == (200, False)
-        assert (await call(life, "POST", "/api/mcps", {"name": "more", "command": "x"}))[0] == 409
-        assert (await call(life, "POST", "/api/mcps", {"name": "bad"}))[0] == 422
+        assert (await call(daemon_rig, "POST", "/api/mcps", {"name": "more", "command": "x"}))[
+            0
+        ] == 409
+        assert (await call(daemon_rig, "POST", "/api/mcps", {"name": "bad"}))[0] == 422
         for name, status in (("more", 200), ("more", 404), ("parachute", 403), ("sums", 403)):
-            assert (await call(life, "DELETE", f"/api/mcps/{name}"))[0] == status, name
+            assert (await call(daemon_rig, "DELETE", f"/api/mcps/{name}"))[0] == status, name
 
 
 async def test_a_key_that_only_administers_agents_changes_no_server(talking, vault: Path):
     declare(vault)
     added = {"name": "more", "command": "cat", "args": ["/etc/hostname"]}
-    async with ScriptedMessages([]) as api, talking(api) as life:
-        key = key_of(life, "curator:read,write,admin")
-        everything = key_of(life, "system:read,write,admin")
+    async with ScriptedMessages([]) as api, talking(api) as daemon_rig:
+        key = key_of(daemon_rig, "curator:read,write,admin")
+        everything = key_of(daemon_rig, "system:read,write,admin")
         for method, path in (
             ("POST", "/api/mcps"),
             ("DELETE", "/api/mcps/more"),
             ("POST", "/api/mcps/sums/approve"),
             ("POST", "/api/mcps/sums/test"),
         ):
-            assert (await keyed(life, method, path, json=added, headers=key))[0] == 403, path
-        assert (await keyed(life, "GET", "/api/mcps", headers=key))[0] == 200
-        status, _ = await keyed(life, "POST", "/api/mcps", json=added, headers=everything)
+            assert (await keyed(daemon_rig, method, path, json=added, headers=key))[0] == 403, path
+        assert (await keyed(daemon_rig, "GET", "/api/mcps", headers=key))[0] == 200
+        status, _ = await keyed(daemon_rig, "POST", "/api/mcps", json=added, headers=everything)
         assert status == 200
 
 
@@ -141,19 +143,19 @@ async def test_a_conversation_of_a_limited_key_has_no_server(talking, vault: Pat
     (vault / "sums_server.py").chmod(0o644)
     declare(vault)
     model = Model()
-    async with ScriptedMessages([model] * 200) as api, talking(api) as life:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
-        listed = rows_hold((await call(life, "GET", "/api/mcps"))[1])
+    async with ScriptedMessages([model] * 200) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        listed = rows_hold((await call(daemon_rig, "GET", "/api/mcps"))[1])
         shown = {"digest": listed["sums"]["digest"]}
-        approved = await call(life, "POST", "/api/mcps/sums/approve", shown)
+        approved = await call(daemon_rig, "POST", "/api/mcps/sums/approve", shown)
         assert approved[0] == 200, (approved, listed)
         scopes = ("chat:read,write", "vault:read,write", "curator:read,write")
         for paths, is_offered in (((), True), (("Chat/**", "Garden/**"), False)):
-            key = key_of(life, *scopes, paths=paths, local=True)
+            key = key_of(daemon_rig, *scopes, paths=paths, local=True)
             async with (
                 aiohttp.ClientSession() as session,
                 session.post(
-                    f"{life.url}/api/chat", json={"message": "Add."}, headers=key
+                    f"{daemon_rig.url}/api/chat", json={"message": "Add."}, headers=key
                 ) as answer,
             ):
                 assert answer.status == 200, await answer.text()

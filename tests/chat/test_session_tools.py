@@ -14,16 +14,16 @@ from tests.api.routes.test_modules import install
 from tests.chat.test_turns_live import events
 from tests.mcp_server.peers import call as tool
 from tests.mcp_server.peers import client, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 OTHER = "Chat/sessions/2026-11-23 Other.md"
 TRUSTED = "Chat/sessions/2026-11-23 Trusted.md"
 
 
-async def result_of(life: Life, message: str) -> tuple[str, list[Any]]:
+async def result_of(daemon_rig: DaemonRig, message: str) -> tuple[str, list[Any]]:
     """The session of a turn, and what its tools answered: JSON, or the words of an error."""
     body = {"message": message, "module": "chat"}
-    found = [one for _, one in await events(life, "POST", "/api/chat", body)]
+    found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
     assert found[-1]["type"] == "done", found[-1]
     answers = [
         one["content"] if one["isError"] else json.loads(one["content"])
@@ -50,9 +50,9 @@ async def test_an_agent_names_its_conversation_and_writes_to_another(live: Live,
 
     for path, text in ((OTHER, "id: s-2\n"), (TRUSTED, "id: s-3\nmode: trusted\n")):
         save(vault / path, f"---\n{text}---\n")
-    async with live(ScriptedBackend(script)) as life:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
-        talk, answers = await result_of(life, "Tell the others about the beans.")
+    async with live(ScriptedBackend(script)) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        talk, answers = await result_of(daemon_rig, "Tell the others about the beans.")
 
         assert answers[0] == {"status": "ok", "title": "Beans"}
         assert answers[1] == {"status": "ok"}
@@ -62,14 +62,14 @@ async def test_an_agent_names_its_conversation_and_writes_to_another(live: Live,
         assert answers[5]["parent_id"] == talk
         assert "curator alone" in answers[6]
         for session_id in ("s-2", answers[5]["id"]):
-            await life.until(lambda one=session_id: said_in(vault, one) >= 2, 60)
+            await daemon_rig.until(lambda one=session_id: said_in(vault, one) >= 2, 60)
         assert said_in(vault, "s-3") == 0
-        await call(life, "PATCH", f"/api/chat/{talk}", json={"title": "Mine"})
+        await call(daemon_rig, "PATCH", f"/api/chat/{talk}", json={"title": "Mine"})
         body = {"message": "Once more, about the beans.", "sessionId": talk}
-        found = [one for _, one in await events(life, "POST", "/api/chat", body)]
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
         first = next(one for one in found if one["type"] == "tool_result")
         assert json.loads(first["content"])["status"] == "protected"
-        assert (await get(life, f"/api/chat/{talk}"))["title"] == "Mine"
+        assert (await get(daemon_rig, f"/api/chat/{talk}"))["title"] == "Mine"
 
 
 def said_in(vault: Path, session_id: str) -> int:
@@ -82,12 +82,12 @@ async def test_a_program_over_mcp_finds_conversations_and_has_none_of_its_own(
     live: Live, vault: Path
 ):
     save(vault / OTHER, "---\nid: s-2\ntitle: Other\n---\n")
-    async with live(ScriptedBackend((say("done"),))) as life, client(life) as peer:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
+    async with live(ScriptedBackend((say("done"),))) as daemon_rig, client(daemon_rig) as peer:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
 
         found = await tool(peer, "chat-sessions", query="other")
         assert [one["id"] for one in found["sessions"]] == ["s-2"]
         assert "no conversation here" in await refused(peer, "update_session_title", title="x")
         assert "no conversation here" in await refused(peer, "update_summary", summary="x")
         assert (await tool(peer, "chat-send", session_id="s-2", message="Hi"))["status"] == "sent"
-        await life.until(lambda: said_in(vault, "s-2") == 2, 60)
+        await daemon_rig.until(lambda: said_in(vault, "s-2") == 2, 60)

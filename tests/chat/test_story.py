@@ -11,7 +11,7 @@ from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.chat.test_turns_live import events
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 PROJECT = "Projects/garden/AGENTS.md"
 ABOVE = "Work/AGENTS.md"
@@ -44,12 +44,12 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
     save(vault / PROJECT, "# Garden\n\nBeans are in the left bed.\n\n## History\n")
     save(vault / KIM, "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Is kind\n")
     backend = ScriptedBackend(answers)
-    async with live(backend) as life:
-        await install(life, bundled_folder("modules") / "brain", "trusted")
-        await install(life, bundled_folder("modules") / "chat", "trusted")
+    async with live(backend) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         said = "So Kim Lee takes over the beans in the garden from May on, we agreed."
         body = {"message": said, "module": "chat", "contexts": ["Projects/garden"]}
-        found = [one for _, one in await events(life, "POST", "/api/chat", body)]
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
         talk = found[-1]["sessionId"]
 
         assert found[-1]["type"] == "done", found[-1]
@@ -60,11 +60,11 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         (told,) = [one for one in found if one["type"] == "prompt_metadata"]
         assert told["brain_context_loaded"] is True
 
-        await life.until(lambda: FACT in (vault / KIM).read_text(), 60)
-        await life.until(lambda: LINE in (vault / PROJECT).read_text(), 60)
-        await life.until(lambda: [one for one in backend.jobs if one.watcher == ABOVE], 60)
-        await life.settled()
-        session = await get(life, f"/api/chat/{talk}")
+        await daemon_rig.until(lambda: FACT in (vault / KIM).read_text(), 60)
+        await daemon_rig.until(lambda: LINE in (vault / PROJECT).read_text(), 60)
+        await daemon_rig.until(lambda: [one for one in backend.jobs if one.watcher == ABOVE], 60)
+        await daemon_rig.settled()
+        session = await get(daemon_rig, f"/api/chat/{talk}")
         assert session["title"] == "Kim takes the beans"
         assert session["contextFolders"] == ["Projects/garden"]
         (curator,) = [job for job in backend.jobs if job.agent == "chat/observer"]
@@ -73,14 +73,14 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         assert LINE in woken.prompt
 
         number = (vault / PROJECT).read_text().splitlines().index(f"- {LINE}") + 1
-        (line,) = (await get(life, f"/api/why?path={PROJECT}&line={number}"))["lines"]
-        await post(life, f"/api/runs/{line['run']}/undo")
+        (line,) = (await get(daemon_rig, f"/api/why?path={PROJECT}&line={number}"))["lines"]
+        await post(daemon_rig, f"/api/runs/{line['run']}/undo")
         assert LINE not in (vault / PROJECT).read_text()
-        (kept,) = (await get(life, f"/api/chat/{talk}/bridge"))["stored"]
-        await post(life, f"/api/runs/{kept['run']}/undo")
+        (kept,) = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
+        await post(daemon_rig, f"/api/runs/{kept['run']}/undo")
         assert FACT not in (vault / KIM).read_text()
-        await life.settled()
-        (kept,) = (await get(life, f"/api/chat/{talk}/bridge"))["stored"]
+        await daemon_rig.settled()
+        (kept,) = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
         assert kept["status"] == "undone"
 
 
@@ -101,21 +101,21 @@ async def test_a_stranger_whom_the_agent_read_names_its_conversation_and_only_su
     save(vault / "Inbox/mail.md", "# Mail\n\nKim takes over the beans.\n")
     save(vault / KIM, "---\ntype: person\n---\n# Kim Lee\n\n## Facts\n- Is kind\n")
     backend = ScriptedBackend(reads)
-    async with live(backend) as life:
-        await install(life, bundled_folder("modules") / "brain", "trusted")
-        await install(life, bundled_folder("modules") / "chat", "trusted")
+    async with live(backend) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         body = {"message": "What does the mail in there say?", "contexts": ["Inbox"]}
-        found = [one for _, one in await events(life, "POST", "/api/chat", body)]
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
         talk = found[-1]["sessionId"]
         results = [one for one in found if one["type"] == "tool_result"]
         assert [one["isError"] for one in results] == [False, False, False, True], results
         assert "stranger" in results[-1]["content"]
 
-        await life.until(lambda: life.told("suggestion.created"), 60)
+        await daemon_rig.until(lambda: daemon_rig.told("suggestion.created"), 60)
         assert FACT not in (vault / KIM).read_text()
         titled = "Kim takes the beans"  # by the curator, which runs after the agent's own title
-        await life.until(lambda: any(titled in one.name for one in sessions_of(vault)), 60)
-        (kept,) = (await get(life, f"/api/chat/{talk}/bridge"))["stored"]
+        await daemon_rig.until(lambda: any(titled in one.name for one in sessions_of(vault)), 60)
+        (kept,) = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
         assert kept["status"] == "waiting"
 
 

@@ -34,13 +34,13 @@ async def test_a_strangers_entity_or_skill_limits_the_turn_whose_prompt_it_enter
     save(vault, ".skills/tidy.md", "Tidy the shelves.\n")
     save(vault, ".skills/sly.md", "---\norigin: imported\n---\nTidy as I say.\n")
     save(vault, "Projects/AGENTS.md", "# Projects\n\nNothing yet.\n")
-    async with ScriptedMessages([writes_once] * 100) as api, talking(api) as life:
+    async with ScriptedMessages([writes_once] * 100) as api, talking(api) as daemon_rig:
         for name in ("brain", "chat"):
-            await install(life, bundled_folder("modules") / name, "trusted")
+            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
 
         async def written(message: str) -> bool:
             body = {"message": message, "workingDirectory": "Projects"}
-            turn = [one for _, one in await events(life, "POST", "/api/chat", body)]
+            turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
             assert turn[-1]["type"] == "done", turn[-1]
             [result] = [one["content"] for one in turn if one["type"] == "tool_result"]
             is_written = result.endswith("is written.")
@@ -53,6 +53,6 @@ async def test_a_strangers_entity_or_skill_limits_the_turn_whose_prompt_it_enter
         assert not await written("Which pruning shears does Zed Zorn need for walnuts")
         path = "/api/brain/recall?query=pruning%20shears"
         async with asyncio.timeout(60):  # Brain knows of the conversation
-            while "Chat/sessions/" not in json.dumps(await call(life, "GET", path)):
+            while "Chat/sessions/" not in json.dumps(await call(daemon_rig, "GET", path)):
                 await asyncio.sleep(0.05)
         assert await written("Where would such pruning shears be kept here")

@@ -22,9 +22,9 @@ from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, 
 from parachuted.vault_state import state_folder
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
-Talking = Callable[[ScriptedMessages], AbstractAsyncContextManager[Life]]
+Talking = Callable[[ScriptedMessages], AbstractAsyncContextManager[DaemonRig]]
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def talking(vault: Path, home: Path) -> Talking:
     """Start a daemon whose agents ask that model."""
 
     @asynccontextmanager
-    async def start(api: ScriptedMessages) -> AsyncIterator[Life]:
+    async def start(api: ScriptedMessages) -> AsyncIterator[DaemonRig]:
         await load_heavy("claude")
         given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
         given |= {"agent.backend": "claude", "conversation.spare_process": "off"}
@@ -41,14 +41,14 @@ def talking(vault: Path, home: Path) -> Talking:
         daemon = Daemon(
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
-        life = Life(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(life.events.append)
+        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
+        daemon.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
             await asyncio.wait_for(ready.wait(), 60)
             try:
-                yield life
+                yield daemon_rig
             finally:
                 daemon.stop()
 
@@ -56,13 +56,13 @@ def talking(vault: Path, home: Path) -> Talking:
 
 
 async def events(
-    life: Life, method: str, path: str, body: object = None
+    daemon_rig: DaemonRig, method: str, path: str, body: object = None
 ) -> list[tuple[str | None, dict[str, Any]]]:
     """The ids and events of a stream, read as the app does: by lines that begin with `data: `."""
     found: list[tuple[str | None, dict[str, Any]]] = []
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, life.url + path, json=body) as answer,
+        session.request(method, daemon_rig.url + path, json=body) as answer,
     ):
         assert answer.status == 200, await answer.text()
         assert answer.content_type == "text/event-stream"
@@ -78,10 +78,12 @@ async def events(
     return found
 
 
-async def call(life: Life, method: str, path: str, body: object = None) -> tuple[int, Any]:
+async def call(
+    daemon_rig: DaemonRig, method: str, path: str, body: object = None
+) -> tuple[int, Any]:
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, life.url + path, json=body) as answer,
+        session.request(method, daemon_rig.url + path, json=body) as answer,
     ):
         return answer.status, await answer.json()
 
@@ -109,10 +111,10 @@ async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talk
     (vault / "Garden/AGENTS.md").write_text("# Garden\n\nBeans are on the left bed.\n")
     model = Model("On the left bed.", "Since May.", "It is November.")
     async with ScriptedMessages([model] * 100) as api:
-        async with talking(api) as life:
-            await install(life, bundled_folder("modules") / "chat", "trusted")
+        async with talking(api) as daemon_rig:
+            await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
             body = {"message": "Where are the beans?", "module": "chat", "contexts": ["Garden"]}
-            found = await events(life, "POST", "/api/chat", body)
+            found = await events(daemon_rig, "POST", "/api/chat", body)
             kinds = [one["type"] for _, one in found]
             assert kinds[:2] == ["session", "session"]
             assert kinds[-1] == "done", found[-1]
@@ -122,48 +124,48 @@ async def test_a_conversation_streams_over_http_and_goes_on_after_a_restart(talk
             assert done["response"] == "On the left bed."
             assert "Beans are on the left bed." in model.asked[0]
             body = {"message": "Since when?", "sessionId": session}
-            found = await events(life, "POST", "/api/chat", body)
+            found = await events(daemon_rig, "POST", "/api/chat", body)
             assert found[-1][1]["sessionResume"]["method"] == "sdk_resume"
             assert "On the left bed." in model.asked[1]
-            status, answer = await call(life, "GET", f"/api/chat/{session}/stream-status")
+            status, answer = await call(daemon_rig, "GET", f"/api/chat/{session}/stream-status")
             assert (status, answer) == (200, {"active": False})
             for method, path in (("POST", "abort"), ("GET", "stream"), ("POST", "retry")):
-                status, answer = await call(life, method, f"/api/chat/nobody/{path}")
+                status, answer = await call(daemon_rig, method, f"/api/chat/nobody/{path}")
                 assert status == 404, path
                 assert answer["error"]
-        async with talking(api) as life:
+        async with talking(api) as daemon_rig:
             body = {"message": "And now?", "sessionId": session}
-            found = await events(life, "POST", "/api/chat", body)
+            found = await events(daemon_rig, "POST", "/api/chat", body)
             assert found[-1][1]["response"] == "It is November."
             assert "Since May." in model.asked[2]
 
 
 async def test_a_stop_and_two_followers_see_the_same_end_over_http(talking, vault):
     model = Model("Yes.", "", "Still here.")
-    async with ScriptedMessages([model] * 100) as api, talking(api) as life:
-        await install(life, bundled_folder("modules") / "chat", "trusted")
-        found = await events(life, "POST", "/api/chat", {"message": "Are you there?"})
+    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        found = await events(daemon_rig, "POST", "/api/chat", {"message": "Are you there?"})
         session = found[-1][1]["sessionId"]
         body = {"message": "Think long.", "sessionId": session}
         async with asyncio.TaskGroup() as group:
-            asking = group.create_task(events(life, "POST", "/api/chat", body))
-            await life.until(lambda: len(model.asked) == 2, 60)
+            asking = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
+            await daemon_rig.until(lambda: len(model.asked) == 2, 60)
             following = [
                 group.create_task(
-                    events(life, "GET", f"/api/chat/{session}/stream?after={found[-1][0]}")
+                    events(daemon_rig, "GET", f"/api/chat/{session}/stream?after={found[-1][0]}")
                 )
                 for _ in range(2)
             ]
-            streams = (await call(life, "GET", "/api/chat/active-streams"))[1]["streams"]
+            streams = (await call(daemon_rig, "GET", "/api/chat/active-streams"))[1]["streams"]
             assert streams == [{"session_id": session}]
-            assert (await call(life, "POST", "/api/chat", body))[0] == 409
-            assert (await call(life, "POST", f"/api/chat/{session}/abort"))[0] == 200
+            assert (await call(daemon_rig, "POST", "/api/chat", body))[0] == 409
+            assert (await call(daemon_rig, "POST", f"/api/chat/{session}/abort"))[0] == 200
         ends = [one.result()[-1] for one in (asking, *following)]
         assert [end["type"] for _, end in ends] == ["aborted"] * 3
         assert len({event_id for event_id, _ in ends}) == 1
-        again = await events(life, "POST", f"/api/chat/{session}/retry")
+        again = await events(daemon_rig, "POST", f"/api/chat/{session}/retry")
         assert again[-1][1]["response"] == "Still here."
-        _, shown = await call(life, "GET", f"/api/chat/{session}")
+        _, shown = await call(daemon_rig, "GET", f"/api/chat/{session}")
         assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
 
 
@@ -189,30 +191,30 @@ def asks_once(asked: list[str]):
 async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_on(talking):
     asked: list[str] = []
     async with ScriptedMessages([asks_once(asked)] * 100) as api:
-        async with talking(api) as life, asyncio.TaskGroup() as group:
-            await install(life, bundled_folder("modules") / "chat", "trusted")
+        async with talking(api) as daemon_rig, asyncio.TaskGroup() as group:
+            await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
             body = {"message": "Where do the beans go?"}
-            reading = group.create_task(events(life, "POST", "/api/chat", body))
+            reading = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
             async with asyncio.timeout(60):
-                while not (await call(life, "GET", "/api/chat"))[1]["sessions"]:
+                while not (await call(daemon_rig, "GET", "/api/chat"))[1]["sessions"]:
                     await asyncio.sleep(0.01)
-                [row] = (await call(life, "GET", "/api/chat"))[1]["sessions"]
+                [row] = (await call(daemon_rig, "GET", "/api/chat"))[1]["sessions"]
                 pending = f"/api/chat/{row['id']}/pending-questions"
-                while not (await call(life, "GET", pending))[1]["pending"]:
+                while not (await call(daemon_rig, "GET", pending))[1]["pending"]:
                     await asyncio.sleep(0.01)
             reading.cancel()
-        async with talking(api) as life:
-            [waiting] = (await call(life, "GET", pending))[1]["pending"]
-            shown = await events(life, "GET", f"/api/chat/{row['id']}/stream")
+        async with talking(api) as daemon_rig:
+            [waiting] = (await call(daemon_rig, "GET", pending))[1]["pending"]
+            shown = await events(daemon_rig, "GET", f"/api/chat/{row['id']}/stream")
             assert [one["requestId"] for _, one in shown if one["type"] == "user_question"] == [
                 waiting["request_id"]
             ]
             body = {"request_id": waiting["request_id"], "answers": {"Which bed?": "Left"}}
             path = f"/api/chat/{row['id']}/answer"
-            assert (await call(life, "POST", path, body))[0] == 200
-            found = await events(life, "GET", f"/api/chat/{row['id']}/stream")
+            assert (await call(daemon_rig, "POST", path, body))[0] == 200
+            found = await events(daemon_rig, "GET", f"/api/chat/{row['id']}/stream")
             assert found[-1][1]["response"] == "The left one."
             assert "You asked: Which bed?" in asked[-1]
             assert "Where do the beans go?" in asked[-1]
-            assert (await call(life, "GET", pending))[1]["pending"] == []
-            assert (await call(life, "POST", path, body))[0] == 404
+            assert (await call(daemon_rig, "GET", pending))[1]["pending"] == []
+            assert (await call(daemon_rig, "POST", path, body))[0] == 404

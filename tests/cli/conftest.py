@@ -11,34 +11,38 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture
-def typed(home: Path, vault: Path, tmp_path: Path) -> Iterator[Typed]:
+def command_line(home: Path, vault: Path, tmp_path: Path) -> Iterator[CommandLine]:
     """Types commands; what they started is ended with the test."""
-    typed = Typed(home=home, vault=vault, folder=tmp_path)
-    yield typed
-    for pid in typed.started():
+    command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
+    yield command_line
+    for pid in command_line.started():
         os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """One daemon for a file of tests that leave it as it is, on a vault made from the template,
     with one run done.
     """
     folder = tmp_path_factory.mktemp("running")
-    typed = Typed(
+    command_line = CommandLine(
         home=folder / "home",
         vault=folder / "vault",
         folder=folder,
         environ={"PARACHUTE_BUBBLE_QUIET_S": "0.05"},
     )
-    typed.does("init", str(typed.vault))
-    typed.does("start", "--port", "0")
-    typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
-    typed.until(lambda: typed.json("runs")["runs"] and not typed.json("tasks")["tasks"])
-    yield typed
-    for pid in typed.started():
+    command_line.does("init", str(command_line.vault))
+    command_line.does("start", "--port", "0")
+    command_line.save(
+        "Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
+    )
+    command_line.until(
+        lambda: command_line.json("runs")["runs"] and not command_line.json("tasks")["tasks"]
+    )
+    yield command_line
+    for pid in command_line.started():
         os.kill(pid, signal.SIGKILL)

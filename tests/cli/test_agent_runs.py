@@ -7,8 +7,8 @@ from pathlib import Path
 from parachuted.agents import Job
 from parachuted.agents.permission import PermissionRequest
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.cli.typed import Typed
-from tests.stories.life import Live, save
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
@@ -24,13 +24,15 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
         ],
         cost_usd=0.01,
     )
-    async with live(backend) as life:
-        await life.settled()
-        typed = Typed(home=home, vault=vault, folder=tmp_path)
-        said = await asyncio.to_thread(typed.does, "maintenance", "why", "is", "today", "broken?")
+    async with live(backend) as daemon_rig:
+        await daemon_rig.settled()
+        command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
+        said = await asyncio.to_thread(
+            command_line.does, "maintenance", "why", "is", "today", "broken?"
+        )
 
         assert backend.jobs[0].prompt == "why is today broken?"
-        run = life.daemon.history.runs()[0]["id"]
+        run = daemon_rig.daemon.history.runs()[0]["id"]
         assert said.splitlines() == [
             "Starting the maintenance agent: this machine only, no network.",
             (
@@ -46,7 +48,7 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
             f"take it back with: parachute undo {run}",
             "go on with: --session scripted-maintenance",
         ]
-        whole = (await asyncio.to_thread(typed.does, "runs", run)).splitlines()
+        whole = (await asyncio.to_thread(command_line.does, "runs", run)).splitlines()
         steps = [line for line in whole if line.startswith("did ")]
         assert steps == [
             "did      list_system_files()",
@@ -55,7 +57,7 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
         ]
         again = json.loads(
             await asyncio.to_thread(
-                typed.does, "maintenance", "and", "now?", "--session", "s-1", "--json"
+                command_line.does, "maintenance", "and", "now?", "--session", "s-1", "--json"
             )
         )
         assert (again["words"], backend.jobs[1].session_id) == ("It is mended.", "s-1")
@@ -71,20 +73,20 @@ async def test_stop_agents_ends_all_and_says_which(
         await asyncio.Event().wait()
         return []
 
-    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
-        typed = Typed(home=home, vault=vault, folder=tmp_path)
-        asked = group.create_task(asyncio.to_thread(typed.fails, 1, "maintenance", "hang"))
+    async with live(ScriptedBackend(endless)) as daemon_rig, asyncio.TaskGroup() as group:
+        command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
+        asked = group.create_task(asyncio.to_thread(command_line.fails, 1, "maintenance", "hang"))
         await started.wait()
-        (working,) = life.daemon.at_work.all()
+        (working,) = daemon_rig.daemon.at_work.all()
         assert (
-            await asyncio.to_thread(typed.does, "stop-agents", "--go-on")
+            await asyncio.to_thread(command_line.does, "stop-agents", "--go-on")
             == f"Ended: 1 run: {working.run}.\n"
         )
         assert "a person stopped all agents" in await asked
-        assert not life.daemon.worker.paused
-        said = await asyncio.to_thread(typed.does, "stop-agents")
+        assert not daemon_rig.daemon.worker.paused
+        said = await asyncio.to_thread(command_line.does, "stop-agents")
         assert said.splitlines()[:1] == ["Ended: 0 runs."]
-        assert life.daemon.worker.paused
+        assert daemon_rig.daemon.worker.paused
 
 
 async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_refused(
@@ -99,17 +101,17 @@ async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_ref
             say("There is none.\nrun      r-1: unchanged\r\x1b[2J"),
         ]
 
-    async with live(ScriptedBackend(patient)) as life, asyncio.TaskGroup() as group:
-        asked = life.daemon.permissions
+    async with live(ScriptedBackend(patient)) as daemon_rig, asyncio.TaskGroup() as group:
+        asked = daemon_rig.daemon.permissions
         wish = PermissionRequest(
             kind="bash", what="curl example.com\nasks     work/helper wants to run ls"
         )
         answered = group.create_task(
             asked.ask(run="r1", session=None, agent="work/helper", request=wish)
         )
-        await life.until(lambda: bool(asked.pending()))
+        await daemon_rig.until(lambda: bool(asked.pending()))
         (question,) = asked.pending()
-        process = Typed(home=home, vault=vault, folder=tmp_path).begin(
+        process = CommandLine(home=home, vault=vault, folder=tmp_path).begin(
             "maintenance", "what?", "--session", "forgotten"
         )
         assert process.stdout is not None
@@ -139,7 +141,7 @@ async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_ref
         assert not await answered
 
 
-def test_without_a_model_or_words_the_sentence_says_what_to_do(running: Typed):
+def test_without_a_model_or_words_the_sentence_says_what_to_do(running: CommandLine):
     assert (
         "the maintenance agent needs a model, and there is none; see `parachute auth status`"
         in running.fails(1, "maintenance", "x")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.cli.typed import Typed
-from tests.stories.life import Live, note, save
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import Live, note, save
 
 
 async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
     live: Live, home, vault, tmp_path
 ):
-    typed = Typed(home=home, vault=vault, folder=tmp_path)
+    command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
     save(vault / "Work/AGENTS.md", note("Work", watch=["Work/*.md"]))
     save(vault / "Work/plan.md", "# Plan\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
 
     async def does(*words: str) -> str:
-        return await asyncio.to_thread(typed.does, *words)
+        return await asyncio.to_thread(command_line.does, *words)
 
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         listed = (await does("agents", "list")).splitlines()
         assert (await does("agents")).splitlines() == listed
         assert [line.split()[0] for line in listed[1:3]] == ["curator", "maintenance"]
@@ -37,7 +37,7 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
             "container  none",
         ):
             assert part in explained
-        told = await asyncio.to_thread(typed.fails, 1, "sandbox", "explain", "nobody")
+        told = await asyncio.to_thread(command_line.fails, 1, "sandbox", "explain", "nobody")
         assert "there is no agent" in told
         assert (
             await does("agents", "trust", "Inbox/mail.md")

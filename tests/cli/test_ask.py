@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 GARDEN = "Projects/garden/AGENTS.md"
 
 
-def line_of(typed: Typed, text: str) -> int:
-    lines = (typed.vault / "AGENTS.md").read_text("utf-8").splitlines()
+def line_of(command_line: CommandLine, text: str) -> int:
+    lines = (command_line.vault / "AGENTS.md").read_text("utf-8").splitlines()
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
-def test_every_listing_is_a_table_and_with_json_a_document(running: Typed):
+def test_every_listing_is_a_table_and_with_json_a_document(running: CommandLine):
     listings = [
         ("status",),
         ("watches",),
@@ -39,13 +39,13 @@ def test_every_listing_is_a_table_and_with_json_a_document(running: Typed):
         assert isinstance(json.loads(running.does(*words, "--json")), (dict, list))
 
 
-def test_watches_tells_who_watches_what(running: Typed):
+def test_watches_tells_who_watches_what(running: CommandLine):
     assert re.search(
         r"^AGENTS\.md +Projects/\*, Areas/\* +\d", running.does("watches"), re.MULTILINE
     )
 
 
-def test_runs_tells_what_was_done_and_one_run_what_was_written(running: Typed):
+def test_runs_tells_what_was_done_and_one_run_what_was_written(running: CommandLine):
     (run,) = running.json("runs")["runs"]
     assert re.search(
         rf"^{run['id']} .* AGENTS\.md +changed +\$0\.0000 ",
@@ -58,7 +58,7 @@ def test_runs_tells_what_was_done_and_one_run_what_was_written(running: Typed):
     assert "\x1b" not in whole
 
 
-def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: Typed, tmp_path):
+def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: CommandLine, tmp_path):
     vault, number = running.vault, line_of(running, "Plant the tomatoes")
     (tmp_path / "link").symlink_to(vault)
     spellings: list[tuple[str, Path]] = [
@@ -86,7 +86,7 @@ def test_plan_and_why_take_a_path_in_the_vault_or_on_the_disk(running: Typed, tm
     assert "is not in the vault" in running.fails(1, "why", "../../x")
 
 
-def test_why_tells_who_wrote_each_line_and_how_to_take_it_back(running: Typed):
+def test_why_tells_who_wrote_each_line_and_how_to_take_it_back(running: CommandLine):
     (run,) = running.json("runs")["runs"]
     whole, one = (
         running.does("why", "AGENTS.md"),
@@ -104,7 +104,7 @@ def test_why_tells_who_wrote_each_line_and_how_to_take_it_back(running: Typed):
     assert "not in the vault" in running.fails(1, "why", "none.md")
 
 
-def test_what_is_not_there_is_said_in_a_sentence(running: Typed):
+def test_what_is_not_there_is_said_in_a_sentence(running: CommandLine):
     assert (
         running.fails(1, "runs", "r-none")
         == "parachute: there is no run r-none; `parachute runs` lists them\n"
@@ -118,7 +118,7 @@ def test_what_is_not_there_is_said_in_a_sentence(running: Typed):
     assert "\x1b" not in running.fails(1, "runs", "\x1b[31m")
 
 
-def test_a_file_that_is_not_utf8_can_be_asked_about(running: Typed):
+def test_a_file_that_is_not_utf8_can_be_asked_about(running: CommandLine):
     odd = running.vault / "b\udcff.md"
     odd.write_bytes(b"# Odd\n")
     running.until(lambda: running("why", "b\udcff.md").returncode == 0)
@@ -126,51 +126,53 @@ def test_a_file_that_is_not_utf8_can_be_asked_about(running: Typed):
     assert running.does("bubble", "plan", str(odd)).startswith("A change of b\\xff.md ")
 
 
-def test_pausing_holds_runs_back_until_they_may_begin_again(typed: Typed):
-    typed.does("init", str(typed.vault / "new"))
-    typed.does("start", "--port", "0", PARACHUTE_BUBBLE_QUIET_S="0.05")
+def test_pausing_holds_runs_back_until_they_may_begin_again(command_line: CommandLine):
+    command_line.does("init", str(command_line.vault / "new"))
+    command_line.does("start", "--port", "0", PARACHUTE_BUBBLE_QUIET_S="0.05")
     garden = "new/Projects/garden/AGENTS.md"
-    before = (typed.vault / "new/AGENTS.md").read_bytes()
-    assert "Paused" in typed.does("pause")
-    assert "PAUSED" in typed.does("status")
-    typed.save(garden, "Start the tomatoes indoors", "Plant \x1b[31mred\x07 tomatoes \u202e")
-    typed.until(lambda: typed.json("tasks")["tasks"])
-    assert "Paused" in typed.does("tasks")
-    assert "AGENTS.md has not seen all" in typed.does("status")
-    typed.does("resume")
-    typed.until(lambda: typed.json("runs")["runs"] and not typed.json("tasks")["tasks"])
-    run = typed.json("runs")["runs"][0]["id"]
+    before = (command_line.vault / "new/AGENTS.md").read_bytes()
+    assert "Paused" in command_line.does("pause")
+    assert "PAUSED" in command_line.does("status")
+    command_line.save(garden, "Start the tomatoes indoors", "Plant \x1b[31mred\x07 tomatoes \u202e")
+    command_line.until(lambda: command_line.json("tasks")["tasks"])
+    assert "Paused" in command_line.does("tasks")
+    assert "AGENTS.md has not seen all" in command_line.does("status")
+    command_line.does("resume")
+    command_line.until(
+        lambda: command_line.json("runs")["runs"] and not command_line.json("tasks")["tasks"]
+    )
+    run = command_line.json("runs")["runs"][0]["id"]
 
     shown = [
-        typed.does("why", "AGENTS.md"),
-        typed.does("why", garden.removeprefix("new/")),
-        typed.does("runs", run),
+        command_line.does("why", "AGENTS.md"),
+        command_line.does("why", garden.removeprefix("new/")),
+        command_line.does("runs", run),
     ]
     assert "\\x1b[31mred\\x07 tomatoes" in shown[1]
     assert "\\u202e" in shown[1]
     assert not {"\x1b", "\x07", "\u202e"} & set("".join(shown))
 
-    assert "Taken back: 1 run; changed AGENTS.md." in typed.does("undo", run)
-    assert (typed.vault / "new/AGENTS.md").read_bytes() == before
-    assert "(undone)" in typed.does("runs")
-    assert "\nundone   2" in typed.does("runs", run)
-    assert "Asked: 1 task queued" in typed.does("bubble", "run", garden.removeprefix("new/"))
-    typed.does("stop")
+    assert "Taken back: 1 run; changed AGENTS.md." in command_line.does("undo", run)
+    assert (command_line.vault / "new/AGENTS.md").read_bytes() == before
+    assert "(undone)" in command_line.does("runs")
+    assert "\nundone   2" in command_line.does("runs", run)
+    assert "Asked: 1 task queued" in command_line.does("bubble", "run", garden.removeprefix("new/"))
+    command_line.does("stop")
 
 
 def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it_again(
-    typed: Typed,
+    command_line: CommandLine,
 ):
-    old = typed.vault / "Chat/contexts/attic.md"
+    old = command_line.vault / "Chat/contexts/attic.md"
     old.parent.mkdir(parents=True)
     old.write_text("# Attic\n", "utf-8")
-    typed.does("start", "--vault", str(typed.vault), "--port", "0")
-    typed.does("contexts", "migrate", "--apply")
-    before = typed.does("why", "Projects/attic/AGENTS.md")
-    typed.save("Projects/attic/AGENTS.md", "# Attic\n", "# Attic\n\nLater.\n")
-    run = typed.json("runs")["runs"][0]["id"]
-    undone = typed.does("undo", run)
-    after = typed.does("why", "Projects/attic/AGENTS.md")
+    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.does("contexts", "migrate", "--apply")
+    before = command_line.does("why", "Projects/attic/AGENTS.md")
+    command_line.save("Projects/attic/AGENTS.md", "# Attic\n", "# Attic\n\nLater.\n")
+    run = command_line.json("runs")["runs"][0]["id"]
+    undone = command_line.does("undo", run)
+    after = command_line.does("why", "Projects/attic/AGENTS.md")
 
     assert before.endswith(f"  take it back with: parachute undo {run}\n")
     assert (
@@ -183,19 +185,21 @@ def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it
     assert old.read_text("utf-8") == "# Attic\n"
 
 
-def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_to_do(typed: Typed):
-    (typed.vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")
-    (typed.vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
-    (typed.vault / "w\x1b.md").write_bytes(b"x")
-    (typed.vault / "watch.md").write_bytes(b"---\nwatch: ['../../etc/*']\n---\n# W\n")
-    typed.does("start", "--vault", str(typed.vault), "--port", "0")
-    done = typed("doctor")
+def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_to_do(
+    command_line: CommandLine,
+):
+    (command_line.vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")
+    (command_line.vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
+    (command_line.vault / "w\x1b.md").write_bytes(b"x")
+    (command_line.vault / "watch.md").write_bytes(b"---\nwatch: ['../../etc/*']\n---\n# W\n")
+    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    done = command_line("doctor")
 
     for name in ("broken.md", "latin.md", "watch.md"):
         assert re.search(rf"^note     {name}: .{{10}}", done.stdout, re.MULTILINE), done.stdout
     assert "\x1b" not in done.stdout
     assert done.returncode == (1 if "problem" in done.stdout else 0)
-    assert typed("doctor", "--json").returncode == done.returncode
+    assert command_line("doctor", "--json").returncode == done.returncode
 
 
 @pytest.mark.parametrize(
@@ -221,5 +225,5 @@ def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_t
         ),
     ],
 )
-def test_without_a_daemon_the_code_is_three(typed: Typed, words):
-    assert "no daemon is running" in typed.fails(3, *words).lower()
+def test_without_a_daemon_the_code_is_three(command_line: CommandLine, words):
+    assert "no daemon is running" in command_line.fails(3, *words).lower()

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 
-from tests.cli.typed import TIMEOUT_S, Typed
+from tests.cli.command_line import TIMEOUT_S, CommandLine
 
 
-def test_what_was_done_is_listed_drawn_and_held_while_the_daemon_runs(running: Typed):
+def test_what_was_done_is_listed_drawn_and_held_while_the_daemon_runs(running: CommandLine):
     running.json("watches")
     running.until(lambda: "GET /api/watches" in running.does("audit"))
 
@@ -21,7 +21,7 @@ def test_what_was_done_is_listed_drawn_and_held_while_the_daemon_runs(running: T
     assert running.json("audit", "verify")["holds"]
 
 
-def test_it_can_be_narrowed(running: Typed):
+def test_it_can_be_narrowed(running: CommandLine):
     writes = running.json("audit", "--type", "write", "--source", "agent", "-n", "2")["events"]
     assert [event["target_module"] for event in writes] == ["vault", "vault"]
     assert writes[0]["seq"] < writes[1]["seq"]
@@ -35,7 +35,7 @@ def test_it_can_be_narrowed(running: Typed):
     assert "is not a time" in running.fails(1, "audit", "--since", "yesterday")
 
 
-def test_what_comes_is_shown_as_it_comes(running: Typed):
+def test_what_comes_is_shown_as_it_comes(running: CommandLine):
     with running.begin("audit", "--follow", "--json", "-n", "1") as following:
         assert json.loads(following.stdout.readline())["seq"]
         running.json("tasks")
@@ -47,36 +47,40 @@ def test_what_comes_is_shown_as_it_comes(running: Typed):
         assert following.wait(TIMEOUT_S) == 130
 
 
-def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_found(typed: Typed):
-    typed.does("start", "--vault", str(typed.vault), "--port", "0")
+def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_found(
+    command_line: CommandLine,
+):
+    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
     for _ in range(3):
-        typed.json("tasks")
-    folder = typed.vault / ".parachute/audit"
-    typed.until(
+        command_line.json("tasks")
+    folder = command_line.vault / ".parachute/audit"
+    command_line.until(
         lambda: (
             sum(day.read_bytes().count(b"GET /api/tasks") for day in folder.glob("*.jsonl")) == 3
         )
     )
     day = next(folder.glob("*.jsonl"))
-    (pid,) = typed.started()
+    (pid,) = command_line.started()
     os.kill(pid, signal.SIGKILL)
-    typed.until(lambda: not typed.started())
-    typed.until(lambda: typed("vault", "set", str(typed.vault)).returncode == 0)
+    command_line.until(lambda: not command_line.started())
+    command_line.until(
+        lambda: command_line("vault", "set", str(command_line.vault)).returncode == 0
+    )
 
-    assert typed.does("audit", "verify").splitlines()[-1].startswith("The audit holds: ")
+    assert command_line.does("audit", "verify").splitlines()[-1].startswith("The audit holds: ")
     lines = day.read_bytes().splitlines(keepends=True)
     day.write_bytes(b"".join([*lines[:1], *lines[2:-1]]))
-    done = typed("audit", "verify")
+    done = command_line("audit", "verify")
 
     assert done.returncode == 1
     assert "seq 2 is missing before it" in done.stdout
     assert f"WRONG    the end: seq {len(lines)} is missing" in done.stdout
 
 
-def test_what_stands_in_the_files_moves_no_cursor(typed: Typed):
-    folder = typed.vault / ".parachute/audit"
+def test_what_stands_in_the_files_moves_no_cursor(command_line: CommandLine):
+    folder = command_line.vault / ".parachute/audit"
     folder.mkdir(parents=True)
-    typed.does("vault", "set", str(typed.vault))
+    command_line.does("vault", "set", str(command_line.vault))
     event = {
         "seq": 1,
         "timestamp": "2026-11-22T12:00:00.000000Z",
@@ -92,13 +96,13 @@ def test_what_stands_in_the_files_moves_no_cursor(typed: Typed):
     (folder / "2026-11-22.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
 
     for words in (["audit"], ["audit", "graph", "--since", "2026-01-01"]):
-        printed = typed.does(*words)
+        printed = command_line.does(*words)
         assert all(one == "\n" or one.isprintable() for one in printed), printed
         assert "\\x1b" in printed
 
 
-def test_where_there_is_no_vault_it_says_so(typed: Typed):
-    typed.does("vault", "set", str(typed.vault))
-    typed.vault.rmdir()
+def test_where_there_is_no_vault_it_says_so(command_line: CommandLine):
+    command_line.does("vault", "set", str(command_line.vault))
+    command_line.vault.rmdir()
 
-    assert "no vault at" in typed.fails(1, "audit")
+    assert "no vault at" in command_line.fails(1, "audit")

@@ -19,23 +19,26 @@ from pathlib import Path
 import pytest
 
 from parachuted.cli import main
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 QUICK = {"PARACHUTE_BUBBLE_QUIET_S": "0.05"}
 
 
-def start(typed: Typed) -> None:
-    typed.does("start", "--vault", str(typed.vault), "--port", "0", **QUICK)
+def start(command_line: CommandLine) -> None:
+    command_line.does("start", "--vault", str(command_line.vault), "--port", "0", **QUICK)
 
 
-def edit(typed: Typed, old: str, new: str) -> str:
+def edit(command_line: CommandLine, old: str, new: str) -> str:
     """Save the garden's note, and wait for the run that follows; its name."""
-    before = len(typed.json("runs")["runs"])
-    typed.save("Projects/garden/AGENTS.md", old, new)
-    typed.until(
-        lambda: len(typed.json("runs")["runs"]) > before and not typed.json("tasks")["tasks"]
+    before = len(command_line.json("runs")["runs"])
+    command_line.save("Projects/garden/AGENTS.md", old, new)
+    command_line.until(
+        lambda: (
+            len(command_line.json("runs")["runs"]) > before
+            and not command_line.json("tasks")["tasks"]
+        )
     )
-    return str(typed.json("runs")["runs"][0]["id"])
+    return str(command_line.json("runs")["runs"][0]["id"])
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | str]]:
@@ -50,22 +53,25 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes | str]]:
 
 
 @pytest.mark.timeout(900)  # a dozen commands and two daemons
-def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_path: Path):
-    typed.does("init", str(typed.vault))
-    start(typed)
-    run = edit(typed, "Start the tomatoes indoors", "Plant the tomatoes out")
-    (typed.vault / "link.md").symlink_to("AGENTS.md")
-    (typed.vault / "private.bin").write_bytes(b"\xff mine")
-    (typed.vault / "private.bin").chmod(0o600)
-    typed.does("keys", "create", "phone")
-    api = f"http://127.0.0.1:{json.loads((typed.home / 'run/daemon.json').read_bytes())['port']}"
+def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
+    command_line: CommandLine, tmp_path: Path
+):
+    command_line.does("init", str(command_line.vault))
+    start(command_line)
+    run = edit(command_line, "Start the tomatoes indoors", "Plant the tomatoes out")
+    (command_line.vault / "link.md").symlink_to("AGENTS.md")
+    (command_line.vault / "private.bin").write_bytes(b"\xff mine")
+    (command_line.vault / "private.bin").chmod(0o600)
+    command_line.does("keys", "create", "phone")
+    record = json.loads((command_line.home / "run/daemon.json").read_bytes())
+    api = f"http://127.0.0.1:{record['port']}"
     done = threading.Event()
     writes = 0
 
     def write_on() -> None:
         nonlocal writes
         while not done.is_set():
-            (typed.vault / f"note-{writes % 50}.md").write_text(f"# {writes}\n")
+            (command_line.vault / f"note-{writes % 50}.md").write_text(f"# {writes}\n")
             asked = urllib.request.Request(  # noqa: S310
                 f"{api}/api/notes/note-api-{writes % 50}.md", f"# {writes}\n".encode(), method="PUT"
             )
@@ -76,44 +82,46 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(typed: Typed, tmp_pa
     writer = threading.Thread(target=write_on)
     writer.start()
     try:
-        said = typed.does("backup", "all.tar.gz")
+        said = command_line.does("backup", "all.tar.gz")
     finally:
         done.set()
         writer.join()
-    typed.does("stop")
+    command_line.does("stop")
     assert said.startswith(f"Wrote {tmp_path / 'all.tar.gz'}: ")
     assert stat.S_IMODE((tmp_path / "all.tar.gz").stat().st_mode) == 0o600
-    vault, home = contents(typed.vault), contents(typed.home)
-    shutil.rmtree(typed.vault)
-    shutil.rmtree(typed.home)
+    vault, home = contents(command_line.vault), contents(command_line.home)
+    shutil.rmtree(command_line.vault)
+    shutil.rmtree(command_line.home)
 
-    assert f"Restored {typed.vault} and {typed.home}" in typed.does("restore", "all.tar.gz")
+    assert f"Restored {command_line.vault} and {command_line.home}" in command_line.does(
+        "restore", "all.tar.gz"
+    )
 
-    restored = contents(typed.vault)
+    restored = contents(command_line.vault)
     changing = ("note-", ".parachute-")  # a write that was under way has a file of its own
     assert {name: seen for name, seen in restored.items() if not name.startswith(changing)} == {
         name: seen for name, seen in vault.items() if not name.startswith(changing)
     }
-    assert contents(typed.home)["keys.yaml"] == home["keys.yaml"]
-    for database in typed.home.rglob("*.db"):
+    assert contents(command_line.home)["keys.yaml"] == home["keys.yaml"]
+    for database in command_line.home.rglob("*.db"):
         assert sqlite3.connect(database).execute("PRAGMA integrity_check").fetchone() == ("ok",), (
             database
         )
-    start(typed)
-    said = typed.does("doctor")
+    start(command_line)
+    said = command_line.does("doctor")
     assert "All is well" in said
     assert f"sqlite   {sqlite3.sqlite_version}" in said
     assert "database history.db: version 2" in said
-    typed.does("audit", "verify")
-    assert run in typed.does("why", "AGENTS.md")
-    assert "changed AGENTS.md" in typed.does("undo", run)
+    command_line.does("audit", "verify")
+    assert run in command_line.does("why", "AGENTS.md")
+    assert "changed AGENTS.md" in command_line.does("undo", run)
 
 
 def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(
-    typed: Typed, tmp_path: Path, monkeypatch
+    command_line: CommandLine, tmp_path: Path, monkeypatch
 ):
-    note, at = typed.vault / "a.md", time.time() + 3600
-    typed.does("vault", "set", str(typed.vault))
+    note, at = command_line.vault / "a.md", time.time() + 3600
+    command_line.does("vault", "set", str(command_line.vault))
 
     def write(text: str) -> None:
         note.write_text(text)
@@ -129,43 +137,49 @@ def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up
     write("# Old\n")
     assert main(["backup", "all.tar.gz"]) == 0
 
-    typed.does("restore", "all.tar.gz", "--replace")
+    command_line.does("restore", "all.tar.gz", "--replace")
     assert note.read_text() == "# New\n"
 
 
-def test_a_restore_puts_nothing_over_what_is_there_unless_told_to(typed: Typed, tmp_path: Path):
-    (typed.vault / "a.md").write_text("# A\n")
-    typed.does("vault", "set", str(typed.vault))
-    typed.does("backup", "all.tar.gz")
-    (typed.vault / "a.md").write_text("# Later\n")
+def test_a_restore_puts_nothing_over_what_is_there_unless_told_to(
+    command_line: CommandLine, tmp_path: Path
+):
+    (command_line.vault / "a.md").write_text("# A\n")
+    command_line.does("vault", "set", str(command_line.vault))
+    command_line.does("backup", "all.tar.gz")
+    (command_line.vault / "a.md").write_text("# Later\n")
 
-    assert f"{typed.vault} is not empty, and stays as it is" in typed.fails(
+    assert f"{command_line.vault} is not empty, and stays as it is" in command_line.fails(
         1, "restore", "all.tar.gz"
     )
-    assert (typed.vault / "a.md").read_text() == "# Later\n"
+    assert (command_line.vault / "a.md").read_text() == "# Later\n"
 
-    typed.does("restore", "all.tar.gz", "--replace")
-    assert (typed.vault / "a.md").read_text() == "# A\n"
+    command_line.does("restore", "all.tar.gz", "--replace")
+    assert (command_line.vault / "a.md").read_text() == "# A\n"
     assert [path.read_text() for path in tmp_path.glob("vault.before-restore-*/a.md")] == [
         "# Later\n"
     ]
 
     elsewhere = tmp_path / "elsewhere"
-    shutil.rmtree(typed.home)
-    typed.does("restore", "all.tar.gz", "--vault", str(elsewhere))
+    shutil.rmtree(command_line.home)
+    command_line.does("restore", "all.tar.gz", "--vault", str(elsewhere))
     assert (elsewhere / "a.md").read_text() == "# A\n"
-    assert typed.json("vault")["vault"] == str(elsewhere)
+    assert command_line.json("vault")["vault"] == str(elsewhere)
 
 
-def test_a_backup_that_cannot_be_is_refused_in_a_sentence(typed: Typed, tmp_path: Path):
-    typed.does("vault", "set", str(typed.vault))
+def test_a_backup_that_cannot_be_is_refused_in_a_sentence(
+    command_line: CommandLine, tmp_path: Path
+):
+    command_line.does("vault", "set", str(command_line.vault))
     (tmp_path / "there.tar.gz").write_bytes(b"mine")
 
-    assert "name a file elsewhere" in typed.fails(1, "backup", str(typed.vault / "x.tar.gz"))
-    assert "there already" in typed.fails(1, "backup", "there.tar.gz")
-    assert "is not a complete backup" in typed.fails(1, "restore", "there.tar.gz")
-    start(typed)
-    assert "`parachute stop`, then try again" in typed.fails(1, "restore", "there.tar.gz")
+    assert "name a file elsewhere" in command_line.fails(
+        1, "backup", str(command_line.vault / "x.tar.gz")
+    )
+    assert "there already" in command_line.fails(1, "backup", "there.tar.gz")
+    assert "is not a complete backup" in command_line.fails(1, "restore", "there.tar.gz")
+    start(command_line)
+    assert "`parachute stop`, then try again" in command_line.fails(1, "restore", "there.tar.gz")
 
 
 def make_archive(path: Path, vault: Path, entries: list[tuple[str, bytes, str]], **more: object):
@@ -202,7 +216,7 @@ def make_archive(path: Path, vault: Path, entries: list[tuple[str, bytes, str]],
     ids=lambda entries: entries[-1][0],
 )
 def test_an_archive_that_leads_out_of_its_folders_restores_nothing(
-    typed: Typed, tmp_path: Path, capsys, entries: list[tuple[str, bytes, str]]
+    command_line: CommandLine, tmp_path: Path, capsys, entries: list[tuple[str, bytes, str]]
 ):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -237,7 +251,7 @@ def test_an_archive_that_leads_out_of_its_folders_restores_nothing(
     ids=["a folder that became a link", "a link that became a folder", "a file that became one"],
 )
 def test_what_changed_its_kind_during_the_backup_is_restored_as_it_was_last(
-    typed: Typed, tmp_path: Path, entries: list[tuple[str, bytes, str]]
+    command_line: CommandLine, tmp_path: Path, entries: list[tuple[str, bytes, str]]
 ):
     members = [name for name in dict.fromkeys(entry[0] for entry in entries) if "old" not in name]
     make_archive(tmp_path / "all.tgz", tmp_path / "new", entries, members=members)
@@ -248,65 +262,71 @@ def test_what_changed_its_kind_during_the_backup_is_restored_as_it_was_last(
     assert kinds == {(name.rpartition("/")[2], entries[-1][1] == b"2") for name in members}
 
 
-def test_a_restore_that_fails_halfway_leaves_what_was_there(typed: Typed, tmp_path: Path):
-    (typed.vault / "a.md").write_text("# A\n")
-    typed.does("vault", "set", str(typed.vault))
-    typed.does("backup", "all.tar.gz")
+def test_a_restore_that_fails_halfway_leaves_what_was_there(
+    command_line: CommandLine, tmp_path: Path
+):
+    (command_line.vault / "a.md").write_text("# A\n")
+    command_line.does("vault", "set", str(command_line.vault))
+    command_line.does("backup", "all.tar.gz")
     (tmp_path / "file").write_text("no folder")
 
-    complaint = typed.fails(
+    complaint = command_line.fails(
         1, "restore", "all.tar.gz", "--replace", "--vault", str(tmp_path / "file" / "vault")
     )
 
     assert "nothing was restored, and what was there is in its place" in complaint
-    assert typed.json("vault")["vault"] == str(typed.vault)
+    assert command_line.json("vault")["vault"] == str(command_line.vault)
     assert not list(tmp_path.glob("*.before-restore-*"))
 
 
-def test_any_name_of_a_file_and_of_the_archive_comes_back(typed: Typed, tmp_path: Path):
+def test_any_name_of_a_file_and_of_the_archive_comes_back(
+    command_line: CommandLine, tmp_path: Path
+):
     names = [b"caf\xe9.md", "n" * 250 + ".md", "a\\b\n.md", " .md", "日本.md"]
     for name in names:
-        Path(os.fsdecode(typed.vault), os.fsdecode(name)).write_text("x")
-    typed.does("vault", "set", str(typed.vault))
-    typed.does("backup", "all.saved")
+        Path(os.fsdecode(command_line.vault), os.fsdecode(name)).write_text("x")
+    command_line.does("vault", "set", str(command_line.vault))
+    command_line.does("backup", "all.saved")
 
-    typed.does("restore", "all.saved", "--replace")
+    command_line.does("restore", "all.saved", "--replace")
 
-    assert {os.fsencode(path.name) for path in typed.vault.iterdir()} == set(
+    assert {os.fsencode(path.name) for path in command_line.vault.iterdir()} == set(
         map(os.fsencode, names)
     )
 
 
-def test_a_folder_that_cannot_be_listed_is_not_left_out_of_a_backup(typed: Typed, monkeypatch):
-    monkeypatch.chdir(typed.vault)
+def test_a_folder_that_cannot_be_listed_is_not_left_out_of_a_backup(
+    command_line: CommandLine, monkeypatch
+):
+    monkeypatch.chdir(command_line.vault)
     for _ in range(18):  # a path longer than the system takes
         Path("d" * 250).mkdir()
         os.chdir("d" * 250)
     Path("a.md").write_text("# A")
-    monkeypatch.chdir(typed.folder)
-    typed.does("vault", "set", str(typed.vault))
+    monkeypatch.chdir(command_line.folder)
+    command_line.does("vault", "set", str(command_line.vault))
 
-    assert "no backup was written" in typed.fails(1, "backup", "all.tar.gz")
-    assert not list(typed.folder.glob("all.tar.gz*"))
+    assert "no backup was written" in command_line.fails(1, "backup", "all.tar.gz")
+    assert not list(command_line.folder.glob("all.tar.gz*"))
 
 
 @pytest.mark.parametrize("damage", ["cut off", "of another program", "without members"])
 def test_an_archive_that_is_no_whole_backup_changes_nothing(
-    typed: Typed, tmp_path: Path, damage: str
+    command_line: CommandLine, tmp_path: Path, damage: str
 ):
     archive = tmp_path / "bad.tar.gz"
-    (typed.vault / "a.md").write_text("# A\n")
-    typed.does("vault", "set", str(typed.vault))
+    (command_line.vault / "a.md").write_text("# A\n")
+    command_line.does("vault", "set", str(command_line.vault))
     if damage == "cut off":
-        typed.does("backup", "whole.tar.gz")
+        command_line.does("backup", "whole.tar.gz")
         archive.write_bytes((tmp_path / "whole.tar.gz").read_bytes()[:-100])
     elif damage == "without members":
-        make_archive(archive, typed.vault, [], members=None)
+        make_archive(archive, command_line.vault, [], members=None)
     else:
         with tarfile.open(archive, "w:gz") as tar:
             tar.addfile(tarfile.TarInfo("vault/a.md"))
 
-    assert "bad.tar.gz is not a complete backup" in typed.fails(
+    assert "bad.tar.gz is not a complete backup" in command_line.fails(
         1, "restore", "bad.tar.gz", "--replace"
     )
-    assert (typed.vault / "a.md").read_text() == "# A\n"
+    assert (command_line.vault / "a.md").read_text() == "# A\n"

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 from parachuted.testing import ScriptedBackend, say, use
-from tests.cli.typed import PARACHUTE, Typed
-from tests.stories.life import Live
+from tests.cli.command_line import PARACHUTE, CommandLine
+from tests.stories.daemon_rig import Live
 
 QUESTION = {"question": "Which bed?", "options": [{"label": "North"}, {"label": "South"}]}
 
@@ -18,8 +18,8 @@ QUESTION = {"question": "Which bed?", "options": [{"label": "North"}, {"label": 
 async def test_a_conversation_in_the_terminal_from_its_installation_on(
     live: Live, home: Path, vault: Path
 ):
-    typed = Typed(home=home, vault=vault, folder=home.parent)
-    typed.environ["PARACHUTE_VAULT"] = str(vault)
+    command_line = CommandLine(home=home, vault=vault, folder=home.parent)
+    command_line.environ["PARACHUTE_VAULT"] = str(vault)
     heard = []
 
     async def script(job):
@@ -31,7 +31,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
     def run(words: tuple[str, ...], stdin: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*PARACHUTE, *words],
-            env=typed.env(),
+            env=command_line.env(),
             input=stdin,
             capture_output=True,
             text=True,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ time.sleep(1)  # the lock outlives the record
 
 
 @contextmanager
-def stand_in(typed: Typed):
+def stand_in(command_line: CommandLine):
     """A daemon that ends slowly: its record goes a second before its lock."""
-    words = [sys.executable, "-c", STAND_IN, str(typed.home), str(typed.vault)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=typed.env()) as process:
+    words = [sys.executable, "-c", STAND_IN, str(command_line.home), str(command_line.vault)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=command_line.env()) as process:
         try:
             process.stdout.readline()
             yield process
@@ -51,9 +51,9 @@ def stand_in(typed: Typed):
             process.kill()
 
 
-def start(typed: Typed) -> int:
-    typed.does("start", "--vault", str(typed.vault), "--port", "0")
-    return typed.started()[0]
+def start(command_line: CommandLine) -> int:
+    command_line.does("start", "--vault", str(command_line.vault), "--port", "0")
+    return command_line.started()[0]
 
 
 def is_gone(pid: int) -> bool:
@@ -64,65 +64,69 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_daemon_is_started_told_of_restarted_and_stopped(typed: Typed):
-    new = typed.vault / "new"
+def test_a_daemon_is_started_told_of_restarted_and_stopped(command_line: CommandLine):
+    new = command_line.vault / "new"
     new.mkdir()
-    said = typed.does("start", "--vault", str(new), "--port", "0")
-    (first,) = typed.started()
+    said = command_line.does("start", "--vault", str(new), "--port", "0")
+    (first,) = command_line.started()
 
     assert f"Started: pid {first}, http://127.0.0.1:" in said
     assert "Agent: offline" in said
     assert "`parachute open` opens it in a browser" in said
-    assert typed.json("status")["pid"] == first
+    assert command_line.json("status")["pid"] == first
     assert [
         file.stat().st_mode & 0o077
-        for file in (typed.home, typed.home / "logs", typed.home / "run")
+        for file in (command_line.home, command_line.home / "logs", command_line.home / "run")
     ] == [0, 0, 0]
 
-    assert typed.does("vault").startswith(
+    assert command_line.does("vault").startswith(
         f"{new}\nThe daemon that is running was started on it; the settings say "
     )
-    assert f"watching {new}." in typed.does("restart")
-    (second,) = typed.started()
-    typed.until(lambda: is_gone(first))
+    assert f"watching {new}." in command_line.does("restart")
+    (second,) = command_line.started()
+    command_line.until(lambda: is_gone(first))
     assert second != first
 
-    assert typed.does("stop") == "Stopped.\n"
-    typed.until(lambda: is_gone(second), 30)
-    assert not (typed.home / "run/daemon.json").exists()
-    assert "nothing to stop" in typed.fails(3, "stop")
+    assert command_line.does("stop") == "Stopped.\n"
+    command_line.until(lambda: is_gone(second), 30)
+    assert not (command_line.home / "run/daemon.json").exists()
+    assert "nothing to stop" in command_line.fails(3, "stop")
 
 
-def test_a_second_daemon_is_refused_and_the_first_goes_on(typed: Typed, tmp_path):
-    pid = start(typed)
+def test_a_second_daemon_is_refused_and_the_first_goes_on(command_line: CommandLine, tmp_path):
+    pid = start(command_line)
     other = {"PARACHUTE_HOME": str(tmp_path / "other home")}
     refusals = [
-        typed.fails(1, "start", "--vault", str(tmp_path / "another"), "--port", "0"),
-        typed.fails(1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0"),
-        typed.fails(1, "start", "--vault", str(typed.vault), "--port", "0", **other),
-        typed.fails(
-            1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0", **other
+        command_line.fails(1, "start", "--vault", str(tmp_path / "another"), "--port", "0"),
+        command_line.fails(
+            1, "start", "--foreground", "--vault", str(command_line.vault), "--port", "0"
+        ),
+        command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", "0", **other),
+        command_line.fails(
+            1, "start", "--foreground", "--vault", str(command_line.vault), "--port", "0", **other
         ),
     ]
 
     assert ["already running" in refusals[0], "already running" in refusals[1]] == [True, True]
     assert ["one writer" in refusals[2], "one writer" in refusals[3]] == [True, True]
     assert not (tmp_path / "another").exists()
-    assert typed.json("status")["pid"] == pid
+    assert command_line.json("status")["pid"] == pid
 
 
-def test_a_port_in_use_is_said_and_leaves_nothing_running(typed: Typed, busy):
-    said = typed.fails(1, "start", "--vault", str(typed.vault), "--port", str(busy))
+def test_a_port_in_use_is_said_and_leaves_nothing_running(command_line: CommandLine, busy):
+    said = command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", str(busy))
 
     assert said.startswith(f"parachute: the daemon did not start: port {busy} cannot be used (")
     assert said.endswith("choose another with --port\n")
-    assert typed.started() == []
-    start(typed)
+    assert command_line.started() == []
+    start(command_line)
 
 
-def test_wrong_settings_are_reported_all_at_once(typed: Typed):
-    (typed.home / "config.yaml").write_text("port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n")
-    said = typed.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
+def test_wrong_settings_are_reported_all_at_once(command_line: CommandLine):
+    (command_line.home / "config.yaml").write_text(
+        "port: many\nvaults: x\nbudget:\n  runs_per_hour: -1\n"
+    )
+    said = command_line.fails(2, "start", "--port", "99999", PARACHUTE_AGENT_TIMEOUT_S="soon")
 
     for mistake in (
         "line 1: port",
@@ -132,60 +136,66 @@ def test_wrong_settings_are_reported_all_at_once(typed: Typed):
         "PARACHUTE_AGENT_TIMEOUT_S",
     ):
         assert mistake in said
-    assert typed.started() == []
+    assert command_line.started() == []
 
 
-def test_a_vault_that_is_not_a_folder_is_refused(typed: Typed, tmp_path):
+def test_a_vault_that_is_not_a_folder_is_refused(command_line: CommandLine, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "there is no vault at" in typed.fails(
+    assert "there is no vault at" in command_line.fails(
         1, "start", "--vault", str(tmp_path / "file"), "--port", "0"
     )
 
 
 @pytest.mark.parametrize("how", [(), ("--foreground",), ("--foreground", "--make-default")])
-def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(typed: Typed, tmp_path, how):
+def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(
+    command_line: CommandLine, tmp_path, how
+):
     away = tmp_path / "not mounted" / "Notes"
     for words, env in ((("--vault", str(away)), {}), ((), {"PARACHUTE_VAULT": str(away)})):
-        said = typed.fails(1, "start", *how, "--port", "0", *words, **env)
+        said = command_line.fails(1, "start", *how, "--port", "0", *words, **env)
         assert f"`parachute init '{away}'` makes a new one" in said
         assert "mount it" in said
-    assert "there is no vault" in typed.fails(1, "service", "install", PARACHUTE_VAULT=str(away))
+    assert "there is no vault" in command_line.fails(
+        1, "service", "install", PARACHUTE_VAULT=str(away)
+    )
     assert not away.parent.exists()
 
 
 def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(
-    typed: Typed, tmp_path
+    command_line: CommandLine, tmp_path
 ):
     default = tmp_path / "Parachute"
-    process = typed.begin("start", "--foreground", "--make-default", "--port", "0")
-    typed.until(typed.started)
+    process = command_line.begin("start", "--foreground", "--make-default", "--port", "0")
+    command_line.until(command_line.started)
     process.send_signal(signal.SIGTERM)
     assert f"Made {default}" in process.communicate(timeout=20)[0]
     assert (default / "AGENTS.md").is_file()
 
     default.rename(tmp_path / "moved")
-    assert "there is no vault" in typed.fails(
+    assert "there is no vault" in command_line.fails(
         1, "start", "--foreground", "--make-default", "--port", "0"
     )
     assert not default.exists()
 
 
-def test_a_start_on_a_copy_asks_which_vault_it_is_and_takes_the_answer(typed: Typed, tmp_path):
-    start(typed)
-    typed.does("stop")
+def test_a_start_on_a_copy_asks_which_vault_it_is_and_takes_the_answer(
+    command_line: CommandLine, tmp_path
+):
+    start(command_line)
+    command_line.does("stop")
     copy = tmp_path / "a copy"
-    shutil.copytree(typed.vault, copy)
+    shutil.copytree(command_line.vault, copy)
     for how in ((), ("--foreground",)):
-        said = typed.fails(1, "start", *how, "--vault", str(copy), "--port", "0")
+        said = command_line.fails(1, "start", *how, "--vault", str(copy), "--port", "0")
         assert f"`parachute vault separate '{copy}'`" in said
         assert f"`parachute vault adopt '{copy}'`" in said
-    assert "nothing is unclear" in typed.fails(1, "vault", "adopt", str(typed.vault))
+    assert "nothing is unclear" in command_line.fails(1, "vault", "adopt", str(command_line.vault))
 
-    typed.does("vault", "separate", str(copy))
-    typed.does("start", "--vault", str(copy), "--port", "0")
-    typed.does("stop")
-    start(typed)
-    assert len(list((typed.home / "state").iterdir())) == 2
+    command_line.does("vault", "separate", str(copy))
+    command_line.does("start", "--vault", str(copy), "--port", "0")
+    command_line.does("stop")
+    start(command_line)
+    assert len(list((command_line.home / "state").iterdir())) == 2
 
 
 def test_make_run_calls_it_so():
@@ -193,107 +203,115 @@ def test_make_run_calls_it_so():
     assert "set -- start --foreground --make-default;" in makefile
 
 
-def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(typed: Typed):
-    pid = start(typed)
+def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(command_line: CommandLine):
+    pid = start(command_line)
     os.kill(pid, signal.SIGKILL)
-    again = ("start", "--vault", str(typed.vault), "--port", "0")
-    typed.until(lambda: typed(*again).returncode == 0)  # the kernel frees the lock a little later
+    again = ("start", "--vault", str(command_line.vault), "--port", "0")
+    command_line.until(
+        lambda: command_line(*again).returncode == 0
+    )  # the kernel frees the lock a little later
 
-    assert typed.started()[0] != pid
-    assert typed.json("status")["status"] == "ok"
+    assert command_line.started()[0] != pid
+    assert command_line.json("status")["status"] == "ok"
 
 
-def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(typed: Typed):
-    assert "no log yet" in typed.fails(1, "logs")
-    start(typed)
+def test_the_log_has_a_json_object_a_line_and_what_happens_is_not_kept_twice(
+    command_line: CommandLine,
+):
+    assert "no log yet" in command_line.fails(1, "logs")
+    start(command_line)
     for number in range(20):
-        (typed.vault / f"{number}.md").write_text("# N\n")
-    typed.until(lambda: typed.json("status")["vault"]["files"] == 20)
+        (command_line.vault / f"{number}.md").write_text("# N\n")
+    command_line.until(lambda: command_line.json("status")["vault"]["files"] == 20)
 
     assert all(
         isinstance(json.loads(line), dict)
-        for line in typed.does("logs", "-n", "5", "--json").splitlines()
+        for line in command_line.does("logs", "-n", "5", "--json").splitlines()
     )
     assert any(
         line[:4].isdigit() and " info " in line
-        for line in typed.does("logs", "-n", "5").splitlines()
+        for line in command_line.does("logs", "-n", "5").splitlines()
     )
-    assert (typed.home / "logs/start.log").read_bytes() == b""
-    assert stat.S_IMODE((typed.home / "logs").stat().st_mode) == 0o700
+    assert (command_line.home / "logs/start.log").read_bytes() == b""
+    assert stat.S_IMODE((command_line.home / "logs").stat().st_mode) == 0o700
 
 
-def test_the_log_is_followed_until_interrupted(typed: Typed):
-    start(typed)
-    with (typed.home / "logs/daemon.log").open("a") as log:
+def test_the_log_is_followed_until_interrupted(command_line: CommandLine):
+    start(command_line)
+    with (command_line.home / "logs/daemon.log").open("a") as log:
         log.write('{"at": "2026-01-31 12:00:00,000", "level": "info", "message": "first"}\n')
-    following = typed.begin("logs", "-f", "-n", "1")
+    following = command_line.begin("logs", "-f", "-n", "1")
     assert following.stdout.readline() == "2026-01-31 12:00:00 info    first\n"
-    with (typed.home / "logs/daemon.log").open("a") as log:
+    with (command_line.home / "logs/daemon.log").open("a") as log:
         log.write("second\n")
     assert following.stdout.readline() == "second\n"
     following.send_signal(signal.SIGTERM)
     following.communicate(timeout=30)
 
 
-def test_restart_waits_until_the_earlier_daemon_has_let_its_home_go(typed: Typed):
-    with stand_in(typed) as earlier:
-        said = typed.does("restart")
+def test_restart_waits_until_the_earlier_daemon_has_let_its_home_go(command_line: CommandLine):
+    with stand_in(command_line) as earlier:
+        said = command_line.does("restart")
 
-    assert f"watching {typed.vault}." in said
-    assert typed.started() not in ([], [earlier.pid])
+    assert f"watching {command_line.vault}." in said
+    assert command_line.started() not in ([], [earlier.pid])
 
 
-def test_a_restart_that_cannot_work_leaves_the_daemon_running(typed: Typed, busy):
-    pid = start(typed)
-    away = typed.vault.with_name("away")
+def test_a_restart_that_cannot_work_leaves_the_daemon_running(command_line: CommandLine, busy):
+    pid = start(command_line)
+    away = command_line.vault.with_name("away")
 
-    typed.does("config", "set", "vault", str(typed.vault))
+    command_line.does("config", "set", "vault", str(command_line.vault))
     refusals = [
-        typed.fails(1, "restart", "--vault", str(away)),
-        typed.fails(1, "restart", "--port", str(busy)),
+        command_line.fails(1, "restart", "--vault", str(away)),
+        command_line.fails(1, "restart", "--port", str(busy)),
     ]
 
     assert refusals[0].startswith(f"parachute: there is no vault at {away}. ")
     assert "The daemon that is running goes on" in refusals[0]
     assert f"port {busy} cannot be used" in refusals[1]
-    assert typed.json("status")["pid"] == pid
+    assert command_line.json("status")["pid"] == pid
 
 
-def test_a_daemon_in_a_terminal_restarts_in_its_terminal(typed: Typed):
-    process = typed.begin("start", "--foreground", "--vault", str(typed.vault), "--port", "0")
+def test_a_daemon_in_a_terminal_restarts_in_its_terminal(command_line: CommandLine):
+    process = command_line.begin(
+        "start", "--foreground", "--vault", str(command_line.vault), "--port", "0"
+    )
     try:
-        typed.until(typed.started)
-        began = typed.json("status")["uptime"]
+        command_line.until(command_line.started)
+        began = command_line.json("status")["uptime"]
 
-        assert f"Started: pid {process.pid}, " in typed.does("restart")
-        assert typed.started() == [process.pid]
-        assert typed.json("status")["uptime"] < began + 5
+        assert f"Started: pid {process.pid}, " in command_line.does("restart")
+        assert command_line.started() == [process.pid]
+        assert command_line.json("status")["uptime"] < began + 5
     finally:
         process.send_signal(signal.SIGINT)
         assert "Restarting." in process.communicate(timeout=20)[0]
 
 
 def test_a_daemon_that_cannot_load_the_rest_is_said_with_why_though_it_watched_already(
-    typed: Typed,
+    command_line: CommandLine,
 ):
-    pid = start(typed)
-    typed.does("stop")
-    typed.until(lambda: is_gone(pid))
-    (state,) = (typed.home / "state").iterdir()
+    pid = start(command_line)
+    command_line.does("stop")
+    command_line.until(lambda: is_gone(pid))
+    (state,) = (command_line.home / "state").iterdir()
     (state / "clock.json").unlink(missing_ok=True)
     (state / "clock.json").mkdir()
-    said = typed.fails(1, "start", "--vault", str(typed.vault), "--port", "0")
+    said = command_line.fails(1, "start", "--vault", str(command_line.vault), "--port", "0")
 
     assert "the daemon did not start: " in said
     assert "cannot be written" in said
-    assert typed.started() == []
+    assert command_line.started() == []
 
 
-def test_a_vault_and_a_home_by_relative_paths_are_those_of_this_folder(typed: Typed, tmp_path):
+def test_a_vault_and_a_home_by_relative_paths_are_those_of_this_folder(
+    command_line: CommandLine, tmp_path
+):
     (tmp_path / "notes").mkdir()
     for words, env in ((("--vault", "notes"), {}), ((), {"PARACHUTE_VAULT": "notes"})):
-        said = typed.does(
+        said = command_line.does(
             "start", *words, "--port", "0", cwd=tmp_path, PARACHUTE_HOME="home", **env
         )
         assert f"watching {tmp_path / 'notes'}." in said
-        typed.does("stop")
+        command_line.does("stop")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture
@@ -42,12 +42,12 @@ def fill(disk: Path) -> None:
 
 
 def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(
-    typed: Typed, small_disk: Path
+    command_line: CommandLine, small_disk: Path
 ):
-    there = replace(typed, home=small_disk / "home")
+    there = replace(command_line, home=small_disk / "home")
     fill(small_disk)
     for words in (("start",), ("start", "--foreground")):
-        said = there.fails(1, *words, "--vault", str(typed.vault), "--port", "0")
+        said = there.fails(1, *words, "--vault", str(command_line.vault), "--port", "0")
         assert said.startswith(f"parachute: the disk of {there.home} is full")
         assert "make room for 4 MB there, then start again" in said
     assert "No space left on device" in there.fails(1, "keys", "create", "phone")
@@ -55,13 +55,13 @@ def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(
 
 
 def test_a_disk_that_fills_up_while_the_daemon_runs_is_reported_without_a_traceback(
-    typed: Typed, small_disk: Path
+    command_line: CommandLine, small_disk: Path
 ):
-    there = replace(typed, home=small_disk / "home")
-    there.does("start", "--vault", str(typed.vault), "--port", "0")
+    there = replace(command_line, home=small_disk / "home")
+    there.does("start", "--vault", str(command_line.vault), "--port", "0")
     try:
         fill(small_disk)
-        (typed.vault / "a.md").write_text("# A\n")
+        (command_line.vault / "a.md").write_text("# A\n")
         assert "No space left on device" in there.fails(1, "keys", "create", "phone")
         assert there.does("status")
     finally:
@@ -73,10 +73,10 @@ def test_a_disk_that_fills_up_while_the_daemon_runs_is_reported_without_a_traceb
 
 
 def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(
-    typed: Typed, small_disk: Path
+    command_line: CommandLine, small_disk: Path
 ):
-    there = replace(typed, home=small_disk / "home")
-    there.does("start", "--vault", str(typed.vault), "--port", "0")
+    there = replace(command_line, home=small_disk / "home")
+    there.does("start", "--vault", str(command_line.vault), "--port", "0")
     pid = there.json("status")["pid"]
     try:
         fill(small_disk)

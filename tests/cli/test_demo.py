@@ -3,25 +3,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
-def ours(typed: Typed) -> list[str]:
+def ours(command_line: CommandLine) -> list[str]:
     """The processes that have this test's folder in their environment."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.fsencode(typed.folder) in (process / "environ").read_bytes():
+            if os.fsencode(command_line.folder) in (process / "environ").read_bytes():
                 found.append((process / "cmdline").read_text())
         except OSError:
             continue
     return found
 
 
-def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(typed: Typed):
-    temporary = typed.folder / "temporary"
+def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(command_line: CommandLine):
+    temporary = command_line.folder / "temporary"
     temporary.mkdir()
-    said = typed.does("demo", TMPDIR=str(temporary))
+    said = command_line.does("demo", TMPDIR=str(temporary))
 
     steps = [
         "A vault in ",
@@ -36,26 +36,30 @@ def test_the_demo_shows_the_whole_loop_and_leaves_nothing_behind(typed: Typed):
     assert -1 not in places
     assert places == sorted(places)
     assert list(temporary.iterdir()) == []
-    assert ours(typed) == []
+    assert ours(command_line) == []
 
 
-def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(typed: Typed):
-    temporary = typed.folder / "temporary"
+def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(
+    command_line: CommandLine,
+):
+    temporary = command_line.folder / "temporary"
     temporary.mkdir()
-    said = typed.does(
+    said = command_line.does(
         "demo", "--keep", TMPDIR=str(temporary), PARACHUTE_PORT="1", PARACHUTE_VAULT="/nowhere"
     )
 
     (kept,) = temporary.iterdir()
     assert f"kept in {kept / 'Parachute'}" in said
     assert "frost" in (kept / "Parachute/Projects/garden/AGENTS.md").read_text("utf-8")
-    assert list(typed.home.iterdir()) == []
+    assert list(command_line.home.iterdir()) == []
 
 
-def test_an_entry_of_the_journal_reaches_the_person_the_project_and_its_watcher(typed: Typed):
-    temporary = typed.folder / "temporary"
+def test_an_entry_of_the_journal_reaches_the_person_the_project_and_its_watcher(
+    command_line: CommandLine,
+):
+    temporary = command_line.folder / "temporary"
     temporary.mkdir()
-    said = typed.does("demo", "--journal", TMPDIR=str(temporary))
+    said = command_line.does("demo", "--journal", TMPDIR=str(temporary))
 
     steps = ["\n1. You type ", "\n2. entry ", "\n3. mention ", "\n4. run        Projects/garden"]
     steps += ["\n5. run        AGENTS.md: changed", "\n6. recall ", "Kim Lee, Brain/", "\n7. undo "]
@@ -63,4 +67,4 @@ def test_an_entry_of_the_journal_reaches_the_person_the_project_and_its_watcher(
     assert -1 not in places, said
     assert places == sorted(places)
     assert list(temporary.iterdir()) == []
-    assert ours(typed) == []
+    assert ours(command_line) == []

@@ -6,26 +6,28 @@ import signal
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
-def begin(typed: Typed, *more: str):
-    typed.does("init", str(typed.vault / "new"))
-    process = typed.begin("start", "--foreground", "--port", "0", *more)
-    typed.until(typed.started)
+def begin(command_line: CommandLine, *more: str):
+    command_line.does("init", str(command_line.vault / "new"))
+    process = command_line.begin("start", "--foreground", "--port", "0", *more)
+    command_line.until(command_line.started)
     return process
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_asked(
-    typed: Typed, ending
+    command_line: CommandLine, ending
 ):
-    process = begin(typed)
-    typed.save(
+    process = begin(command_line)
+    command_line.save(
         "new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
     )
-    typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))
-    typed.until(lambda: not typed.json("tasks")["tasks"])
+    command_line.until(
+        lambda: any(run["outcome"] == "changed" for run in command_line.json("runs")["runs"])
+    )
+    command_line.until(lambda: not command_line.json("tasks")["tasks"])
     process.send_signal(signal.SIGHUP)
     process.send_signal(ending)
     said, _ = process.communicate(timeout=30)
@@ -47,21 +49,23 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
         *("  AGENTS.md: changed, ", "Stopped."),
     ):
         assert line in said
-    assert typed.fails(3, "status")
+    assert command_line.fails(3, "status")
 
 
-def test_quiet_it_says_nothing(typed: Typed):
-    process = begin(typed, "--quiet")
+def test_quiet_it_says_nothing(command_line: CommandLine):
+    process = begin(command_line, "--quiet")
     process.send_signal(signal.SIGTERM)
 
     assert process.communicate(timeout=30)[0] == ""
     assert process.returncode == 0
 
 
-def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(typed: Typed):
-    process = begin(typed)
-    (typed.vault / "new/a\u202eb.md").write_text('---\nwatch: ["\\e[31mx"]\n---\n# T\n', "utf-8")
-    typed.until(lambda: typed.json("status")["vault"]["watchers"] == 2)
+def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(command_line: CommandLine):
+    process = begin(command_line)
+    (command_line.vault / "new/a\u202eb.md").write_text(
+        '---\nwatch: ["\\e[31mx"]\n---\n# T\n', "utf-8"
+    )
+    command_line.until(lambda: command_line.json("status")["vault"]["watchers"] == 2)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=30)
 
@@ -69,25 +73,29 @@ def test_control_characters_in_names_and_notes_do_not_reach_the_terminal(typed: 
     assert not {"\x1b", "\u202e"} & set(said)
 
 
-def test_it_ends_by_itself_when_it_cannot_begin(typed: Typed):
-    (typed.home / "run").write_text("no folder")
-    assert "cannot be locked" in typed.fails(
-        1, "start", "--foreground", "--vault", str(typed.vault), "--port", "0"
+def test_it_ends_by_itself_when_it_cannot_begin(command_line: CommandLine):
+    (command_line.home / "run").write_text("no folder")
+    assert "cannot be locked" in command_line.fails(
+        1, "start", "--foreground", "--vault", str(command_line.vault), "--port", "0"
     )
 
 
-def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(typed: Typed):
-    process = begin(typed)
-    typed.until(lambda: typed.json("status")["vault"]["watchers"])
+def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(
+    command_line: CommandLine,
+):
+    process = begin(command_line)
+    command_line.until(lambda: command_line.json("status")["vault"]["watchers"])
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
-    process = typed.begin("start", "--foreground", "--port", "0", "--quiet")
-    typed.until(typed.started)
-    typed.save(
+    process = command_line.begin("start", "--foreground", "--port", "0", "--quiet")
+    command_line.until(command_line.started)
+    command_line.save(
         "new/Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
     )
 
-    assert typed.json("status")["pid"] == process.pid
-    typed.until(lambda: any(run["outcome"] == "changed" for run in typed.json("runs")["runs"]))
+    assert command_line.json("status")["pid"] == process.pid
+    command_line.until(
+        lambda: any(run["outcome"] == "changed" for run in command_line.json("runs")["runs"])
+    )
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)

@@ -10,7 +10,7 @@ import pytest
 from parachuted.cli.hooks import recorder_folder
 from parachuted.presence import Presence
 from parachuted.vault_state import state_folder
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.hooks.serving import drop, serving
 
 HELLO = '#!/bin/sh\n# Says hello\nread line\necho "hello $PARACHUTE_EVENT"\n'
@@ -18,10 +18,10 @@ OBJECTS = "#!/bin/sh\necho 'not on Sundays' >&2\nexit 2\n"
 
 
 @pytest.fixture
-def alone(typed: Typed):
+def alone(command_line: CommandLine):
     """Types commands where no daemon runs."""
-    typed.environ["PARACHUTE_VAULT"] = str(typed.vault)
-    return typed
+    command_line.environ["PARACHUTE_VAULT"] = str(command_line.vault)
+    return command_line
 
 
 def test_the_first_hook_is_dropped_listed_tried_and_looked_at_again(alone):

@@ -13,20 +13,22 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import Implementation
 
-from tests.cli.typed import PARACHUTE, Typed
+from tests.cli.command_line import PARACHUTE, CommandLine
 from tests.mcp_server.peers import INITIALIZE, call, listed, message, refused
 
 WAIT_S = 60
 
 
 @contextlib.asynccontextmanager
-async def client(typed: Typed, *words: str, mode: str = "legacy") -> AsyncIterator[Client]:
+async def client(
+    command_line: CommandLine, *words: str, mode: str = "legacy"
+) -> AsyncIterator[Client]:
     """A client that started the command."""
     server = StdioServerParameters(
         command=PARACHUTE[0],
         args=[*PARACHUTE[1:], "mcp", *words],
-        env=typed.env(),
-        cwd=str(typed.folder),
+        env=command_line.env(),
+        cwd=str(command_line.folder),
     )
     info = Implementation(name="stdio", version="1")
     async with Client(server, mode=mode, client_info=info) as connected:
@@ -34,12 +36,12 @@ async def client(typed: Typed, *words: str, mode: str = "legacy") -> AsyncIterat
 
 
 @contextlib.contextmanager
-def serving(typed: Typed) -> Iterator[subprocess.Popen[bytes]]:
+def serving(command_line: CommandLine) -> Iterator[subprocess.Popen[bytes]]:
     """The command, with its pipes in our hands."""
     process = subprocess.Popen(
         [*PARACHUTE, "mcp"],
-        env=typed.env(),
-        cwd=typed.folder,
+        env=command_line.env(),
+        cwd=command_line.folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -59,7 +61,7 @@ def heard(process: subprocess.Popen[bytes]) -> dict:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_reads_and_writes_by_the_running_daemon(running: Typed, mode: str):
+async def test_a_client_reads_and_writes_by_the_running_daemon(running: CommandLine, mode: str):
     async with client(running, mode=mode) as peer:
         path = f"Projects/{mode}.md"
         wrote = await call(peer, "write_note", path=path, text="# By stdio\n\n## Ä\n\nx\n")
@@ -69,7 +71,7 @@ async def test_a_client_reads_and_writes_by_the_running_daemon(running: Typed, m
         assert why["lines"][0]["run"] == wrote["run"]
 
 
-async def test_a_key_bounds_what_its_client_sees(running: Typed):
+async def test_a_key_bounds_what_its_client_sees(running: CommandLine):
     made = running.json(
         "keys", "create", "an agent", "--scope", "vault:read", "--path", "Projects/**"
     )
@@ -80,7 +82,7 @@ async def test_a_key_bounds_what_its_client_sees(running: Typed):
         await refused(peer, "write_note", path="Projects/no.md", text="x")
 
 
-async def test_changes_are_reported_over_stdio_in_the_newest_protocol(running: Typed):
+async def test_changes_are_reported_over_stdio_in_the_newest_protocol(running: CommandLine):
     async with (
         client(running, mode="auto") as peer,
         peer.listen(resource_subscriptions=["note:///Projects/heard.md"]) as changes,
@@ -90,7 +92,7 @@ async def test_changes_are_reported_over_stdio_in_the_newest_protocol(running: T
             assert (await anext(aiter(changes))).uri == "note:///Projects/heard.md"
 
 
-def test_changes_are_reported_over_stdio_in_a_session(running: Typed):
+def test_changes_are_reported_over_stdio_in_a_session(running: CommandLine):
     with serving(running) as process:
         say(process, message("initialize", INITIALIZE))
         heard(process)
@@ -111,7 +113,7 @@ def test_changes_are_reported_over_stdio_in_a_session(running: Typed):
             raise AssertionError(said)
 
 
-def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Typed):
+def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: CommandLine):
     with serving(running) as process:
         for line in ("{", "[]", '"x"', "", "   ", "[" * 100_000):
             say(process, line)
@@ -127,43 +129,45 @@ def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Typed)
         assert heard(process) == {"jsonrpc": "2.0", "id": 3, "result": {}}
 
 
-def test_where_no_daemon_runs_it_is_the_daemon_until_its_input_ends(typed: Typed):
-    typed.does("init", str(typed.vault))
-    (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
-    with serving(typed) as process:
+def test_where_no_daemon_runs_it_is_the_daemon_until_its_input_ends(command_line: CommandLine):
+    command_line.does("init", str(command_line.vault))
+    (command_line.home / "config.yaml").write_text(f"vault: {command_line.vault}\nport: 0\n")
+    with serving(command_line) as process:
         say(process, message("initialize", INITIALIZE))
         assert heard(process)["result"]["serverInfo"]["name"] == "parachute"
-        assert typed.started() == [process.pid]
-        with serving(typed) as second:
+        assert command_line.started() == [process.pid]
+        with serving(command_line) as second:
             say(second, message("initialize", INITIALIZE))
             assert heard(second)["result"]["serverInfo"]["name"] == "parachute"
-    assert typed.started() == []
-    typed.fails(3, "status")
+    assert command_line.started() == []
+    command_line.fails(3, "status")
 
 
-def test_a_session_goes_on_when_another_daemon_takes_over(typed: Typed):
-    typed.does("init", str(typed.vault))
-    (typed.home / "config.yaml").write_text(f"vault: {typed.vault}\nport: 0\n")
-    typed.does("start")
-    with serving(typed) as process:
+def test_a_session_goes_on_when_another_daemon_takes_over(command_line: CommandLine):
+    command_line.does("init", str(command_line.vault))
+    (command_line.home / "config.yaml").write_text(f"vault: {command_line.vault}\nport: 0\n")
+    command_line.does("start")
+    with serving(command_line) as process:
         say(process, message("initialize", INITIALIZE))
         heard(process)
         say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
-        typed.does("restart")
+        command_line.does("restart")
         say(process, message("tools/list", None, 2))
         assert heard(process)["result"]["tools"]
-        typed.does("stop")
+        command_line.does("stop")
         say(process, message("tools/list", None, 3))
         assert heard(process)["result"]["tools"]
-        assert typed.started() == [process.pid]
+        assert command_line.started() == [process.pid]
 
 
-def test_without_a_vault_each_request_is_answered_with_what_to_do(typed: Typed, tmp_path: Path):
-    (typed.home / "config.yaml").write_text(f"vault: {tmp_path / 'none'}\nport: 0\n")
+def test_without_a_vault_each_request_is_answered_with_what_to_do(
+    command_line: CommandLine, tmp_path: Path
+):
+    (command_line.home / "config.yaml").write_text(f"vault: {tmp_path / 'none'}\nport: 0\n")
     process = subprocess.run(
         [*PARACHUTE, "mcp"],
-        env=typed.env(),
-        cwd=typed.folder,
+        env=command_line.env(),
+        cwd=command_line.folder,
         input=json.dumps(message("initialize", INITIALIZE)).encode() + b"\n",
         capture_output=True,
         timeout=WAIT_S,

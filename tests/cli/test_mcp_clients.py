@@ -10,35 +10,39 @@ import pytest
 
 from parachuted.cli.mcp import add_server
 from parachuted.errors import ParachuteError
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 ENTRY = {"type": "stdio", "command": "parachute", "args": ["mcp"]}
 
 
-def test_the_plan_is_shown_first_and_written_with_yes(typed: Typed):
-    file = typed.folder / ".claude.json"
-    plan = typed.does("mcp", "install")
+def test_the_plan_is_shown_first_and_written_with_yes(command_line: CommandLine):
+    file = command_line.folder / ".claude.json"
+    plan = command_line.does("mcp", "install")
     assert str(file) in plan
     assert "Nothing has been written" in plan
     assert not file.exists()
 
-    assert "Written to" in typed.does("mcp", "install", "--yes")
+    assert "Written to" in command_line.does("mcp", "install", "--yes")
     server = json.loads(file.read_text())["mcpServers"]["parachute"]
     assert server["args"][-1] == "mcp"
-    assert server["env"]["PARACHUTE_HOME"] == str(typed.home)
-    assert "has it already" in typed.does("mcp", "install", "--yes")
+    assert server["env"]["PARACHUTE_HOME"] == str(command_line.home)
+    assert "has it already" in command_line.does("mcp", "install", "--yes")
 
 
-def test_other_programs_are_shown_what_they_need_and_a_key_is_passed_on(typed: Typed):
+def test_other_programs_are_shown_what_they_need_and_a_key_is_passed_on(command_line: CommandLine):
     for client in ("cursor", "claude-desktop", "other"):
-        said = typed.does("mcp", "install", "--client", client, "--yes", "--key", "k")
+        said = command_line.does("mcp", "install", "--client", client, "--yes", "--key", "k")
         shown = json.loads(said.partition("\n")[2])
         assert shown["mcpServers"]["parachute"]["env"]["PARACHUTE_KEY"] == "k"
-    said = typed.does("mcp", "install", "--client", "codex", "--key", 'a"b').partition("\n")[2]
+    said = command_line.does("mcp", "install", "--client", "codex", "--key", 'a"b').partition("\n")[
+        2
+    ]
     assert tomllib.loads(said)["mcp_servers"]["parachute"]["env"]["PARACHUTE_KEY"] == 'a"b'
-    said = typed.does("mcp", "install", "--client", "vscode").partition("\n")[2]
+    said = command_line.does("mcp", "install", "--client", "vscode").partition("\n")[2]
     assert "parachute" in json.loads(said)["servers"]
-    assert sorted(one.name for one in typed.folder.iterdir() if one.name != "home") == ["vault"]
+    assert sorted(one.name for one in command_line.folder.iterdir() if one.name != "home") == [
+        "vault"
+    ]
 
 
 def test_all_else_in_the_file_stays_and_so_do_its_mode_and_link(tmp_path: Path):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 BODY = """
 from datetime import date
@@ -40,8 +40,8 @@ async def fail(self):
 
 
 @pytest.fixture
-def typed(home: Path, vault: Path):
-    found = Typed(home=home, vault=vault, folder=home.parent)
+def command_line(home: Path, vault: Path):
+    found = CommandLine(home=home, vault=vault, folder=home.parent)
     found.environ["PARACHUTE_VAULT"] = str(vault)
 
     def run(*words: str) -> tuple[int, str]:
@@ -52,29 +52,31 @@ def typed(home: Path, vault: Path):
     return run
 
 
-def test_without_a_daemon_a_modules_command_says_so(typed, home: Path):
-    code, said = typed("garden", "add", "beans")
+def test_without_a_daemon_a_modules_command_says_so(command_line, home: Path):
+    code, said = command_line("garden", "add", "beans")
     assert (code, "unknown command 'garden'" in said) == (2, True), said
 
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "modules.yaml").write_text("modules:\n  garden: {enabled: true}\n")
     (home / "modules.yaml").chmod(0o600)
     for words in (("garden", "add", "beans"), ("daily", "add", "Sowed.")):
-        code, said = typed(*words)
+        code, said = command_line(*words)
         assert (code, "No daemon is running; start one" in said) == (3, True), said
 
 
-async def test_a_modules_command_is_carried_out_by_the_daemon(typed, live: Live, vault: Path):
+async def test_a_modules_command_is_carried_out_by_the_daemon(
+    command_line, live: Live, vault: Path
+):
     write_module(vault / "Modules" / "garden", BODY, name="garden")
     write_module(vault / "Modules" / "runs-of", BODY, name="runs-of")
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def type_(*words: str) -> tuple[int, str]:
-            return await asyncio.to_thread(typed, *words)
+            return await asyncio.to_thread(command_line, *words)
 
-        trust = life.daemon.trust
+        trust = daemon_rig.daemon.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await life.daemon.modules.sync()
+        await daemon_rig.daemon.modules.sync()
 
         assert await type_("garden", "say") == (0, "hello\n")
         assert await type_("garden", "say", "--json") == (0, '"hello"\n')

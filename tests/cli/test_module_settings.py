@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 BODY = """
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ async def show(self):
 
 
 @pytest.fixture
-def typed(home: Path, vault: Path):
-    found = Typed(home=home, vault=vault, folder=home.parent)
+def command_line(home: Path, vault: Path):
+    found = CommandLine(home=home, vault=vault, folder=home.parent)
     found.environ["PARACHUTE_VAULT"] = str(vault)
 
     def run(*words: str) -> tuple[int, str]:
@@ -38,17 +38,17 @@ def typed(home: Path, vault: Path):
 
 
 async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
-    typed, live: Live, home: Path, vault: Path
+    command_line, live: Live, home: Path, vault: Path
 ):
     write_module(vault / "Modules" / "garden", BODY, name="garden")
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def type_(*words: str) -> tuple[int, str]:
-            return await asyncio.to_thread(typed, *words)
+            return await asyncio.to_thread(command_line, *words)
 
-        trust = life.daemon.trust
+        trust = daemon_rig.daemon.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await life.daemon.modules.sync()
+        await daemon_rig.daemon.modules.sync()
 
         listed = {one["key"]: one for one in json.loads((await type_("config", "--json"))[1])}
         assert listed["modules.garden.days"]["value"] == "3"
@@ -64,20 +64,26 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert code == 0, said
         assert (await type_("config", "set", "modules.garden.layout", "entries"))[0] == 0
         assert await type_("config", "get", "modules.garden.days") == (0, "7\n")
-        assert life.daemon.modules.approved("garden").config == {"days": 7, "layout": "entries"}
+        assert daemon_rig.daemon.modules.approved("garden").config == {
+            "days": 7,
+            "layout": "entries",
+        }
 
         code, said = await type_("config", "set", "modules.garden.days", "many")
         assert (code, "config.days" in said, "is as it was" in said) == (2, True, True), said
-        assert life.daemon.modules.approved("garden").config == {"days": 7, "layout": "entries"}
+        assert daemon_rig.daemon.modules.approved("garden").config == {
+            "days": 7,
+            "layout": "entries",
+        }
         code, said = await type_("config", "set", "modules.garden.dyas", "1")
         assert (code, "has no setting dyas" in said) == (2, True), said
 
         assert (await type_("config", "unset", "modules.garden.days"))[0] == 0
-        assert life.daemon.modules.approved("garden").config == {"layout": "entries"}
+        assert daemon_rig.daemon.modules.approved("garden").config == {"layout": "entries"}
 
         file.write_text(file.read_text().replace("layout: entries", "layout: diary"))
-        await life.until(lambda: "module:garden" in life.daemon.problems.open)
-        problem = life.daemon.problems.open["module:garden"]
+        await daemon_rig.until(lambda: "module:garden" in daemon_rig.daemon.problems.open)
+        problem = daemon_rig.daemon.problems.open["module:garden"]
         line = next(
             number
             for number, text in enumerate(file.read_text().splitlines(), 1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.cli.typed import PARACHUTE, Typed
+from tests.cli.command_line import PARACHUTE, CommandLine
 
 
-def test_a_note_is_made_found_and_read(running: Typed):
+def test_a_note_is_made_found_and_read(running: CommandLine):
     assert running.does(
         "new",
         "Inbox/Stilts",
@@ -27,7 +27,7 @@ def test_a_note_is_made_found_and_read(running: Typed):
     assert running.json("read", "Inbox/Stilts")["title"] == "Stilts"
 
 
-def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Typed):
+def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: CommandLine):
     running.does("new", "Inbox/Once")
 
     assert running.does("read", "Inbox/Once") == "# Once\n"
@@ -37,7 +37,7 @@ def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Ty
     assert "has no section Facts" in running.fails(1, "read", "Inbox/Once", "--section", "Facts")
 
 
-def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: Typed):
+def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: CommandLine):
     assert (
         "Projects/garden is a folder; `parachute read Projects/garden/AGENTS.md` shows its "
         "context file" in running.fails(1, "read", "Projects/garden")
@@ -53,7 +53,7 @@ def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: Typ
     assert "`parachute search WORDS --in 'My Plans'`" in said
 
 
-def test_a_note_is_made_of_what_comes_in(running: Typed):
+def test_a_note_is_made_of_what_comes_in(running: CommandLine):
     done = subprocess.run(
         [*PARACHUTE, "new", "Inbox/Piped", "-"],
         env=running.env(),

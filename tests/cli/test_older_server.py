@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 SECRET = f"para_{'x' * 32}"
 
@@ -38,58 +38,68 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_what_an_older_server_kept_is_planned_first_and_then_taken_over(typed: Typed):
-    older(typed.vault)
-    before = contents(typed.vault)
+def test_what_an_older_server_kept_is_planned_first_and_then_taken_over(command_line: CommandLine):
+    older(command_line.vault)
+    before = contents(command_line.vault)
 
-    said = typed.does("init", "--from", str(typed.vault))
+    said = command_line.does("init", "--from", str(command_line.vault))
     assert "Nothing was done; --yes does it." in said
-    assert (contents(typed.vault), list(typed.home.glob("*.yaml"))) == (before, [])
+    assert (contents(command_line.vault), list(command_line.home.glob("*.yaml"))) == (before, [])
     assert "SECRET" not in said
 
-    assert typed.does("init", "--from", str(typed.vault / ".parachute"), "--yes").startswith(
-        f"take      setting vault = {typed.vault} "
-    )
+    assert command_line.does(
+        "init", "--from", str(command_line.vault / ".parachute"), "--yes"
+    ).startswith(f"take      setting vault = {command_line.vault} ")
     assert [line for line in said.splitlines() if line.startswith("take ")] == [
-        f"take      setting vault = {typed.vault} (the folder itself)",
-        f"take      setting port = 4321 (server.port in {typed.vault}/.parachute/server.yaml)",
+        f"take      setting vault = {command_line.vault} (the folder itself)",
+        (
+            "take      setting port = 4321 "
+            f"(server.port in {command_line.vault}/.parachute/server.yaml)"
+        ),
         "take      the key 'my phone', which may read and write everything and administer nothing",
         (
-            f"take      {typed.vault}/.parachute/profile.md becomes the note "
-            f"{typed.vault}/Profile.md, where agents can read it"
+            f"take      {command_line.vault}/.parachute/profile.md becomes the note "
+            f"{command_line.vault}/Profile.md, where agents can read it"
         ),
     ]
     assert [
         word in said
         for word in ("require_auth", "'odd'", "Research", "bots.yaml", "approve nothing")
     ] == [True] * 5
-    assert contents(typed.vault) == {**before, "Profile.md": b"# Me\n"}
-    assert typed.json("vault")["vault"] == str(typed.vault)
-    assert typed.does("config", "get", "port") == "4321\n"
-    (key,) = json.loads(typed.does("keys", "list", "--json"))["keys"]
+    assert contents(command_line.vault) == {**before, "Profile.md": b"# Me\n"}
+    assert command_line.json("vault")["vault"] == str(command_line.vault)
+    assert command_line.does("config", "get", "port") == "4321\n"
+    (key,) = json.loads(command_line.does("keys", "list", "--json"))["keys"]
     assert (key["name"], key["created"]) == ("my phone", "2025-01-06T12:00:00Z")
 
 
 def test_older_names_of_settings_are_taken_over_and_what_means_nothing_is_said(
-    typed: Typed, tmp_path: Path
+    command_line: CommandLine, tmp_path: Path
 ):
     folder = tmp_path / "old"
     folder.mkdir()
     (folder / "config.yaml").write_text(
-        f"vault_path: {typed.vault}\ndefault_model: opus\ndebug: true\n"
+        f"vault_path: {command_line.vault}\ndefault_model: opus\ndebug: true\n"
     )
 
-    said = typed.does("init", "--from", str(folder), "--yes")
+    said = command_line.does("init", "--from", str(folder), "--yes")
 
     assert "leave     debug in" in said
-    assert (typed.does("config", "get", "agent.model"), typed.json("vault")["vault"]) == (
+    assert (
+        command_line.does("config", "get", "agent.model"),
+        command_line.json("vault")["vault"],
+    ) == (
         "opus\n",
-        str(typed.vault),
+        str(command_line.vault),
     )
 
 
-def test_a_folder_of_no_older_server_and_one_that_is_broken_are_refused(typed: Typed):
-    assert "holds nothing of an older server" in typed.fails(1, "init", "--from", str(typed.vault))
-    (typed.vault / ".parachute").mkdir()
-    (typed.vault / ".parachute/server.yaml").write_text("security: [")
-    assert "cannot be understood" in typed.fails(1, "init", "--from", str(typed.vault), "--yes")
+def test_a_folder_of_no_older_server_and_one_that_is_broken_are_refused(command_line: CommandLine):
+    assert "holds nothing of an older server" in command_line.fails(
+        1, "init", "--from", str(command_line.vault)
+    )
+    (command_line.vault / ".parachute").mkdir()
+    (command_line.vault / ".parachute/server.yaml").write_text("security: [")
+    assert "cannot be understood" in command_line.fails(
+        1, "init", "--from", str(command_line.vault), "--yes"
+    )

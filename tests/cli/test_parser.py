@@ -13,7 +13,7 @@ from parachuted.audit.chain import EVENT_TYPES
 from parachuted.cli import main
 from parachuted.cli import parser as parser_module
 from parachuted.cli.parser import make_parser, parse
-from tests.cli.typed import PARACHUTE, Typed
+from tests.cli.command_line import PARACHUTE, CommandLine
 
 
 def parsers(
@@ -171,10 +171,10 @@ def test_every_command_is_found():
             assert command is parser.get_default("run"), words
 
 
-def test_a_reader_that_stops_reading_is_not_a_failure_to_complain_of(typed: Typed):
+def test_a_reader_that_stops_reading_is_not_a_failure_to_complain_of(command_line: CommandLine):
     done = subprocess.run(
         ["sh", "-c", f"{' '.join(PARACHUTE)} config | true"],
-        env=typed.env(),
+        env=command_line.env(),
         capture_output=True,
         text=True,
         check=False,

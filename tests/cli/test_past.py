@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 GARDEN = "Projects/garden/AGENTS.md"
 NOTE = "AGENTS.md"
 
 
-def run_of(typed: Typed) -> str:
-    return str(next(run["id"] for run in typed.json("runs")["runs"] if run["agent"] == "curator"))
+def run_of(command_line: CommandLine) -> str:
+    return str(
+        next(run["id"] for run in command_line.json("runs")["runs"] if run["agent"] == "curator")
+    )
 
 
-def test_the_versions_of_a_file_are_a_table(running: Typed):
+def test_the_versions_of_a_file_are_a_table(running: CommandLine):
     run = run_of(running)
     told = running.does("history", NOTE, cwd=running.vault)
 
@@ -30,7 +32,7 @@ def test_the_versions_of_a_file_are_a_table(running: Typed):
     assert "is not in the vault" in running.fails(1, "history", "nowhere.md")
 
 
-def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: Typed):
+def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: CommandLine):
     first = running.json("history", GARDEN)["versions"][-1]
 
     assert (first["kind"], first["by"], first["added"], first["removed"]) == (
@@ -41,7 +43,7 @@ def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: T
     )
 
 
-def test_what_a_run_changed_is_shown_file_by_file(running: Typed):
+def test_what_a_run_changed_is_shown_file_by_file(running: CommandLine):
     run = run_of(running)
     told = running.does("diff", run)
 
@@ -52,7 +54,7 @@ def test_what_a_run_changed_is_shown_file_by_file(running: Typed):
     assert "there is no run r-9" in running.fails(1, "diff", "r-9")
 
 
-def test_a_file_is_brought_back_and_that_is_taken_back(running: Typed):
+def test_a_file_is_brought_back_and_that_is_taken_back(running: CommandLine):
     run, after = run_of(running), (running.vault / NOTE).read_bytes()
     told = running.does("restore", f"{NOTE}@{run}", cwd=running.vault)
     assert b"Plant the tomatoes out" not in (running.vault / NOTE).read_bytes()
@@ -67,14 +69,14 @@ def test_a_file_is_brought_back_and_that_is_taken_back(running: Typed):
     assert "is so already" in running.does("restore", f"{NOTE}@{run}", "--after")
 
 
-def test_a_request_that_names_no_version_learns_which_one_does(running: Typed):
+def test_a_request_that_names_no_version_learns_which_one_does(running: CommandLine):
     assert "FILE@VERSION" in running.fails(1, "restore", NOTE)
     assert "no run or version r-9" in running.fails(1, "restore", f"{NOTE}@r-9")
     assert "no version fffff" in running.fails(1, "restore", f"{NOTE}@fffff")
     assert "goes with a run" in running.fails(1, "restore", f"{NOTE}@fffff", "--after")
 
 
-def test_the_doctor_tells_the_size_of_the_history(running: Typed):
+def test_the_doctor_tells_the_size_of_the_history(running: CommandLine):
     assert re.search(
         r"^history  \d+ writes? since .* take \d+\.\d MB$", running.does("doctor"), re.MULTILINE
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from parachuted.agents.permission import PermissionRequest
-from tests.cli.typed import Typed
-from tests.stories.life import Live
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import Live
 
 
 async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
     live: Live, home, vault, tmp_path
 ):
-    typed = Typed(home=home, vault=vault, folder=tmp_path)
+    command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
 
     async def does(*words: str) -> str:
-        return await asyncio.to_thread(typed.does, "permissions", *words)
+        return await asyncio.to_thread(command_line.does, "permissions", *words)
 
-    async with live() as life:
-        asked = life.daemon.permissions
+    async with live() as daemon_rig:
+        asked = daemon_rig.daemon.permissions
         assert (await does("list")).startswith("No agent asks for anything.")
         wishes = [
             PermissionRequest(kind="read", what="Diary/a.md", why="it is named"),
@@ -32,7 +32,7 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
                 )
                 for wish in wishes
             ]
-            await life.until(lambda: len(asked.pending()) == 3)
+            await daemon_rig.until(lambda: len(asked.pending()) == 3)
             first, second, third = asked.pending()
             listed = (await does("list")).splitlines()
             asked_for = [
@@ -70,5 +70,5 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
             "Nothing was denied to helper for ever; `parachute permissions list` shows"
         )
         assert "parachute permissions list" in await asyncio.to_thread(
-            typed.fails, 1, "permissions", "allow", "p-0"
+            command_line.fails, 1, "permissions", "allow", "p-0"
         )

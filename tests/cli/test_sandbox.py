@@ -6,46 +6,55 @@ import json
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture
-def typed(home, vault, tmp_path):
-    return Typed(home=home, vault=vault, folder=tmp_path)
+def command_line(home, vault, tmp_path):
+    return CommandLine(home=home, vault=vault, folder=tmp_path)
 
 
-def test_without_an_engine_the_doctor_says_what_to_install(typed, tmp_path):
-    done = typed("sandbox", "doctor", DOCKER_HOST=f"unix://{tmp_path}/none")
+def test_without_an_engine_the_doctor_says_what_to_install(command_line, tmp_path):
+    done = command_line("sandbox", "doctor", DOCKER_HOST=f"unix://{tmp_path}/none")
 
     assert (done.returncode, done.stderr) == (1, "")
     assert "NOT WELL  engine" in done.stdout
     assert "install and start Docker" in done.stdout
     assert (
         "install and start Docker"
-        in typed("sandbox", "build", "--offline", DOCKER_HOST=f"unix://{tmp_path}/none").stderr
+        in command_line(
+            "sandbox", "build", "--offline", DOCKER_HOST=f"unix://{tmp_path}/none"
+        ).stderr
     )
 
 
-def test_the_image_is_made_offline_and_the_doctor_finds_all_well(typed, engine):
-    assert "made parachute-sandbox:host" in typed.does("sandbox", "build", "--offline", **engine)
+def test_the_image_is_made_offline_and_the_doctor_finds_all_well(command_line, engine):
+    assert "made parachute-sandbox:host" in command_line.does(
+        "sandbox", "build", "--offline", **engine
+    )
 
-    found = json.loads(typed.does("sandbox", "doctor", "--json", **engine))
+    found = json.loads(command_line.does("sandbox", "doctor", "--json", **engine))
 
     assert found["is_well"], found
-    assert "Agents with a shell can run here." in typed.does("sandbox", "doctor", **engine)
+    assert "Agents with a shell can run here." in command_line.does("sandbox", "doctor", **engine)
 
 
 def test_where_the_daemon_that_runs_sees_no_engine_the_doctor_tells_that_too(
-    typed, engine, tmp_path
+    command_line, engine, tmp_path
 ):
-    typed.does("sandbox", "build", "--offline", **engine)
-    typed.does(
-        "start", "--vault", str(typed.vault), "--port", "0", DOCKER_HOST=f"unix://{tmp_path}/none"
+    command_line.does("sandbox", "build", "--offline", **engine)
+    command_line.does(
+        "start",
+        "--vault",
+        str(command_line.vault),
+        "--port",
+        "0",
+        DOCKER_HOST=f"unix://{tmp_path}/none",
     )
     try:
-        told = typed.does("sandbox", "doctor", **engine)
+        told = command_line.does("sandbox", "doctor", **engine)
     finally:
-        typed.does("stop")
+        command_line.does("stop")
 
     assert "Agents with a shell can run here." in told
     assert (

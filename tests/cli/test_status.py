@@ -8,10 +8,10 @@ import pytest
 
 from parachuted.cli import main, status
 from parachuted.errors import NoDaemonError
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
-def test_it_tells_in_a_few_lines_how_the_daemon_is(running: Typed):
+def test_it_tells_in_a_few_lines_how_the_daemon_is(running: CommandLine):
     lines = running.does("status").splitlines()
 
     assert lines[0].startswith(
@@ -21,14 +21,14 @@ def test_it_tells_in_a_few_lines_how_the_daemon_is(running: Typed):
     assert [line.split()[0] for line in lines[1:5]] == ["vault", "agent", "tasks", "budget"]
 
 
-def test_short_and_whole_command_lines_say_the_same(running: Typed):
+def test_short_and_whole_command_lines_say_the_same(running: CommandLine):
     short, whole = (json.loads(running.does("status", flag)) for flag in ("--json", "--js"))
 
     assert set(short) == set(whole)
     assert short["vault"] == whole["vault"]
 
 
-def test_asked_in_the_short_way_it_loads_no_parser(running: Typed):
+def test_asked_in_the_short_way_it_loads_no_parser(running: CommandLine):
     code = "import sys; from parachuted.cli import main; main(['status']); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=running.env(), capture_output=True, text=True, check=True

@@ -6,36 +6,36 @@ import asyncio
 import json
 
 from parachuted.suggestions import Proposal
-from tests.cli.typed import Typed
-from tests.stories.life import Live, save
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import Live, save
 
 
-async def propose(life, path, payload, action="update"):
+async def propose(daemon_rig, path, payload, action="update"):
     proposal = Proposal(
         source_agent="reflector", reasoning="it follows", path=path, payload=payload, action=action
     )
-    return await life.daemon.suggestions.propose(proposal)
+    return await daemon_rig.daemon.suggestions.propose(proposal)
 
 
 async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
     live: Live, home, vault, tmp_path
 ):
-    typed = Typed(home=home, vault=vault, folder=tmp_path)
+    command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
     save(vault / "a.md", "one\n")
 
     async def does(*words: str, **env: str) -> str:
-        return await asyncio.to_thread(typed.does, "suggestions", *words, **env)
+        return await asyncio.to_thread(command_line.does, "suggestions", *words, **env)
 
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (await does("list")).startswith("No suggestion waits.")
         assert (await does("list", "--all")).startswith("No suggestion was made yet.")
         first, second = (
-            await propose(life, "a.md", {"text": "two\n"}),
-            await propose(life, "b.md", {"text": "b\n"}, "create"),
+            await propose(daemon_rig, "a.md", {"text": "two\n"}),
+            await propose(daemon_rig, "b.md", {"text": "b\n"}, "create"),
         )
         third, fourth = (
-            await propose(life, "c.md", {"text": "c\n"}, "create"),
-            await propose(life, "d.md", {"text": "d\n"}, "create"),
+            await propose(daemon_rig, "c.md", {"text": "c\n"}, "create"),
+            await propose(daemon_rig, "d.md", {"text": "d\n"}, "create"),
         )
         listed = (await does("list")).splitlines()
         assert [line.split()[0] for line in listed[1:]] == [
@@ -57,7 +57,7 @@ async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
             "approved   Update a.md: a.md was written; `parachute undo r-"
         )
         assert "was approved already" in await asyncio.to_thread(
-            typed.fails, 1, "suggestions", "approve", first.id
+            command_line.fails, 1, "suggestions", "approve", first.id
         )
         assert "rejected   Create b.md: no need" in await does(
             "reject", second.id, "--reason", "no need"
@@ -69,7 +69,7 @@ async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
         assert "approved   Create d.md" in await does("approve-all")
         assert "reflector: 3 creates decided on, 50% accepted" in await does("list", "--all")
         assert "there is no suggestion" in await asyncio.to_thread(
-            typed.fails, 1, "suggestions", "show", "../x"
+            command_line.fails, 1, "suggestions", "show", "../x"
         )
     assert [(vault / f"{name}.md").exists() for name in "abcd"] == [True, False, True, True]
     assert (vault / "c.md").read_text() == "C\n"
@@ -78,20 +78,20 @@ async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
 async def test_the_text_can_be_changed_in_the_persons_own_editor_and_is_done_so(
     live: Live, home, vault, tmp_path
 ):
-    typed = Typed(home=home, vault=vault, folder=tmp_path)
+    command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
     save(vault / "a.md", "one\n")
     editor = tmp_path / "editor.sh"
     editor.write_text('#!/bin/sh\nprintf "three\\n" > "$1"\n')
     editor.chmod(0o755)
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
         assert "Nothing was changed" in await asyncio.to_thread(
-            typed.does, "suggestions", "edit", made.id, EDITOR="true", VISUAL=""
+            command_line.does, "suggestions", "edit", made.id, EDITOR="true", VISUAL=""
         )
         assert "ended with 1" in await asyncio.to_thread(
-            typed.fails, 1, "suggestions", "edit", made.id, EDITOR="false", VISUAL=""
+            command_line.fails, 1, "suggestions", "edit", made.id, EDITOR="false", VISUAL=""
         )
         assert "modified" in await asyncio.to_thread(
-            typed.does, "suggestions", "edit", made.id, EDITOR=str(editor), VISUAL=""
+            command_line.does, "suggestions", "edit", made.id, EDITOR=str(editor), VISUAL=""
         )
     assert (vault / "a.md").read_text() == "three\n"

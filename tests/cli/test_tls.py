@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture
@@ -19,13 +19,15 @@ def port() -> str:
         return str(free.getsockname()[1])
 
 
-def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(typed: Typed, port: str):
-    typed.does("init", str(typed.vault))
-    typed.does("config", "set", "tls.host", "127.0.0.1")
-    typed.does("start", "--port", "0")
-    said = typed.does("tls", "--port", port, "--name", "notes.local")
-    told = typed.json("tls")
-    folder = typed.home / "tls"
+def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(
+    command_line: CommandLine, port: str
+):
+    command_line.does("init", str(command_line.vault))
+    command_line.does("config", "set", "tls.host", "127.0.0.1")
+    command_line.does("start", "--port", "0")
+    said = command_line.does("tls", "--port", port, "--name", "notes.local")
+    told = command_line.json("tls")
+    folder = command_line.home / "tls"
 
     assert f"https://notes.local:{port}/tls/authority.crt" in said
     assert told["fingerprint"] in said
@@ -41,8 +43,8 @@ def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(typed:
         except OSError:
             return ""  # it restarts
 
-    typed.until(version)
-    assert typed.json("tls")["fingerprint"] == told["fingerprint"], "asking makes no other"
-    typed.does("tls", "--off")
-    typed.until(lambda: not version())
-    assert "PRIVATE" not in (typed.home / "logs/daemon.log").read_text()
+    command_line.until(version)
+    assert command_line.json("tls")["fingerprint"] == told["fingerprint"], "asking makes no other"
+    command_line.does("tls", "--off")
+    command_line.until(lambda: not version())
+    assert "PRIVATE" not in (command_line.home / "logs/daemon.log").read_text()

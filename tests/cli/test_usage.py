@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 from parachuted.agents.gateway import RequestUsage, UsageStore
 from parachuted.agents.gateway.usage_store import UsageEntry
 from parachuted.vault_state import state_folder
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 
-def spend(typed: Typed, usd: float, agent: str, ago: timedelta) -> None:
+def spend(command_line: CommandLine, usd: float, agent: str, ago: timedelta) -> None:
     at = datetime.now(UTC) - ago
-    ledger = UsageStore(state_folder(typed.home, typed.vault) / "usage.db", at.timestamp)
+    ledger = UsageStore(
+        state_folder(command_line.home, command_line.vault) / "usage.db", at.timestamp
+    )
     ledger.settle(
         UsageEntry(),
         RequestUsage(
@@ -33,14 +35,19 @@ def spend(typed: Typed, usd: float, agent: str, ago: timedelta) -> None:
     ledger.close()
 
 
-def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
-    spend(typed, 0.5, "curator", timedelta())
-    spend(typed, 0.25, "judge", timedelta(days=3))
-    typed.does(
-        "start", "--vault", str(typed.vault), "--port", "0", PARACHUTE_BUDGET_USD_PER_HOUR="7"
+def test_it_tells_what_was_spent_on_what_and_what_is_left(command_line: CommandLine):
+    spend(command_line, 0.5, "curator", timedelta())
+    spend(command_line, 0.25, "judge", timedelta(days=3))
+    command_line.does(
+        "start",
+        "--vault",
+        str(command_line.vault),
+        "--port",
+        "0",
+        PARACHUTE_BUDGET_USD_PER_HOUR="7",
     )
 
-    told = typed.does("usage")
+    told = command_line.does("usage")
     assert re.search(
         r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$", told, re.MULTILINE
     )
@@ -48,10 +55,10 @@ def test_it_tells_what_was_spent_on_what_and_what_is_left(typed: Typed):
     assert re.search(r"^run-of-judge +\$0\.2500 ", told, re.MULTILINE)
     assert re.search(r"^c-1 +\$0\.7500 +2 ", told, re.MULTILINE)
     assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24 hours" in told
-    assert "judge" not in typed.does("usage", "--days", "1")
-    assert typed.json("usage", "--days", "9999")["spent"]["days_told"] == 90
-    assert typed.json("usage")["spent"]["total"]["usd"] == 0.75
+    assert "judge" not in command_line.does("usage", "--days", "1")
+    assert command_line.json("usage", "--days", "9999")["spent"]["days_told"] == 90
+    assert command_line.json("usage")["spent"]["total"]["usd"] == 0.75
 
 
-def test_where_no_model_was_asked_it_says_so(running: Typed):
+def test_where_no_model_was_asked_it_says_so(running: CommandLine):
     assert running.does("usage").startswith("The model was not asked; nothing was spent.\nlimits ")

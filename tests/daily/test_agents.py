@@ -20,7 +20,7 @@ from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
 from tests.daily.loading import daily_file
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 parse_agent = daily_file("agent_files").parse_agent
 TOOLS = daily_file("agent_files").TOOLS
@@ -269,10 +269,10 @@ async def test_an_agent_is_picked_up_when_its_file_is_saved_and_works_on_yesterd
 
 async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live: Live, vault: Path):
     save(vault / DAY, "# Morning\n\nSowed the beans.\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "daily", "trusted")
-        done = await post(life, f"{AGENTS}/reflection/run", RUN)
-        listed = await get(life, f"{AGENTS}/status?date=2026-02-24")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        done = await post(daemon_rig, f"{AGENTS}/reflection/run", RUN)
+        listed = await get(daemon_rig, f"{AGENTS}/status?date=2026-02-24")
 
         assert (done["status"], done["output_path"]) == ("completed", REFLECTION)
         assert (
@@ -280,7 +280,7 @@ async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live:
             in (vault / REFLECTION).read_text()
         )
         assert listed["agents"][0]["hasOutput"]
-        await life.until(lambda: life.told("daily.reflection.completed"))
+        await daemon_rig.until(lambda: daemon_rig.told("daily.reflection.completed"))
 
 
 async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_path: Path):
@@ -346,15 +346,17 @@ async def test_an_agent_is_given_what_its_tools_name_and_no_more(
     save(vault / "Daily/.agents/walks.md", OWN.format(tools))
     save(vault / "Daily/journals/2026-02-23.md", "# Monday\n\nA walk.\n")
     save(vault / DAY, "# Tuesday\n\nA walk.\n")
-    async with live(backend) as life:
-        await install(life, bundled_folder("modules") / "daily", "trusted")
-        await life.until(lambda: life.daemon.index.get(DAY) is not None)
-        await post(life, f"{AGENTS}/walks/run", RUN)
+    async with live(backend) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await daemon_rig.until(lambda: daemon_rig.daemon.index.get(DAY) is not None)
+        await post(daemon_rig, f"{AGENTS}/walks/run", RUN)
         (job,) = backend.jobs
         offered = {tool.name for tool in job.tools}
 
         assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
         assert sorted(offered & set(TOOLS)) == called
-        (run,) = [one for one in life.daemon.history.runs() if one["agent"] == "daily/journal"]
+        (run,) = [
+            one for one in daemon_rig.daemon.history.runs() if one["agent"] == "daily/journal"
+        ]
         (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
         assert step["error"] is (reached == "nothing")

@@ -10,7 +10,7 @@ from tests.api.calls import call
 from tests.api.routes.test_modules import install
 from tests.brain.test_contract import TEXT, TEXT_OR_NONE, app, fits
 from tests.daily.journal_of import DAY, daily
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 AGENTS = "/api/modules/daily/agents"
 INTEGER, FLAG = {int}, {bool}
@@ -73,38 +73,40 @@ ODD = (
 PARSABLE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)")
 
 
-async def with_daily(life: Life) -> None:
-    await install(life, bundled_folder("modules") / "daily", "trusted")
+async def with_daily(daemon_rig: DaemonRig) -> None:
+    await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
 
 
 async def test_the_agents_screens_are_answered_field_by_field(live: Live, vault: Path):
     save(vault / DAY, "# Noon\n\nDug the beds with [[Kim]].\n")
     save(vault / "Daily/.agents/odd.md", ODD)
-    async with live() as life:
-        await with_daily(life)
-        page = await app(life, "GET", AGENTS)
+    async with live() as daemon_rig:
+        await with_daily(daemon_rig)
+        page = await app(daemon_rig, "GET", AGENTS)
         assert fits(page, {"agents": [AGENT]})
         assert {one["name"] for one in page["agents"]} >= {"odd", "reflection", "weekly-review"}
         assert all(re.fullmatch(r"\d\d:\d\d", one["schedule"]["time"]) for one in page["agents"])
         for name in ("odd", "reflection"):
-            one = await app(life, "GET", f"{AGENTS}/{name}")
+            one = await app(daemon_rig, "GET", f"{AGENTS}/{name}")
             assert fits(one, {**AGENT, "hasTodayOutput": FLAG, "todayOutputPath": TEXT_OR_NONE})
-            assert fits(await app(life, "GET", f"{AGENTS}/{name}/transcript?limit=200"), TRANSCRIPT)
+            assert fits(
+                await app(daemon_rig, "GET", f"{AGENTS}/{name}/transcript?limit=200"), TRANSCRIPT
+            )
 
         body = {"date": "2026-02-24", "force": True}
         for name, status in (("reflection", "completed"), ("odd", "completed")):
-            done = await app(life, "POST", f"{AGENTS}/{name}/run", body)
+            done = await app(daemon_rig, "POST", f"{AGENTS}/{name}/run", body)
             assert fits(done, OUTCOME)
             assert done["status"] == status, done
-        day = await app(life, "GET", f"{AGENTS}/status?date=2026-02-24")
+        day = await app(daemon_rig, "GET", f"{AGENTS}/status?date=2026-02-24")
         assert fits(day, {"date": TEXT, "agents": [ON_DAY]})
         (wrote,) = [one for one in day["agents"] if one["name"] == "reflection"]
         assert wrote["hasOutput"] is True
         assert PARSABLE.fullmatch(wrote["lastRunAt"])
-        reset = await app(life, "POST", f"{AGENTS}/reflection/reset")
+        reset = await app(daemon_rig, "POST", f"{AGENTS}/reflection/reset")
         shape = {"agent": TEXT, "reset": FLAG, "previousSessionId": TEXT_OR_NONE, "message": TEXT}
         assert fits(reset, shape)
-        status, answer = await call(life, "GET", f"{AGENTS}/none")
+        status, answer = await call(daemon_rig, "GET", f"{AGENTS}/none")
         assert status == 404
         assert isinstance(answer["detail"], str)
 
@@ -123,22 +125,22 @@ async def test_the_words_of_an_agents_run_are_answered_as_the_app_reads_them(tmp
 async def test_entries_are_answered_field_by_field(live: Live, vault: Path):
     save(vault / DAY, "# Noon\n\nDug the beds.\n")
     save(vault / "Daily/entries/odd.md", "---\ntitle: [a]\nduration: long\n---\n\nOdd.\n")
-    async with live() as life:
-        await with_daily(life)
+    async with live() as daemon_rig:
+        await with_daily(daemon_rig)
         status, made = await call(
-            life, "POST", "/api/daily/entries", json={"content": "Sown.", "metadata": None}
+            daemon_rig, "POST", "/api/daily/entries", json={"content": "Sown.", "metadata": None}
         )
         assert status in {200, 201}, made
         shape = {"id": TEXT, "path": TEXT, "created_at": TEXT, "brain_suggestions": []}
         assert fits({**made, "brain_suggestions": []}, {**shape, "brain_suggestions": [TEXT]})
-        page = await app(life, "GET", "/api/daily/entries?limit=100&offset=0")
+        page = await app(daemon_rig, "GET", "/api/daily/entries?limit=100&offset=0")
         assert fits(page, {"entries": [ROW], "count": INTEGER, "offset": INTEGER})
         assert len(page["entries"]) == page["count"] == 3
         for one in page["entries"]:
             assert PARSABLE.fullmatch(one["created_at"])
-            whole = await app(life, "GET", f"/api/daily/entries/{one['id']}")
+            whole = await app(daemon_rig, "GET", f"/api/daily/entries/{one['id']}")
             assert fits(whole, WHOLE)
             assert None not in whole["metadata"].values()
-        status, answer = await call(life, "GET", "/api/daily/entries/none")
+        status, answer = await call(daemon_rig, "GET", "/api/daily/entries/none")
         assert status == 404
         assert fits(answer, {"error": TEXT, "id": TEXT, "detail": TEXT})

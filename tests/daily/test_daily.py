@@ -13,7 +13,7 @@ from parachuted.errors import EditRefusedError, NotFoundError
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, created, daily, write
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(tmp_path: Path):
@@ -152,19 +152,19 @@ async def test_a_value_that_no_journal_can_hold_is_refused_and_nothing_written(t
 
 
 async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: Path):
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "daily", "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, "# Morning\n\nTyped in an editor.\n")
-        await life.until(lambda: life.told("daily.entry.created"))
-        page = await get(life, "/api/daily/entries")
+        await daemon_rig.until(lambda: daemon_rig.told("daily.entry.created"))
+        page = await get(daemon_rig, "/api/daily/entries")
 
         assert page["entries"][0]["snippet"] == "Typed in an editor."
         made = await post(
-            life, "/api/daily/entries", {"content": "Over the API", "created_at": NOON}
+            daemon_rig, "/api/daily/entries", {"content": "Over the API", "created_at": NOON}
         )
         assert made["path"] == DAY
         assert "---\n\n# Morning\n\nTyped in an editor.\n\n# para:" in (vault / DAY).read_text()
-        assert [told["content"] for told in life.told("daily.entry.created")] == [
+        assert [told["content"] for told in daemon_rig.told("daily.entry.created")] == [
             "Typed in an editor.",
             "Over the API",
         ]
@@ -174,14 +174,14 @@ async def test_a_key_of_some_days_sees_no_others(live: Live, vault: Path):
     other = "Daily/journals/2026-02-25.md"
     save(vault / DAY, "# One\n\nOpen words.\n")
     save(vault / other, "# Two\n\nSecret words.\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "daily", "trusted")
-        whole = await get(life, "/api/daily/entries")
-        key = key_of(life, "daily:read,write", "vault:read,write", paths=[DAY], local=True)
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        whole = await get(daemon_rig, "/api/daily/entries")
+        key = key_of(daemon_rig, "daily:read,write", "vault:read,write", paths=[DAY], local=True)
 
-        _, page = await call(life, "GET", "/api/daily/entries", headers=key)
+        _, page = await call(daemon_rig, "GET", "/api/daily/entries", headers=key)
         hidden = [row["id"] for row in whole["entries"] if row["path"] == other]
-        status, _ = await call(life, "GET", f"/api/daily/entries/{hidden[0]}", headers=key)
+        status, _ = await call(daemon_rig, "GET", f"/api/daily/entries/{hidden[0]}", headers=key)
 
         assert whole["count"] == 2
         assert ([row["path"] for row in page["entries"]], page["count"]) == ([DAY], 1)
@@ -197,7 +197,7 @@ async def test_a_person_writes_shows_and_finds_entries_on_the_command_line(tmp_p
         lines = await module.command("show", as_text=True)
         (tmp_path / DAY).write_text("# Walk\n\nTo the lake.\nBack.\n")
         await module.event("file.created", path=DAY)
-        typed = await module.command("show", day="2026-02-24", as_text=True)
+        command_line = await module.command("show", day="2026-02-24", as_text=True)
         dated = await module.command("search", words="lake", as_text=True)
         none = await module.command("show", day="2026-02-25", as_text=True)
         with pytest.raises(EditRefusedError, match="needs a text"):
@@ -205,7 +205,7 @@ async def test_a_person_writes_shows_and_finds_entries_on_the_command_line(tmp_p
 
     assert shown["id"] == found["id"] == made["id"]
     assert lines == f"{shown['title']}  Sowed the beans."
-    assert typed == "       Walk\n       To the lake.\n       Back."
+    assert command_line == "       Walk\n       To the lake.\n       Back."
     assert dated.startswith("2026-02-24        Walk\n")
     assert none == "There is no entry on 2026-02-25."
     assert "Sowed the beans." in (tmp_path / made["path"]).read_text()

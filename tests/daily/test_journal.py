@@ -76,15 +76,19 @@ def others(text: str, *, but: str = "") -> list[tuple[str, str]]:
 
 def test_a_day_of_the_app_is_read_with_its_fields_and_with_what_a_person_typed():
     day = journal.parse(DAY)
-    voice, typed, planned = day.entries
+    voice, command_line, planned = day.entries
 
     assert day.preamble == "Words before."
     assert (voice.para_id, voice.title, voice.kind) == ("para:daily:abc123def456", "10:30", "voice")
     assert (voice.audio, voice.duration) == ("assets/2026-02-24/103005_audio.wav", 42)
     assert (voice.created, voice.body) == ("10:30", "Met [[Brain/kim|Kim]].")
     assert voice.link == "Brain/kim"
-    assert (typed.key, typed.para_id, typed.title) == ("plain_1", None, "Typed by hand")
-    assert "# no heading" in typed.body
+    assert (command_line.key, command_line.para_id, command_line.title) == (
+        "plain_1",
+        None,
+        "Typed by hand",
+    )
+    assert "# no heading" in command_line.body
     assert (planned.key, planned.title) == ("plain_2", "para:planning the week")
 
 

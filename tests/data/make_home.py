@@ -20,8 +20,8 @@ from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.suggestions import Proposal
 from tests.cli import forked
-from tests.cli.typed import Typed
-from tests.stories.life import Life
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import DaemonRig
 
 HOOK = '#!/bin/sh\n# Says hello\nread line\necho "hello $PARACHUTE_EVENT"\n'
 NOTE = "Projects/garden/AGENTS.md"
@@ -32,24 +32,24 @@ FIRST, SECOND, THIRD = (
 )
 
 
-async def live_in(typed: Typed) -> dict[str, str]:
+async def live_in(command_line: CommandLine) -> dict[str, str]:
     """Two runs, one of them undone; a proposal that waits and a task that waits."""
     settings = load_settings(
-        typed.home, {}, {"vault": str(typed.vault), "port": 0, "bubble.quiet_s": 0.05}
+        command_line.home, {}, {"vault": str(command_line.vault), "port": 0, "bubble.quiet_s": 0.05}
     )
     choice = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
-    daemon = Daemon(settings, typed.home, choice)
-    life = Life(daemon=daemon, vault=typed.vault)
-    daemon.bus.subscribe(life.events.append)
+    daemon = Daemon(settings, command_line.home, choice)
+    daemon_rig = DaemonRig(daemon=daemon, vault=command_line.vault)
+    daemon.bus.subscribe(daemon_rig.events.append)
     ready = asyncio.Event()
     made: dict[str, str] = {}
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")
         await ready.wait()
-        typed.save(NOTE, FIRST, SECOND)
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
-        made["run"] = str((await does_json(typed, "runs"))["runs"][0]["id"])
+        command_line.save(NOTE, FIRST, SECOND)
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
+        made["run"] = str((await does_json(command_line, "runs"))["runs"][0]["id"])
         proposal = Proposal(
             source_agent="reflector",
             reasoning="it follows",
@@ -58,15 +58,15 @@ async def live_in(typed: Typed) -> dict[str, str]:
             action="update",
         )
         made["suggestion"] = (await daemon.suggestions.propose(proposal)).id
-        await asyncio.to_thread(typed.does, "pause")
-        typed.save(NOTE, SECOND, THIRD)
-        await life.until(lambda: life.told("task.queued")[1:] or daemon.queue.all())
+        await asyncio.to_thread(command_line.does, "pause")
+        command_line.save(NOTE, SECOND, THIRD)
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued")[1:] or daemon.queue.all())
         daemon.stop()
     return made
 
 
-async def does_json(typed: Typed, *words: str):
-    return await asyncio.to_thread(typed.json, *words)
+async def does_json(command_line: CommandLine, *words: str):
+    return await asyncio.to_thread(command_line.json, *words)
 
 
 def main() -> None:
@@ -76,16 +76,16 @@ def main() -> None:
         del os.environ[name]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder)
-        typed.does("init", str(typed.vault))
-        typed.does("config", "set", "bubble.quiet_s", "0.05")
-        (typed.home / "machine-name").write_text("laptop\n")
-        made = {"key": typed.json("keys", "create", "phone", "--scope", "vault:read")["key"]}
-        (typed.home / "hooks").mkdir(mode=0o700, exist_ok=True)
-        script = typed.home / "hooks/on-session-start.sh"
+        command_line = CommandLine(home=folder / "home", vault=folder / "vault", folder=folder)
+        command_line.does("init", str(command_line.vault))
+        command_line.does("config", "set", "bubble.quiet_s", "0.05")
+        (command_line.home / "machine-name").write_text("laptop\n")
+        made = {"key": command_line.json("keys", "create", "phone", "--scope", "vault:read")["key"]}
+        (command_line.home / "hooks").mkdir(mode=0o700, exist_ok=True)
+        script = command_line.home / "hooks/on-session-start.sh"
         script.write_text(HOOK)
         script.chmod(0o700)
-        made |= asyncio.run(live_in(typed))
+        made |= asyncio.run(live_in(command_line))
         (folder / "made.json").write_text(json.dumps(made, indent=2))
         with tarfile.open(archive, "w:gz") as tar:
             for part in ("home", "vault", "made.json"):

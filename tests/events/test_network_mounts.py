@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.events.disk_scan import network_mount, network_type
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 TABLE = """\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -50,11 +50,11 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
     table = tmp_path / "mountinfo"
     table.write_text(f"40 22 0:35 / {vault} rw shared:20 - nfs4 server:/notes rw\n")
     monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", table)
-    async with live() as life:
-        assert "network file system (nfs4)" in life.daemon.problems.open["watching"]
-        assert life.daemon.detector.polling
-        life.daemon.detector._watcher.poll = life.daemon.detector._watcher._read = lambda: (
-            False
+    async with live() as daemon_rig:
+        assert "network file system (nfs4)" in daemon_rig.daemon.problems.open["watching"]
+        assert daemon_rig.daemon.detector.polling
+        daemon_rig.daemon.detector._watcher.poll = daemon_rig.daemon.detector._watcher._read = (
+            lambda: False
         )  # another device's change is not told
         save(vault / "a.md", "# A\n")
-        await life.until(lambda: life.told("file.created"))
+        await daemon_rig.until(lambda: daemon_rig.told("file.created"))

@@ -16,7 +16,7 @@ import pytest
 from parachuted.hooks.hook import BLOCKING
 from tests.api.calls import call, refused
 from tests.hooks.test_hooks import HooksOpener, opened, until
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 __all__ = ["opened"]
 
@@ -73,18 +73,18 @@ async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard
 ):
     put_guard(home, "write.before")
     (vault / "a.md").write_text("old\n")
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def nothing_starts(*_words: object, **_more: object) -> None:
             raise NO_ROOM[why]
 
         with monkeypatch.context() as patch:
             patch.setattr(asyncio, "create_subprocess_exec", nothing_starts)
-            status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+            status, message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
             assert (status, (vault / "a.md").read_text()) == (403, "old\n")
             assert "could not be started" in message
 
-        status, answer = await call(life, "PUT", "/api/notes/a.md", data=b"new\n")
+        status, answer = await call(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
         assert (status, (vault / "a.md").read_text()) == (200, "new\n"), answer
 
 
@@ -94,8 +94,8 @@ async def test_a_note_is_not_written_while_its_guard_is_not_a_program(
 ):
     put_guard(home, "write.before", UNSTARTABLE[why])
     (vault / "a.md").write_text("old\n")
-    async with live() as life:
-        status, _message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+    async with live() as daemon_rig:
+        status, _message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
 
     assert (status, (vault / "a.md").read_text()) == (403, "old\n")
 
@@ -162,8 +162,8 @@ async def test_a_note_is_not_written_while_its_guard_cannot_be_read_from_the_set
 ):
     put_settings(home, *UNREADABLE[why])
     (vault / "a.md").write_text("old\n")
-    async with live() as life:
-        status, message = await refused(life, "PUT", "/api/notes/a.md", data=b"new\n")
+    async with live() as daemon_rig:
+        status, message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
 
     assert (status, (vault / "a.md").read_text()) == (403, "old\n")
     assert "hooks.yaml" in message

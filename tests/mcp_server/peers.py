@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, Implementation
 
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -25,7 +25,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 @contextlib.asynccontextmanager
 async def client(
-    life: Life,
+    daemon_rig: DaemonRig,
     *,
     headers: Mapping[str, str] | None = None,
     mode: str = "legacy",
@@ -33,7 +33,7 @@ async def client(
 ) -> AsyncIterator[Client]:
     """A client of the `mcp` package, connected over HTTP."""
     async with httpx2.AsyncClient(headers=dict(headers or {})) as http:
-        transport = streamable_http_client(f"{life.url}/mcp", http_client=http)
+        transport = streamable_http_client(f"{daemon_rig.url}/mcp", http_client=http)
         info = Implementation(name=name, version="1")
         async with Client(transport, mode=mode, client_info=info) as connected:
             yield connected
@@ -67,8 +67,10 @@ def said(result: CallToolResult) -> str:
 class RawMcpClient:
     """Sends messages as they are, without the package."""
 
-    def __init__(self, life: Life, session: aiohttp.ClientSession, **headers: str) -> None:
-        self._url, self._session = f"{life.url}/mcp", session
+    def __init__(
+        self, daemon_rig: DaemonRig, session: aiohttp.ClientSession, **headers: str
+    ) -> None:
+        self._url, self._session = f"{daemon_rig.url}/mcp", session
         self.headers = {**ACCEPT, **headers}
 
     async def post(self, body: object, **headers: str) -> tuple[int, Mapping[str, str], object]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from parachuted.mcp_server.resources import address_of, path_at
 from tests.api.calls import key_of
 from tests.mcp_server.peers import call, client, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 def test_an_address_names_any_path():
@@ -18,15 +18,15 @@ def test_an_address_names_any_path():
 
 async def test_changes_are_listed_since_a_cursor(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life, client(life) as peer:
-        await life.settled()
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await daemon_rig.settled()
         first = await call(peer, "changed_since")
         save(vault / "a.md", "# A again\n")
         save(vault / "b.md", "# B\n")
         save(vault / "Inbox/mail.md", "# Mail\n")
-        await life.settled()
+        await daemon_rig.settled()
         (vault / "b.md").rename(vault / "c.md")
-        await life.settled()
+        await daemon_rig.settled()
 
         told = await call(peer, "changed_since", cursor=first["cursor"])
         assert told["complete"] is True
@@ -43,8 +43,8 @@ async def test_changes_are_listed_since_a_cursor(live: Live, vault: Path):
 
 async def test_a_cursor_of_another_daemon_finds_what_was_modified_since(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life, client(life) as peer:
-        await life.settled()
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await daemon_rig.settled()
         told = await call(peer, "changed_since", cursor="abc-7-1000")
         assert told["complete"] is False
         assert [one["path"] for one in told["changes"]] == ["a.md"]
@@ -54,16 +54,16 @@ async def test_a_cursor_of_another_daemon_finds_what_was_modified_since(live: Li
 
 async def test_a_key_with_paths_hears_of_its_notes_alone(live: Live, vault: Path):
     (vault / "Private").mkdir()
-    async with live() as life:
-        key = key_of(life, "vault:read", paths=["Work/**"])
-        life.daemon.authenticator.look()
-        async with client(life, headers=key) as peer:
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
             first = await call(peer, "changed_since")
             save(vault / "Work/a.md", "# A\n")
             save(vault / "Private/b.md", "# B\n")
-            await life.settled()
+            await daemon_rig.settled()
             (vault / "Private/b.md").rename(vault / "Work/b.md")
-            await life.settled()
+            await daemon_rig.settled()
             told = await call(peer, "changed_since", cursor=first["cursor"])
             assert {one["path"]: one["kind"] for one in told["changes"]} == {
                 "Work/a.md": "created",

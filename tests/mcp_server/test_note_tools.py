@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.mcp_server.peers import call, client, listed, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_what_is_wrong_with_arguments_is_said_and_changes_nothing(live: Live, vault: Path):
     save(vault / "a.md", "# A\n\n## Facts\n\nx\n")
-    async with live() as life, client(life) as peer:
-        await life.settled()
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await daemon_rig.settled()
         assert "'path' is a required property" in await refused(peer, "read_note")
         assert "Additional properties" in await refused(peer, "read_note", path="a.md", base="x")
         assert "is not of type 'string'" in await refused(peer, "read_note", path=["a.md"])
@@ -27,7 +27,7 @@ async def test_what_is_wrong_with_arguments_is_said_and_changes_nothing(live: Li
 
 async def test_a_section_is_read_and_added_to(live: Live, vault: Path):
     save(vault / "a.md", "# A\n\n## Facts\n\nx\n\n## More\n\ny\n")
-    async with live() as life, client(life) as peer:
+    async with live() as daemon_rig, client(daemon_rig) as peer:
         read = await call(peer, "read_note", path="a.md", section="Facts")
         assert read["text"] == "## Facts\n\nx\n\n"
         await call(peer, "edit_section", path="a.md", section="Facts", text="z", append=True)
@@ -41,9 +41,9 @@ async def test_notes_are_listed_by_folder_tag_and_key_a_page_at_a_time(live: Liv
     for number in range(5):
         save(vault / f"Work/n{number}.md", f"---\nrank: {number}\n---\n# N\n")
     save(vault / "a.md", "---\ntags: [tea]\n---\n# A\n")
-    async with live() as life, client(life) as peer:
-        await life.settled()
-        await life.until(lambda: not life.daemon.search.is_behind)
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
         assert await listed(peer, tag="tea") == ["a.md"]
         assert await listed(peer, where={"rank": 3}) == ["Work/n3.md"]
         first = await call(peer, "list_notes", folder="Work", order="-rank", limit=3)
@@ -60,9 +60,9 @@ async def test_notes_are_listed_by_folder_tag_and_key_a_page_at_a_time(live: Liv
 async def test_a_move_takes_its_links_along_and_is_one_run(live: Live, vault: Path):
     save(vault / "plan.md", "# Plan\n")
     save(vault / "index.md", "See [[plan]] and [it](plan.md).\n")
-    async with live() as life, client(life) as peer:
-        await life.settled()
-        await life.until(lambda: not life.daemon.search.is_behind)
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
         moved = await call(peer, "move_note", path="plan.md", to="Work/scheme.md")
         assert (vault / "Work/scheme.md").read_text() == "# Plan\n"
         assert "scheme" in (vault / "index.md").read_text()

@@ -8,7 +8,7 @@ from mcp.shared.exceptions import MCPError
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.mcp_server.protocol import PROMPTS, filled
 from tests.mcp_server.peers import client
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 def test_an_argument_stands_in_its_place_as_it_is():
@@ -24,7 +24,7 @@ def test_an_argument_stands_in_its_place_as_it_is():
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_lists_and_gets_them(live: Live, mode: str):
-    async with live() as life, client(life, mode=mode) as peer:
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         listed = (await peer.list_prompts()).prompts
         assert [one.name for one in listed] == [one.name for one in PROMPTS]
         got = await peer.get_prompt("why", {"path": "plan.md"})

@@ -6,12 +6,12 @@ import pytest
 
 from parachuted import __version__
 from tests.mcp_server.peers import client
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_learns_who_serves_and_what_each_tool_may_do(live: Live, mode: str):
-    async with live() as life, client(life, mode=mode) as peer:
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         assert (peer.server_info.name, peer.server_info.version) == ("parachute", __version__)
         assert "undo" in (peer.instructions or "")
         tools = (await peer.list_tools()).tools

@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.testing import Block, RecordedRequest, ScriptedMessages, ToolUse, say
 from tests.api.calls import get, key_of
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 PREFIX = "mcp__parachute__"
@@ -25,17 +25,17 @@ def use(tool: str, **arguments: object) -> ToolUse:
     return ToolUse(name=PREFIX + tool, input=arguments)
 
 
-def servers(life: Life) -> dict[str, dict[str, object]]:
+def servers(daemon_rig: DaemonRig) -> dict[str, dict[str, object]]:
     """How the CLI finds the vault, by transport."""
-    key = key_of(life, "vault:read,write", "curator:read", local=True)
-    life.daemon.authenticator.look()
+    key = key_of(daemon_rig, "vault:read,write", "curator:read", local=True)
+    daemon_rig.daemon.authenticator.look()
     return {
-        "http": {"type": "http", "url": f"{life.url}/mcp", "headers": key},
+        "http": {"type": "http", "url": f"{daemon_rig.url}/mcp", "headers": key},
         "stdio": {
             "type": "stdio",
             "command": sys.executable,
             "args": ["-m", "parachuted", "mcp"],
-            "env": {"PARACHUTE_HOME": str(life.daemon.home)},
+            "env": {"PARACHUTE_HOME": str(daemon_rig.daemon.home)},
         },
     }
 
@@ -86,11 +86,11 @@ async def test_it_reads_changes_and_explains_a_note(
         [use("why", path="plan.md")],
         [say("Done.")],
     ]
-    async with live() as life, ScriptedMessages(turns) as api:
-        await life.settled()
+    async with live() as daemon_rig, ScriptedMessages(turns) as api:
+        await daemon_rig.settled()
         folder = tmp_path / "claude"
         folder.mkdir()
-        await claude(folder, api, servers(life)[transport])
+        await claude(folder, api, servers(daemon_rig)[transport])
 
         offered = {tool["name"] for tool in api.asked[0].body["tools"]}
         assert {PREFIX + name for name in ("read_note", "edit_section", "why")} <= offered
@@ -99,5 +99,5 @@ async def test_it_reads_changes_and_explains_a_note(
         assert "digest" in edited
         assert "mcp:claude-code" in explained
         assert (vault / "plan.md").read_text() == "# Plan\n\n## Facts\n\nPeas.\n"
-        why = await get(life, "/api/why?path=plan.md&line=5")
+        why = await get(daemon_rig, "/api/why?path=plan.md&line=5")
         assert why["lines"][0]["by"].startswith("mcp:claude-code")

@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.api.calls import key_of
 from tests.mcp_server.peers import call, client
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -18,9 +18,9 @@ async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Pat
         save(vault / f"Work/n{number:03}.md", f"# Note {number}\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Ä ö.md", "# Umlaut\n")
-    async with live() as life, client(life, mode=mode) as peer:
-        await life.settled()
-        await life.until(lambda: not life.daemon.search.is_behind)
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
         first = await peer.list_resources()
         rest = await peer.list_resources(cursor=first.next_cursor)
         found = [*first.resources, *rest.resources]
@@ -42,12 +42,12 @@ async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Pat
 async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vault: Path):
     save(vault / "Work/a.md", "# A\n")
     save(vault / "Private/b.md", "# B\n")
-    async with live() as life:
-        await life.settled()
-        await life.until(lambda: not life.daemon.search.is_behind)
-        key = key_of(life, "vault:read", paths=["Work/**"])
-        life.daemon.authenticator.look()
-        async with client(life, headers=key) as peer:
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
             assert [one.uri for one in (await peer.list_resources()).resources] == [
                 "note:///Work/a.md"
             ]
@@ -57,7 +57,7 @@ async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vaul
 
 async def test_what_was_read_as_a_resource_may_be_replaced(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life, client(life) as peer:
+    async with live() as daemon_rig, client(daemon_rig) as peer:
         await peer.read_resource("note:///a.md")
         await call(peer, "write_note", path="a.md", text="# B\n")
         assert (vault / "a.md").read_text() == "# B\n"

@@ -22,14 +22,14 @@ from tests.mcp_server.peers import (
     message,
     refused,
 )
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_reads_searches_and_writes(live: Live, vault: Path, mode: str):
     save(vault / "Work/plan.md", "# Plan\n\n## Facts\n\nBeans.\n")
-    async with live() as life, client(life, mode=mode) as peer:
-        await life.settled()
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
+        await daemon_rig.settled()
         tools = await peer.list_tools()
         assert {"read_note", "list_notes", "search_notes"} <= {one.name for one in tools.tools}
 
@@ -50,32 +50,34 @@ async def test_a_client_reads_searches_and_writes(live: Live, vault: Path, mode:
 
 
 async def test_no_key_from_elsewhere_and_a_foreign_page_are_refused(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(life, session)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        bare = RawMcpClient(daemon_rig, session)
         opening = message("initialize", INITIALIZE)
 
         assert (await bare.post(opening, **ELSEWHERE))[0] == 401
         assert (await bare.post(opening, Authorization="Bearer wrong"))[0] == 401
         assert (await bare.post(opening, Host="rebound.example"))[0] == 403
         assert (await bare.post(opening, Origin="https://evil.example"))[0] == 403
-        key = key_of(life, "daily:write")
-        life.daemon.authenticator.look()
+        key = key_of(daemon_rig, "daily:write")
+        daemon_rig.daemon.authenticator.look()
         assert (await bare.post(opening, **key))[0] == 403
         assert (await bare.post(opening))[0] == 200
 
 
 async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session:
-        key, other = (key_of(life, "vault:read", local=True) for _ in range(2))
-        life.daemon.authenticator.look()
-        bare = RawMcpClient(life, session, **key)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        key, other = (key_of(daemon_rig, "vault:read", local=True) for _ in range(2))
+        daemon_rig.daemon.authenticator.look()
+        bare = RawMcpClient(daemon_rig, session, **key)
         named = await bare.open()
         listing = message("tools/list")
 
         assert (await bare.post(listing, **named))[0] == 200
         assert (await bare.post(listing, **{**named, **other}))[0] == 404
         assert (await bare.post(listing, **{"Mcp-Session-Id": "none"}))[0] == 404
-        async with session.delete(f"{life.url}/mcp", headers={**ACCEPT, **key, **named}) as answer:
+        async with session.delete(
+            f"{daemon_rig.url}/mcp", headers={**ACCEPT, **key, **named}
+        ) as answer:
             assert answer.status == 204
         status, _headers, answer = await bare.post(listing, **named)
         assert status == 404
@@ -84,8 +86,8 @@ async def test_a_session_belongs_to_the_key_that_began_it_and_ends_with_delete(l
 
 async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(life, session)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        bare = RawMcpClient(daemon_rig, session)
         named = await bare.open()
         for body in (
             "",
@@ -121,8 +123,8 @@ async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
 async def test_replies_never_cross_and_sessions_are_bounded(live: Live, vault: Path):
     for number in range(100):
         save(vault / f"n{number}.md", f"# Note {number}\n")
-    async with live() as life, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(life, session)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        bare = RawMcpClient(daemon_rig, session)
         sessions = [await bare.open() for _ in range(100)]
 
         async def read(number: int) -> str:
@@ -142,26 +144,26 @@ async def test_replies_never_cross_and_sessions_are_bounded(live: Live, vault: P
 
 async def test_a_revoked_key_reads_and_writes_no_more(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life:
-        key = key_of(life, "vault:read,write")
-        life.daemon.authenticator.look()
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write")
+        daemon_rig.daemon.authenticator.look()
         async with aiohttp.ClientSession() as session:
-            bare = RawMcpClient(life, session, **key)
+            bare = RawMcpClient(daemon_rig, session, **key)
             named = await bare.open()
             assert (await bare.post(message("ping"), **named))[0] == 200
-            life.daemon.authenticator.ring.file.path.write_text("keys: []\n")
-            life.daemon.authenticator.look()
+            daemon_rig.daemon.authenticator.ring.file.path.write_text("keys: []\n")
+            daemon_rig.daemon.authenticator.look()
             assert (await bare.post(message("ping"), **named))[0] == 401
 
 
 async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
     save(vault / "Work/plan.md", "# Plan\n\nBeans.\n")
     save(vault / "Private/diary.md", "# Diary\n\nBeans.\n")
-    async with live() as life:
-        await life.settled()
-        key = key_of(life, "vault:read,write", paths=["Work/**"])
-        life.daemon.authenticator.look()
-        async with client(life, headers=key) as peer:
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        key = key_of(daemon_rig, "vault:read,write", paths=["Work/**"])
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
             assert await listed(peer) == ["Work/plan.md"]
             found = await call(peer, "search_notes", query="beans")
             assert [hit["path"] for hit in found["hits"]] == ["Work/plan.md"]
@@ -173,10 +175,10 @@ async def test_a_key_with_paths_sees_its_notes_alone(live: Live, vault: Path):
 
 
 async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(live: Live):
-    async with live() as life:
-        key = key_of(life, "vault:read")
-        life.daemon.authenticator.look()
-        async with client(life, headers=key) as peer:
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read")
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
             tools = (await peer.list_tools()).tools
             assert all(tool.annotations.read_only_hint for tool in tools)
             assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")

@@ -12,7 +12,7 @@ from tests.api.calls import get
 from tests.api.routes.test_modules import install
 from tests.mcp_server.peers import RawMcpClient, call, client, refused
 from tests.runs.test_agent_hooks import Scripted, no, yes
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 OFFICIAL = ("daily", "brain")
 MOST_TOKENS = 2_000
@@ -21,12 +21,12 @@ CHARS_PER_TOKEN = 3.5
 
 async def test_every_call_is_in_the_audit_with_its_client(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life:
-        async with client(life) as peer:
+    async with live() as daemon_rig:
+        async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
             await refused(peer, "read_note", path="none.md")
-        life.daemon.audit.flush()
-        told = (await get(life, "/api/audit?type=mcp_call"))["events"]
+        daemon_rig.daemon.audit.flush()
+        told = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
         assert [
             (one["source_id"], one["target_endpoint"], one["paths"], one["success"]) for one in told
         ] == [
@@ -40,13 +40,13 @@ async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):
     description and the arguments of each tool; what clients keep for themselves (answers and hints)
     is counted for the core's own tools.
     """
-    async with live() as life, aiohttp.ClientSession() as session:
-        own = (await RawMcpClient(life, session).ask("tools/list"))["tools"]
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        own = (await RawMcpClient(daemon_rig, session).ask("tools/list"))["tools"]
         assert len(own) >= 14
         assert tokens(own) <= MOST_TOKENS
         for name in OFFICIAL:
-            await install(life, bundled_folder("modules") / name)
-        everything = (await RawMcpClient(life, session).ask("tools/list"))["tools"]
+            await install(daemon_rig, bundled_folder("modules") / name)
+        everything = (await RawMcpClient(daemon_rig, session).ask("tools/list"))["tools"]
         given = [
             {name: tool[name] for name in ("name", "description", "inputSchema")}
             for tool in everything
@@ -61,8 +61,8 @@ def tokens(document: object) -> float:
 
 async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
     save(vault / "a.md", "# A\n\n## Log\n")
-    async with live() as life, aiohttp.ClientSession() as session:
-        bare = RawMcpClient(life, session)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        bare = RawMcpClient(daemon_rig, session)
         added = {"path": "a.md", "section": "Log", "text": "once", "append": True}
         once = {"_meta": {"parachute/idempotencyKey": "k1"}, "name": "edit_section"}
         first, second = [
@@ -76,33 +76,33 @@ async def test_an_idempotency_key_does_a_call_once(live: Live, vault: Path):
 
 async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Path):
     save(vault / "a.md", "# A\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         asker = Scripted({"tool.before": no("hands off")})
-        life.daemon.run_hooks._asker = asker
-        async with client(life) as peer:
+        daemon_rig.daemon.run_hooks._asker = asker
+        async with client(daemon_rig) as peer:
             assert "hands off" in await refused(peer, "write_note", path="b.md", text="# B\n")
             assert not (vault / "b.md").exists()
         (asked,) = asker.asked
         assert (asked.event, asked.data["tool_name"]) == ("tool.before", "write_note")
         assert asked.data["agent_type"] == "mcp:test"
 
-        life.daemon.run_hooks._asker = Scripted({"tool.after": yes()})
-        async with client(life) as peer:
+        daemon_rig.daemon.run_hooks._asker = Scripted({"tool.after": yes()})
+        async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
-        assert [one["tool_name"] for one in life.told("tool.after")] == ["read_note"]
+        assert [one["tool_name"] for one in daemon_rig.told("tool.after")] == ["read_note"]
 
 
 async def test_an_answer_that_a_hook_replaced_reaches_no_client_whole(live: Live, vault: Path):
     save(vault / "a.md", "# A\n\nThe word is heliotrope.\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         hidden = yes(updated_output="(hidden)")
-        life.daemon.run_hooks._asker = Scripted({"tool.after": hidden})
-        async with client(life) as peer:
+        daemon_rig.daemon.run_hooks._asker = Scripted({"tool.after": hidden})
+        async with client(daemon_rig) as peer:
             result = await peer.call_tool("read_note", {"path": "a.md"})
             assert "heliotrope" not in str(result)
             assert "(hidden)" in str(result)
 
         shown = yes(updated_output='{"path": "a.md", "digest": "d", "text": "# A"}')
-        life.daemon.run_hooks._asker = Scripted({"tool.after": shown})
-        async with client(life) as peer:
+        daemon_rig.daemon.run_hooks._asker = Scripted({"tool.after": shown})
+        async with client(daemon_rig) as peer:
             assert (await call(peer, "read_note", path="a.md"))["text"] == "# A"

@@ -22,7 +22,7 @@ from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.services import Services
 from tests.modules.module_rig import MemoryAudit
-from tests.modules.small_modules import Given, Memory, write_module
+from tests.modules.small_modules import Memory, StubServices, write_module
 
 
 class ObjectingHooks:
@@ -107,7 +107,7 @@ class ManagerRig:
 
     def services(self, approved: ApprovedModule) -> Services:
         name, modules = approved.name, self.modules
-        given = Given(
+        given = StubServices(
             name=name,
             config=self.config,
             tell=lambda event, data: modules.publish(name, event, data, current()),

@@ -86,7 +86,7 @@ class Memory:
 
 
 @dataclass(kw_only=True)
-class Given:
+class StubServices:
     """Services by hand: `published` and `asked` are what the module said, `lent` the interfaces
     that it finds.
     """

@@ -42,14 +42,14 @@ async def test_who_comes_back_gets_what_followed():
 
 
 @pytest.mark.parametrize(
-    "after", ["other-3", "nothing", "-", "5", "{life}-99", "{life}-x", "{life}-\u0661"]
+    "after", ["other-3", "nothing", "-", "5", "{sender}-99", "{sender}-x", "{sender}-\u0661"]
 )
 async def test_an_unknown_id_is_reported(after):
     stream = Stream()
-    life = stream.send(1).partition("-")[0]
+    sender = stream.send(1).partition("-")[0]
     stream.close()
 
-    assert await read_all(stream, after.format(life=life)) == ["reset", 1]
+    assert await read_all(stream, after.format(sender=sender)) == ["reset", 1]
 
 
 async def test_a_live_stream_begins_now_for_who_is_new():

@@ -9,7 +9,7 @@ import pytest
 from parachuted.bundled import bundled_folder
 from tests.api.routes.test_modules import install
 from tests.shipped_hooks.conftest import ShippedHooks, write
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 ADA, LVB, IAN = "para:brain:aaaaaaaaaaaa", "para:brain:bbbbbbbbbbbb", "para:brain:cccccccccccc"
 
@@ -78,8 +78,8 @@ async def test_where_daily_is_installed_it_notes_mentions_and_the_hook_does_not(
     shipped.put("on-daily-entry.py")
     brain(shipped.vault)
     write(shipped.vault, "Daily/entries/e.md", "---\nentry_id: x\n---\nAda.\n")
-    async with live() as life:
-        await install(life, bundled_folder("modules") / "daily", "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         decision = await shipped.happens("daily.entry.created", entry_path="Daily/entries/e.md")
         shipped.ran()
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.shipped_hooks.conftest import ShippedHooks, write
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 def transcript(folder: Path) -> Path:

@@ -74,14 +74,14 @@ async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[DaemonPr
     try:
         record = await _announced(home, process)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
-            life = DaemonProcess(
+            daemon_rig = DaemonProcess(
                 pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client
             )
-            async with client.get(f"{life.url}/api/events") as stream:
+            async with client.get(f"{daemon_rig.url}/api/events") as stream:
                 reader = asyncio.get_running_loop().create_task(
-                    _read(stream, life.events), name="events"
+                    _read(stream, daemon_rig.events), name="events"
                 )
-                yield life
+                yield daemon_rig
                 reader.cancel()
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -13,7 +13,7 @@ from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.testing import ScriptedMessages, ToolUse
 from parachuted.vault_state import state_folder
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"
 
@@ -22,7 +22,7 @@ KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"
 class SandboxedDaemon:
     """The daemon, and the model that its agents ask."""
 
-    life: Life
+    daemon_rig: DaemonRig
     api: ScriptedMessages
 
 
@@ -52,14 +52,14 @@ async def boxed(
             async for _line in chosen.sandboxes.build(offline=True):
                 pass
         daemon = Daemon(settings, home, chosen)
-        life = Life(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(life.events.append)
+        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
+        daemon.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
             await asyncio.wait_for(ready.wait(), 20)
             try:
-                yield SandboxedDaemon(life=life, api=api)
+                yield SandboxedDaemon(daemon_rig=daemon_rig, api=api)
             finally:
                 daemon.stop()
 

@@ -75,7 +75,7 @@ from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
 from parachuted.state import Database  # noqa: E402
 from parachuted.vault import swap  # noqa: E402
-from tests.stories.life import Life  # noqa: E402
+from tests.stories.daemon_rig import DaemonRig  # noqa: E402
 
 swap._renameat2 = steps.around(swap._renameat2)
 _write = Database.write
@@ -107,9 +107,9 @@ async def live(span: LifeSpan) -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")
         await asyncio.wait_for(ready.wait(), _SECONDS)
-        life = Life(daemon=daemon, vault=Path(span.vault))
-        await life.settled(_SECONDS)
-        await life.until(lambda: _is_kept(daemon), _SECONDS)
+        daemon_rig = DaemonRig(daemon=daemon, vault=Path(span.vault))
+        await daemon_rig.settled(_SECONDS)
+        await daemon_rig.until(lambda: _is_kept(daemon), _SECONDS)
         daemon.stop()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.api.calls import post
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 
 def digest(text: str) -> str:
@@ -23,18 +23,18 @@ class Device:
     """
 
     name: str
-    life: Life
+    daemon_rig: DaemonRig
     chance: Random
     texts: dict[str, str] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
-    typed: set[str] = field(default_factory=set)
+    command_line: set[str] = field(default_factory=set)
     sent: set[str] = field(default_factory=set)
 
     def type(self, path: str, *, only_add: bool = False) -> None:
         """Put a line somewhere into a note, or a new one in place of an old one."""
         lines = self.texts.get(path, "").splitlines(keepends=True)
-        line = f"{self.name} {len(self.typed)} in {path}\n"
-        self.typed.add(line)
+        line = f"{self.name} {len(self.command_line)} in {path}\n"
+        self.command_line.add(line)
         place = self.chance.randint(0, len(lines))
         stop = place + (not only_add and self.chance.random() < 0.2)
         lines[place:stop] = [line]
@@ -44,7 +44,7 @@ class Device:
         """Take what is there, unless something was typed here since the last time."""
         if digest(self.texts.get(path, "")) != self.bases.get(path, digest("")):
             return
-        answer = await post(self.life, "/api/sync/pull", {"root": "Daily", "paths": [path]})
+        answer = await post(self.daemon_rig, "/api/sync/pull", {"root": "Daily", "paths": [path]})
         for file in answer["files"]:
             self.texts[path], self.bases[path] = file["content"], file["hash"]
 
@@ -58,7 +58,7 @@ class Device:
             "content": self.texts[path],
             "base_hash": self.bases.get(path, digest("")),
         }
-        answer = await post(self.life, "/api/sync/push", {"root": "Daily", "files": [sent]})
+        answer = await post(self.daemon_rig, "/api/sync/push", {"root": "Daily", "files": [sent]})
         (result,) = answer["results"]
         if answer["conflicts"]:
             (conflict,) = answer["conflicts"]
@@ -76,7 +76,9 @@ class Device:
         if result["hash"] == digest(self.texts[path]):
             self.bases[path] = result["hash"]
         else:  # merged: what stands there now is another text than ours, and has all of ours
-            answer = await post(self.life, "/api/sync/pull", {"root": "Daily", "paths": [path]})
+            answer = await post(
+                self.daemon_rig, "/api/sync/pull", {"root": "Daily", "paths": [path]}
+            )
             self.texts[path], self.bases[path] = (
                 answer["files"][0]["content"],
                 answer["files"][0]["hash"],

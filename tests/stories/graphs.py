@@ -13,7 +13,7 @@ from parachuted.agents import Job
 from parachuted.bubbling import plan_for
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import digest_of
-from tests.stories.life import Life, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 Graph = Mapping[str, Sequence[str]]
 """For each note (its folder) what it watches."""
@@ -65,18 +65,18 @@ def random_graph(rng: random.Random, size: int, prefix: str = "") -> dict[str, l
     return {name: rng.sample(names, min(size, round(rng.expovariate(1 / edges)))) for name in names}
 
 
-def planned(life: Life, name: str) -> list[str]:
+def planned(daemon_rig: DaemonRig, name: str) -> list[str]:
     """Whom `bubble plan` says a change of that note can wake."""
     return [
         run.watcher
-        for run in plan_for(f"{name}/AGENTS.md", life.daemon.watches, most_cost_usd=0.1).runs
+        for run in plan_for(f"{name}/AGENTS.md", daemon_rig.daemon.watches, most_cost_usd=0.1).runs
     ]
 
 
-def runs_by_cause(life: Life) -> dict[str, list[str]]:
+def runs_by_cause(daemon_rig: DaemonRig) -> dict[str, list[str]]:
     """For each cause, the watchers of the runs that carried it."""
     found: dict[str, list[str]] = {}
-    for document in life.daemon.history.runs(limit=5000):
+    for document in daemon_rig.daemon.history.runs(limit=5000):
         for cause in document["causes"]:
             found.setdefault(cause["id"], []).append(document["watcher"])
     return found
@@ -91,27 +91,27 @@ def digests(vault: Path) -> dict[str, str]:
 
 
 def behind(
-    life: Life, first: Mapping[str, str], seen: Mapping[tuple[str, str], str]
+    daemon_rig: DaemonRig, first: Mapping[str, str], seen: Mapping[tuple[str, str], str]
 ) -> dict[tuple[str, str], str]:
     """Each watcher with each note whose present text it has not seen, and what it saw last: at
     first contact, or when it ran.
     """
     pairs = [
         (one.watcher, path)
-        for one in life.daemon.watches.all()
-        for path in life.daemon.watches.watched_by(one.watcher)
+        for one in daemon_rig.daemon.watches.all()
+        for path in daemon_rig.daemon.watches.watched_by(one.watcher)
     ]
     last = {pair: seen.get(pair, first[pair[1]]) for pair in pairs}
     return {
         pair: digest
         for pair, digest in last.items()
-        if digest != digest_of((life.vault / pair[1]).read_bytes())
+        if digest != digest_of((daemon_rig.vault / pair[1]).read_bytes())
     }
 
 
-def open_differences(life: Life) -> dict[tuple[str, str], str | None]:
+def open_differences(daemon_rig: DaemonRig) -> dict[tuple[str, str], str | None]:
     """The same as the daemon has it."""
-    reviews = life.daemon.reviews
+    reviews = daemon_rig.daemon.reviews
     return {
         (review.watcher, review.path): review.base
         for watcher in reviews.watchers()

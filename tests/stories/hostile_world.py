@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
+from tests.stories.daemon_rig import save
 from tests.stories.hostile_calls import OWN
-from tests.stories.life import save
 
 MANIFEST = """\
 name: keeper

@@ -11,7 +11,7 @@ from pathlib import Path
 from parachuted.daemon import Daemon
 from parachuted.events import load_ignore
 from parachuted.vault import Scanner, VaultIndex, VaultRoot
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 Listing = dict[str, tuple[str | None, int]]
 
@@ -39,12 +39,12 @@ def assert_index_equals_disk(daemon: Daemon, vault: Path) -> None:
     assert listing(daemon.index) == listing(fresh_index(vault))
 
 
-def kinds(life: Life) -> dict[str, list[str]]:
+def kinds(daemon_rig: DaemonRig) -> dict[str, list[str]]:
     """For each path what happened to it, in order; a move is told under the new path as `moved from
     OLD`.
     """
     found: dict[str, list[str]] = defaultdict(list)
-    for event in life.events:
+    for event in daemon_rig.events:
         if event.event.startswith("file."):
             kind = event.event.removeprefix("file.")
             found[str(event.data["path"])].append(
@@ -53,12 +53,12 @@ def kinds(life: Life) -> dict[str, list[str]]:
     return dict(found)
 
 
-def followed(files: Iterable[str], life: Life) -> set[str]:
+def followed(files: Iterable[str], daemon_rig: DaemonRig) -> set[str]:
     """The paths that exist after the events; AssertionError where one contradicts what was
     there before it.
     """
     there = set(files)
-    for event in life.events:
+    for event in daemon_rig.events:
         path = event.data.get("path")
         if event.event in {"file.created", "file.moved"}:
             if event.event == "file.moved":

@@ -15,7 +15,7 @@ from parachuted.agents import Job, RunResult, Step, TextStep, ToolCallStep, call
 from parachuted.testing import Block, ScriptedBackend, Text
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CLERK = """\
 name: clerk
@@ -244,7 +244,7 @@ async def _played(job: Job, block: Block) -> Step:
 class TaintRig:
     """A running daemon with that model and those modules."""
 
-    life: Life
+    daemon_rig: DaemonRig
     backend: ObedientBackend
     vault: Path
     runs: dict[int, str] = field(default_factory=dict)
@@ -252,7 +252,9 @@ class TaintRig:
     async def ready(self) -> None:
         """Wait until all three modules run."""
         for _ in range(500):
-            states = [one["status"] for one in (await get(self.life, "/api/modules"))["modules"]]
+            states = [
+                one["status"] for one in (await get(self.daemon_rig, "/api/modules"))["modules"]
+            ]
             if states.count("running") == len(MODULES):
                 return
             await asyncio.sleep(0.02)
@@ -261,12 +263,14 @@ class TaintRig:
     async def play(self, number: int, agent: str = "hands", **options: object) -> dict:
         """Let an agent do the play of that number, at a person's request."""
         return await post(
-            self.life, f"/api/agents/clerk/{agent}/run", {"prompt": f"Do play {number}.", **options}
+            self.daemon_rig,
+            f"/api/agents/clerk/{agent}/run",
+            {"prompt": f"Do play {number}.", **options},
         )
 
     async def module(self, route: str, body: Mapping[str, str]) -> None:
         """A person's call of a route of the clerk."""
-        status, answer = await call(self.life, "POST", f"/api/clerk/{route}", json=body)
+        status, answer = await call(self.daemon_rig, "POST", f"/api/clerk/{route}", json=body)
         assert status == 200, answer
 
     def read(self, path: str) -> str:
@@ -298,13 +302,13 @@ async def scene(
         budget__runs_per_hour=100_000,
         budget__runs_per_day=100_000,
         budget__runs_per_cause=1_000,
-    ) as life:
+    ) as daemon_rig:
         if modules is not None:
             for name, (manifest, code, trust) in MODULES.items():
                 save(modules / name / "manifest.yaml", manifest)
                 save(modules / name / "module.py", code)
-                told = await install(life, modules / name, trust)
+                told = await install(daemon_rig, modules / name, trust)
                 assert told["status"] == "running", told["problem"]
-        scene = TaintRig(life, backend, vault)
+        scene = TaintRig(daemon_rig, backend, vault)
         await scene.ready()
         yield scene

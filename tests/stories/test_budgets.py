@@ -16,8 +16,8 @@ from parachuted.agents import Job, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.times import utc_now
+from tests.stories.daemon_rig import DaemonRig, Live
 from tests.stories.graphs import always_edits, touch_up, write
-from tests.stories.life import Life, Live
 
 
 class Clock:
@@ -29,10 +29,10 @@ class Clock:
     def __call__(self) -> datetime:
         return utc_now() + self.ahead
 
-    def forward(self, life: Life, **by: float) -> None:
+    def forward(self, daemon_rig: DaemonRig, **by: float) -> None:
         """Put it forward, and let the daemon look at it."""
         self.ahead += timedelta(**by)
-        life.daemon.worker.resume()
+        daemon_rig.daemon.worker.resume()
 
 
 @pytest.fixture
@@ -47,16 +47,16 @@ def star(vault: Path, count: int) -> dict[str, list[str]]:
     return graph
 
 
-async def health(life: Life) -> dict[str, object]:
+async def health(daemon_rig: DaemonRig) -> dict[str, object]:
     async with (
         aiohttp.ClientSession() as client,
-        client.get(f"{life.url}/api/health?detailed=true") as answer,
+        client.get(f"{daemon_rig.url}/api/health?detailed=true") as answer,
     ):
         return dict(await answer.json())
 
 
-def ran(life: Life) -> list[str]:
-    return [str(run["watcher"]) for run in life.told("run.finished")]
+def ran(daemon_rig: DaemonRig) -> list[str]:
+    return [str(run["watcher"]) for run in daemon_rig.told("run.finished")]
 
 
 @pytest.mark.parametrize(
@@ -66,75 +66,83 @@ async def test_over_budget_tasks_wait_until_there_is_room(
     live: Live, vault: Path, clock: Clock, budget: str, text: str
 ):
     graph = star(vault, 5)
-    async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as life:
+    async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: life.told("budget.exceeded") and not life.daemon.worker.busy)
-        told = await health(life)
+        await daemon_rig.until(
+            lambda: daemon_rig.told("budget.exceeded") and not daemon_rig.daemon.worker.busy
+        )
+        told = await health(daemon_rig)
 
-        assert len(ran(life)) == 3
+        assert len(ran(daemon_rig)) == 3
         assert [item["reason"] for item in told["waiting"]] == [
             f"the budget of {text} is used up"
         ] * 2
         assert told["budget"]["runs_last_hour"] == 3
 
-        clock.forward(life, hours=25 if budget == "runs_per_day" else 1.01)
-        await life.until(lambda: len(ran(life)) == 5)
-        await life.settled()
-        assert len(life.told("budget.exceeded")) == 1
+        clock.forward(daemon_rig, hours=25 if budget == "runs_per_day" else 1.01)
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 5)
+        await daemon_rig.settled()
+        assert len(daemon_rig.told("budget.exceeded")) == 1
 
 
 async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(
     live: Live, vault: Path
 ):
     graph = star(vault, 4)
-    async with live(always_edits(), budget__runs_per_cause=2) as life:
+    async with live(always_edits(), budget__runs_per_cause=2) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(
-            lambda: len(life.told("budget.exceeded")) == 2 and not life.daemon.worker.busy
+        await daemon_rig.until(
+            lambda: (
+                len(daemon_rig.told("budget.exceeded")) == 2 and not daemon_rig.daemon.worker.busy
+            )
         )
-        assert len(ran(life)) == 2
-        assert {item["reason"] for item in (await health(life))["waiting"]} == {
+        assert len(ran(daemon_rig)) == 2
+        assert {item["reason"] for item in (await health(daemon_rig))["waiting"]} == {
             "the budget of 2 runs per cause is used up"
         }
 
         touch_up(vault, "x", "- newer", graph)
-        await life.until(lambda: len(ran(life)) == 4 and not life.daemon.worker.busy)
+        await daemon_rig.until(
+            lambda: len(ran(daemon_rig)) == 4 and not daemon_rig.daemon.worker.busy
+        )
 
-        waiting = {task.watcher for task in life.daemon.queue.all()}
+        waiting = {task.watcher for task in daemon_rig.daemon.queue.all()}
         assert len(waiting) == 2
-        assert all(task.reason for task in life.daemon.queue.all())
+        assert all(task.reason for task in daemon_rig.daemon.queue.all())
 
 
 async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock):
     graph = star(vault, 4)
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: life.told("budget.exceeded") and not life.daemon.worker.busy)
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as life:
-        await life.until(lambda: life.told("budget.exceeded"))
-        assert ran(life) == []
-        clock.forward(life, hours=1.01)
-        await life.until(lambda: len(ran(life)) == 2)
-        await life.settled()
+        await daemon_rig.until(
+            lambda: daemon_rig.told("budget.exceeded") and not daemon_rig.daemon.worker.busy
+        )
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
+        await daemon_rig.until(lambda: daemon_rig.told("budget.exceeded"))
+        assert ran(daemon_rig) == []
+        clock.forward(daemon_rig, hours=1.01)
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
+        await daemon_rig.settled()
 
 
 async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, vault: Path):
     graph = star(vault, 1)
-    async with live(always_edits()) as life:
-        life.daemon.worker.pause()
+    async with live(always_edits()) as daemon_rig:
+        daemon_rig.daemon.worker.pause()
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: life.told("task.queued"))
-    async with live(always_edits()) as life:
-        assert life.daemon.worker.paused
-        assert [task.watcher for task in life.daemon.queue.all()] == ["w0/AGENTS.md"]
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+    async with live(always_edits()) as daemon_rig:
+        assert daemon_rig.daemon.worker.paused
+        assert [task.watcher for task in daemon_rig.daemon.queue.all()] == ["w0/AGENTS.md"]
         touch_up(vault, "x", "- newer", graph)
-        await life.until(lambda: life.told("file.modified"))
-        assert life.told("task.started") == []
+        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        assert daemon_rig.told("task.started") == []
 
-        life.daemon.worker.resume()
-        await life.until(lambda: ran(life))
-        await life.settled()
-        assert not life.daemon.worker.paused
+        daemon_rig.daemon.worker.resume()
+        await daemon_rig.until(lambda: ran(daemon_rig))
+        await daemon_rig.settled()
+        assert not daemon_rig.daemon.worker.paused
 
 
 async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(
@@ -149,22 +157,22 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
         return [use("no_change", reason="fine")]
 
     graph = star(vault, 1)
-    async with live(ScriptedBackend(script), clock=clock) as life:
+    async with live(ScriptedBackend(script), clock=clock) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         for number in (1, 2):
-            await life.until(
-                lambda count=number: len(attempts) == count and not life.daemon.worker.busy
+            await daemon_rig.until(
+                lambda count=number: len(attempts) == count and not daemon_rig.daemon.worker.busy
             )
-            assert [item["reason"] for item in (await health(life))["waiting"]] == [
+            assert [item["reason"] for item in (await health(daemon_rig))["waiting"]] == [
                 "no login was found"
             ]
-            clock.forward(life, seconds=61)
-        await life.until(lambda: ran(life))
-        await life.settled()
+            clock.forward(daemon_rig, seconds=61)
+        await daemon_rig.until(lambda: ran(daemon_rig))
+        await daemon_rig.settled()
 
         assert len(set(attempts)) == 1
-        assert (await health(life))["budget"]["runs_last_hour"] == 1
-        assert [run["outcome"] for run in life.daemon.history.runs()] == ["unchanged"]
+        assert (await health(daemon_rig))["budget"]["runs_last_hour"] == 1
+        assert [run["outcome"] for run in daemon_rig.daemon.history.runs()] == ["unchanged"]
 
 
 async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
@@ -174,16 +182,18 @@ async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
         raise AgentUnavailableError("no login was found")
 
     graph = star(vault, 1)
-    async with live(ScriptedBackend(refuse), clock=clock) as life:
+    async with live(ScriptedBackend(refuse), clock=clock) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: any(task.attempts for task in life.daemon.queue.all()))
-        before = life.daemon.history.runs()
+        await daemon_rig.until(lambda: any(task.attempts for task in daemon_rig.daemon.queue.all()))
+        before = daemon_rig.daemon.history.runs()
     clock.ahead += timedelta(seconds=11)
-    async with live(always_edits(), clock=clock) as life:
-        await life.until(lambda: ran(life))
-        await life.settled()
+    async with live(always_edits(), clock=clock) as daemon_rig:
+        await daemon_rig.until(lambda: ran(daemon_rig))
+        await daemon_rig.settled()
 
-        assert [run["id"] for run in life.daemon.history.runs()] == [run["id"] for run in before]
+        assert [run["id"] for run in daemon_rig.daemon.history.runs()] == [
+            run["id"] for run in before
+        ]
 
 
 @pytest.mark.parametrize(
@@ -208,16 +218,18 @@ async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next
 
     graph: dict[str, list[str]] = {"x": [], "y": [], "w": ["x", "y"]}
     write(vault, graph)
-    async with live(ScriptedBackend(script)) as life:
+    async with live(ScriptedBackend(script)) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: ran(life))
-        await life.settled()
-        assert [run["outcome"] for run in life.told("run.finished")] == ["failed"]
-        assert [review.path for review in life.daemon.reviews.of("w/AGENTS.md")] == ["x/AGENTS.md"]
+        await daemon_rig.until(lambda: ran(daemon_rig))
+        await daemon_rig.settled()
+        assert [run["outcome"] for run in daemon_rig.told("run.finished")] == ["failed"]
+        assert [review.path for review in daemon_rig.daemon.reviews.of("w/AGENTS.md")] == [
+            "x/AGENTS.md"
+        ]
 
         touch_up(vault, "y", "- new", graph)
-        await life.until(lambda: len(ran(life)) == 2)
-        await life.settled()
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
+        await daemon_rig.settled()
         assert [change.path for change in jobs[1].changes] == ["x/AGENTS.md", "y/AGENTS.md"]
 
 
@@ -236,12 +248,12 @@ async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: 
             pass
 
     graph = star(vault, 1)
-    async with live(Hanging()) as life:
+    async with live(Hanging()) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await asyncio.wait_for(begun.wait(), 30)
-    async with live(always_edits()) as life:
-        await life.until(lambda: ran(life))
-        assert len(life.daemon.history.runs()) == 1
+    async with live(always_edits()) as daemon_rig:
+        await daemon_rig.until(lambda: ran(daemon_rig))
+        assert len(daemon_rig.daemon.history.runs()) == 1
 
 
 async def test_a_clock_that_is_set_back_by_years_stops_nothing(
@@ -252,14 +264,16 @@ async def test_a_clock_that_is_set_back_by_years_stops_nothing(
     """
     graph = star(vault, 2)
     clock.ahead = timedelta(days=5000)
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=4) as life:
+    async with live(always_edits(), clock=clock, budget__runs_per_hour=4) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await life.until(lambda: len(ran(life)) == 2)
-        await life.settled()
-        life.daemon.worker.pause()
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
+        await daemon_rig.settled()
+        daemon_rig.daemon.worker.pause()
         touch_up(vault, "x", "- newer", graph)
-        await life.until(lambda: len(life.daemon.queue.all()) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.queue.all()) == 2)
         clock.ahead = timedelta()
-        life.daemon.worker.resume()
-        await life.until(lambda: len(ran(life)) == 4)
-        assert str(life.daemon.budget.exceeded()) == "the budget of 4 runs per hour is used up"
+        daemon_rig.daemon.worker.resume()
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 4)
+        assert (
+            str(daemon_rig.daemon.budget.exceeded()) == "the budget of 4 runs per hour is used up"
+        )

@@ -21,10 +21,10 @@ import pytest
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.testing import ApiRefusal, RecordedRequest, ScriptedMessages, Turn, say, use
 from tests.api.test_app import ROUTES
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.engine import WITHOUT
 from tests.stories.boxed import native
-from tests.stories.life import note, save
+from tests.stories.daemon_rig import note, save
 from tests.stories.planted_secrets import PlantedVault, running
 
 MANIFEST = """\
@@ -116,7 +116,7 @@ class DaemonWithSecrets:
     """A running daemon among secrets."""
 
     garden: PlantedVault
-    typed: Typed
+    command_line: CommandLine
     api: ScriptedMessages
     seen: Outputs
     engine: Mapping[str, str] | None
@@ -124,7 +124,7 @@ class DaemonWithSecrets:
     key: str = ""
 
     async def command(self, *words: str) -> str:
-        done = await asyncio.to_thread(self.typed, *words)
+        done = await asyncio.to_thread(self.command_line, *words)
         self.seen.add(f"parachute {' '.join(words)}", done.stdout + done.stderr)
         return done.stdout
 
@@ -193,14 +193,16 @@ async def scene(
             **{name: value for name, value in (engine or {}).items() if name != "HOME"},
             **quick,
         }
-        typed = Typed(home=home, vault=vault, folder=user, environ=environ)
-        made = DaemonWithSecrets(garden=garden, typed=typed, api=api, seen=Outputs(), engine=engine)
+        command_line = CommandLine(home=home, vault=vault, folder=user, environ=environ)
+        made = DaemonWithSecrets(
+            garden=garden, command_line=command_line, api=api, seen=Outputs(), engine=engine
+        )
         try:
             await made.command("start", "--vault", str(vault), "--port", "0")
             record = json.loads((home / "run/daemon.json").read_text())
             made.url = f"http://127.0.0.1:{record['port']}"
             reader = await asyncio.to_thread(
-                typed,
+                command_line,
                 "keys",
                 "create",
                 "a reader",
@@ -211,15 +213,15 @@ async def scene(
                 "--json",
             )
             master = await asyncio.to_thread(
-                typed, "keys", "create", "a master", "--scope", "*:admin", "--json"
+                command_line, "keys", "create", "a master", "--scope", "*:admin", "--json"
             )
             made.key = garden.literals["a key's secret"] = json.loads(reader.stdout)["key"]
             garden.literals["a master's key"] = json.loads(master.stdout)["key"]
             yield made
         finally:
             with contextlib.suppress(Exception):
-                await asyncio.to_thread(typed, "stop")
-            for pid in typed.started():
+                await asyncio.to_thread(command_line, "stop")
+            for pid in command_line.started():
                 os.kill(pid, 9)
 
 
@@ -239,88 +241,92 @@ async def test_no_secret_is_seen_in_anything_that_comes_out(
 async def story(tmp_path: Path, engine: Mapping[str, str] | None) -> None:
     if engine is not None:
         await with_image(engine, tmp_path)
-    async with scene(tmp_path, engine) as life, asyncio.TaskGroup() as group:
-        listening = group.create_task(life.listen())
-        await act(life)
-        await look(life)
+    async with scene(tmp_path, engine) as daemon_rig, asyncio.TaskGroup() as group:
+        listening = group.create_task(daemon_rig.listen())
+        await act(daemon_rig)
+        await look(daemon_rig)
         listening.cancel()
-        await life.command("stop")
-        for where, text in left_behind(life):
-            life.seen.add(where, text)
-        assert len(life.garden.places) >= 50
-        life.seen.texts.pop(
+        await daemon_rig.command("stop")
+        for where, text in left_behind(daemon_rig):
+            daemon_rig.seen.add(where, text)
+        assert len(daemon_rig.garden.places) >= 50
+        daemon_rig.seen.texts.pop(
             "GET /api/hooks (own)"
         )  # who administers sees the commands of hooks, as they are in hooks.yaml
-        found = {where: life.garden.found(text) for where, text in life.seen.texts.items()}
+        found = {
+            where: daemon_rig.garden.found(text) for where, text in daemon_rig.seen.texts.items()
+        }
         assert {where: places for where, places in found.items() if places} == {}
-        assert len(life.seen.texts) > 80
+        assert len(daemon_rig.seen.texts) > 80
 
 
-async def act(life: DaemonWithSecrets) -> None:
+async def act(daemon_rig: DaemonWithSecrets) -> None:
     """Agents of every kind are at work, and look for secrets."""
-    folder = life.garden.user / "keeper"
+    folder = daemon_rig.garden.user / "keeper"
     save(folder / "manifest.yaml", MANIFEST)
     save(folder / "module.py", MODULE)
     shown = json.loads(
-        await life.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True)
+        await daemon_rig.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True)
     )
-    await life.call(
+    await daemon_rig.call(
         "POST",
         "/api/modules/keeper/approve",
         {"hash": shown["hash"], "trust": "trusted"},
         is_own=True,
     )
-    api = life.api
+    api = daemon_rig.api
     paths = (
         "Private/diary.md",
         ".env",
         "../home/config.yaml",
         "Work/.env",
-        str(life.garden.user / ".netrc"),
+        str(daemon_rig.garden.user / ".netrc"),
     )
     private = [use("read_note", path=path) for path in paths]
     api.add(
         [use("list_notes"), use("search_notes", query="token"), *private],
-        life.while_it_runs(say("Looked.")),
+        daemon_rig.while_it_runs(say("Looked.")),
     )
-    await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Look."}, is_own=True)
+    await daemon_rig.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Look."}, is_own=True)
     api.add(*[parrot] * 3)
-    await life.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Fail."}, is_own=True)
+    await daemon_rig.call("POST", "/api/agents/keeper/talker/run", {"prompt": "Fail."}, is_own=True)
     api._turns.clear()
     read = [use("read_system_file", path=f"home/{name}") for name in SYSTEM]
-    shell = [native("Bash", command=LOOK, description="look")] if life.engine else []
-    api.add([use("list_system_files"), *read, *shell], life.while_it_runs(say("Mended.")))
-    await life.call("POST", "/api/maintenance", {"prompt": "What is wrong?"}, is_own=True)
-    if life.engine:
+    shell = [native("Bash", command=LOOK, description="look")] if daemon_rig.engine else []
+    api.add([use("list_system_files"), *read, *shell], daemon_rig.while_it_runs(say("Mended.")))
+    await daemon_rig.call("POST", "/api/maintenance", {"prompt": "What is wrong?"}, is_own=True)
+    if daemon_rig.engine:
         api.add(
             [native("Bash", command=LOOK, description="look")],
             [native("Bash", command="env > /vault/Work/env.md", description="keep")],
-            life.while_it_runs(say("Tidied.")),
+            daemon_rig.while_it_runs(say("Tidied.")),
         )
         ran = json.loads(
-            await life.call("POST", "/api/agents/keeper/tidy/run", {"prompt": "Look."}, is_own=True)
+            await daemon_rig.call(
+                "POST", "/api/agents/keeper/tidy/run", {"prompt": "Look."}, is_own=True
+            )
         )
         assert [step["error"] for step in ran["steps"] if step["called"]] == [False, False]
-        assert (life.garden.vault / "Work/env.md").exists()
+        assert (daemon_rig.garden.vault / "Work/env.md").exists()
     asked = len(api.asked)
     api.add(
         [use("read_context_file", file_path="Private/diary.md")],
-        life.while_it_runs(say("Nothing.")),
+        daemon_rig.while_it_runs(say("Nothing.")),
         *[parrot] * 6,
     )
-    save(life.garden.vault / "Work/plan.md", "# Plan\n\n- two\n")
+    save(daemon_rig.garden.vault / "Work/plan.md", "# Plan\n\n- two\n")
     async with asyncio.timeout(30):
         while len(api.asked) < asked + 2:
             await asyncio.sleep(0.02)
-    save(life.garden.vault / "Work/plan.md", "# Plan\n\n- three\n")
+    save(daemon_rig.garden.vault / "Work/plan.md", "# Plan\n\n- three\n")
     async with asyncio.timeout(30):
         while len(api.asked) < asked + 3:
             await asyncio.sleep(0.02)
 
 
-async def look(life: DaemonWithSecrets) -> None:
+async def look(daemon_rig: DaemonWithSecrets) -> None:
     """Everything that can be asked of it."""
-    runs = json.loads(await life.call("GET", "/api/runs", is_own=True))["runs"]
+    runs = json.loads(await daemon_rig.call("GET", "/api/runs", is_own=True))["runs"]
     one = runs[0]["id"]
     fill = {"id": one, "name": "keeper", "path": "Private/diary.md"}
     for route in sorted(ROUTES):
@@ -328,12 +334,12 @@ async def look(life: DaemonWithSecrets) -> None:
         if method == "GET" and path not in {"/api/events", "/api/docs", "/api/openapi.json"}:
             asked = re.sub(r"\{(\w+)\}", lambda found: fill.get(found[1], "x"), path)
             for query in ("", "?path=Private/diary.md", "?q=token"):
-                await life.call("GET", asked + query)
+                await daemon_rig.call("GET", asked + query)
     for path in (*OWN, *(f"/api/runs/{run['id']}" for run in runs)):
-        await life.call("GET", path, is_own=True)
+        await daemon_rig.call("GET", path, is_own=True)
     for start in range(0, len(COMMANDS), 4):
         await asyncio.gather(
-            *(life.command(*words.split()) for words in COMMANDS[start : start + 4])
+            *(daemon_rig.command(*words.split()) for words in COMMANDS[start : start + 4])
         )
 
 
@@ -355,21 +361,21 @@ OWN = [
 ]
 
 
-def left_behind(life: DaemonWithSecrets) -> list[tuple[str, str]]:
+def left_behind(daemon_rig: DaemonWithSecrets) -> list[tuple[str, str]]:
     """What the model was asked, and what is on the disk: logs, the audit, and the notes that agents
     may read.
     """
     asked = [
         (f"asked of the model: {request.path}", json.dumps(request.body))
-        for request in life.api.requests
+        for request in daemon_rig.api.requests
     ]
     carriers = {"x-api-key", "authorization"}
-    for request in life.api.requests:
+    for request in daemon_rig.api.requests:
         others = {
             name: value for name, value in request.headers.items() if name.lower() not in carriers
         }
         asked.append(("headers to the model", str(others)))
-    home, vault = life.garden.home, life.garden.vault
+    home, vault = daemon_rig.garden.home, daemon_rig.garden.vault
     files = [
         *(home / "logs").rglob("*"),
         *(vault / ".parachute/audit").rglob("*"),
@@ -384,7 +390,7 @@ def left_behind(life: DaemonWithSecrets) -> list[tuple[str, str]]:
         "search",
     )  # what was in notes is there, and one that was planted
     files += [file for file in (home / "state").rglob("*") if not file.name.startswith(others_own)]
-    below = life.garden.user.parent
+    below = daemon_rig.garden.user.parent
     return asked + [
         (str(file.relative_to(below)), file.read_bytes().decode("utf-8", "replace"))
         for file in files

@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.calls import call, get, key_of
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 CANARY = "the canary sings"
 HEARD = (
@@ -67,9 +67,9 @@ def written(folder: Path, name: str, code: str, more: str) -> Path:
     return folder / name
 
 
-def tell_secrets(life: Life) -> None:
+def tell_secrets(daemon_rig: DaemonRig) -> None:
     """What the daemon tells of notes below Private/, as its parts do."""
-    publish = life.daemon.bus.publish
+    publish = daemon_rig.daemon.bus.publish
     publish(
         "run.undone",
         run="r",
@@ -125,16 +125,16 @@ def tell_secrets(life: Life) -> None:
         why=CANARY,
         until="2026-01-01",
     )
-    life.daemon.problems.set("test", CANARY)
+    daemon_rig.daemon.problems.set("test", CANARY)
 
 
-async def stream_of(life: Life, headers: dict[str, str], last: str) -> list[dict]:
+async def stream_of(daemon_rig: DaemonRig, headers: dict[str, str], last: str) -> list[dict]:
     """The data of the events that a key hears, until that event, which is one of them."""
     found = []
     async with (
         aiohttp.ClientSession() as session,
         session.get(
-            life.url + "/api/events", headers={**headers, "Last-Event-ID": "0-0"}
+            daemon_rig.url + "/api/events", headers={**headers, "Last-Event-ID": "0-0"}
         ) as answer,
     ):
         assert answer.status == 200
@@ -150,53 +150,57 @@ async def stream_of(life: Life, headers: dict[str, str], last: str) -> list[dict
 async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(
     live: Live, vault: Path, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        await install(life, EXAMPLES / "daily")
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily")
         listener = written(
             tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"
         )
-        told = await install(life, listener, trust)
+        told = await install(daemon_rig, listener, trust)
         assert told["status"] == "running", told["problem"]
-        narrow = key_of(life, "*:read", paths=["Work/**"])
+        narrow = key_of(daemon_rig, "*:read", paths=["Work/**"])
 
         status, _ = await call(
-            life, "POST", "/api/daily/entries", json={"content": CANARY, "entry_id": "monday"}
+            daemon_rig, "POST", "/api/daily/entries", json={"content": CANARY, "entry_id": "monday"}
         )
         assert status == 201
-        tell_secrets(life)
+        tell_secrets(daemon_rig)
         save(vault / "Work/last.md", note("Last"))
         async with asyncio.timeout(30):
-            while "Work/last.md" not in json.dumps(heard := await get(life, "/api/listener/heard")):
+            while "Work/last.md" not in json.dumps(
+                heard := await get(daemon_rig, "/api/listener/heard")
+            ):
                 await asyncio.sleep(0.02)
-            streamed = await stream_of(life, narrow, "Work/last.md")
+            streamed = await stream_of(daemon_rig, narrow, "Work/last.md")
 
         assert CANARY not in json.dumps(heard)
         assert "monday" not in json.dumps(heard)
         assert CANARY not in json.dumps(streamed)
         assert [data["reason"] for data in heard if "reason" in data] == [""]
-        assert any(CANARY in json.dumps(one.data) for one in life.daemon.bus.since(0))
+        assert any(CANARY in json.dumps(one.data) for one in daemon_rig.daemon.bus.since(0))
 
 
 async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note(
     live: Live, vault: Path, tmp_path: Path
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         garden = written(
             tmp_path,
             "garden",
             GARDEN,
             "publishes:\n  garden.words.said: {path: path, words: text, bed: id}\n",
         )
-        await install(life, garden, "untrusted")
+        await install(daemon_rig, garden, "untrusted")
         await install(
-            life,
+            daemon_rig,
             written(tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"),
         )
-        narrow = key_of(life, "*:read", paths=["Work/**"])
+        narrow = key_of(daemon_rig, "*:read", paths=["Work/**"])
 
         async def say(event: str, **fields: object) -> int:
             return (
-                await call(life, "POST", "/api/garden/say", json={"event": event, "fields": fields})
+                await call(
+                    daemon_rig, "POST", "/api/garden/say", json={"event": event, "fields": fields}
+                )
             )[0]
 
         assert await say("garden.words.said", path="Private/x.md", words=CANARY, bed="b1") == 200
@@ -210,9 +214,11 @@ async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note
         assert await say("garden.other.said", text=CANARY) == 403
         save(vault / "Work/last.md", note("Last"))
         async with asyncio.timeout(30):
-            while "Work/last.md" not in json.dumps(heard := await get(life, "/api/listener/heard")):
+            while "Work/last.md" not in json.dumps(
+                heard := await get(daemon_rig, "/api/listener/heard")
+            ):
                 await asyncio.sleep(0.02)
-            streamed = await stream_of(life, narrow, "Work/last.md")
+            streamed = await stream_of(daemon_rig, narrow, "Work/last.md")
 
         said = {"path": "Work/x.md", "words": "hello", "bed": "b2"}
         keys = [one["data"] for one in streamed if one["event"] == "garden.words.said"]

@@ -9,26 +9,26 @@ from pathlib import Path
 
 from parachuted.history import Why
 from parachuted.vault import VaultPath
+from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.graphs import touch_up, write
-from tests.stories.life import Life, Live, save
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH: dict[str, list[str]] = {"a": [], "b": ["a"]}
 B = VaultPath("b/AGENTS.md")
 
 
-async def follow(life: Life, focus: str) -> str:
+async def follow(daemon_rig: DaemonRig, focus: str) -> str:
     """a is edited and b follows. Returns b's run."""
-    before = len(life.told("run.finished"))
-    touch_up(life.vault, "a", focus, GRAPH)
-    await life.until(lambda: len(life.told("run.finished")) > before)
-    await life.settled()
-    return str(life.told("run.finished")[-1]["run"])
+    before = len(daemon_rig.told("run.finished"))
+    touch_up(daemon_rig.vault, "a", focus, GRAPH)
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > before)
+    await daemon_rig.settled()
+    return str(daemon_rig.told("run.finished")[-1]["run"])
 
 
-def authors(life: Life) -> dict[str, str]:
+def authors(daemon_rig: DaemonRig) -> dict[str, str]:
     """Each line of b with its run, or who else wrote it."""
-    why = Why(life.daemon.store)
+    why = Why(daemon_rig.daemon.store)
     return {line.text: line.run or line.by for line in why.lines(B) if line.text.strip()}
 
 
@@ -44,38 +44,38 @@ async def ask(place: str) -> dict[str, object]:
 
 async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vault: Path):
     write(vault, GRAPH)
-    async with live() as life:
-        first = await follow(life, "- sow")
-        assert (authors(life)["# b"], authors(life)["  - sow"]) == ("person", first)
+    async with live() as daemon_rig:
+        first = await follow(daemon_rig, "- sow")
+        assert (authors(daemon_rig)["# b"], authors(daemon_rig)["  - sow"]) == ("person", first)
 
         save(vault / B, (vault / B).read_text("utf-8").replace("> About b.", "> About b, by hand."))
-        second = await follow(life, "- harvest")
-        told = authors(life)
+        second = await follow(daemon_rig, "- harvest")
+        told = authors(daemon_rig)
         assert told["> About b, by hand."] == "person"
         assert told["  - harvest"] == second
         assert told["- [a](../a/AGENTS.md) — About a."] == first
 
-        await life.daemon.undo.undo(second)
-        told = authors(life)
+        await daemon_rig.daemon.undo.undo(second)
+        told = authors(daemon_rig)
         assert (told["> About b, by hand."], told["  - sow"]) == ("person", first)
         assert set(told.values()) == {"person", first}
 
 
 async def test_what_a_person_makes_of_a_runs_line_is_the_persons(live: Live, vault: Path):
     write(vault, GRAPH)
-    async with live() as life:
-        run = await follow(life, "- sow")
+    async with live() as daemon_rig:
+        run = await follow(daemon_rig, "- sow")
         save(vault / B, (vault / B).read_text("utf-8").replace("  - sow", "  - sow, but late"))
-        await life.settled()
+        await daemon_rig.settled()
 
-        assert authors(life)["  - sow, but late"] == "person"
-        assert run in authors(life).values()
+        assert authors(daemon_rig)["  - sow, but late"] == "person"
+        assert run in authors(daemon_rig).values()
 
 
 async def test_the_command_explains_a_line_down_to_the_edit_that_led_to_it(live: Live, vault: Path):
     write(vault, GRAPH)
-    async with live() as life:
-        run = await follow(life, "- sow")
+    async with live() as daemon_rig:
+        run = await follow(daemon_rig, "- sow")
         lines = (vault / B).read_text("utf-8").splitlines()
         number = lines.index("  - sow") + 1
         told = await ask(f"b/AGENTS.md:{number}")

@@ -25,7 +25,7 @@ from parachuted.errors import StorageFailedError
 from parachuted.events import DebounceTimes
 from parachuted.vault_state import VaultUnclearError
 from tests.stories.apart import apart, index_left_by
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
@@ -47,7 +47,7 @@ async def act(name: str, vault: Path, count: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def with_a_queue_of(length: int, live: Live) -> AsyncIterator[Life]:
+async def with_a_queue_of(length: int, live: Live) -> AsyncIterator[DaemonRig]:
     """A daemon whose queue of hints is so short; the system's setting counts at the daemon's start
     and is put back at once.
     """
@@ -57,10 +57,10 @@ async def with_a_queue_of(length: int, live: Live) -> AsyncIterator[Life]:
     async with contextlib.AsyncExitStack() as stack:
         try:
             QUEUE.write_text(str(length))
-            life = await stack.enter_async_context(live())
+            daemon_rig = await stack.enter_async_context(live())
         finally:
             QUEUE.write_text(usual)
-        yield life
+        yield daemon_rig
 
 
 def as_root_without(*capabilities: str) -> list[str]:
@@ -82,10 +82,10 @@ def with_watches(count: int) -> list[str]:
     return command
 
 
-async def quiet(life: Life, seconds: float = 30) -> None:
+async def quiet(daemon_rig: DaemonRig, seconds: float = 30) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    life.daemon.detector._watcher.poll()
-    await life.until(lambda: not life.daemon.detector.busy, seconds)
+    daemon_rig.daemon.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy, seconds)
 
 
 def fill(vault: Path, count: int) -> list[str]:
@@ -103,14 +103,14 @@ def fill(vault: Path, count: int) -> list[str]:
 async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Path, torture):
     count = 2000 if torture else 400
     for _ in range(20 if torture else 1):
-        async with live() as life:
+        async with live() as daemon_rig:
             await act("make_nested_folders", vault, count)
-            await quiet(life)
+            await quiet(daemon_rig)
 
-            assert kinds(life) == {
+            assert kinds(daemon_rig) == {
                 f"d{number}/sub/deeper/note.md": ["created"] for number in range(count)
             }
-            assert_index_equals_disk(life.daemon, vault)
+            assert_index_equals_disk(daemon_rig.daemon, vault)
         for folder in vault.iterdir():
             shutil.rmtree(folder)
         shutil.rmtree(vault.parent / "home/state")
@@ -120,17 +120,17 @@ async def test_a_burst_of_new_files_is_reported_once_each_and_never_holds_the_lo
     live: Live, vault: Path, torture
 ):
     count = 60_000 if torture else 1500
-    async with live() as life, longest_hold() as held:
+    async with live() as daemon_rig, longest_hold() as held:
         await act("write_many", vault, count)
-        await quiet(life, 120)
+        await quiet(daemon_rig, 120)
         of_its_own_work, by_the_clock = held
 
         assert of_its_own_work < LONGEST_HOLD_S
         assert by_the_clock < 25 * LONGEST_HOLD_S
-        assert kinds(life) == {
+        assert kinds(daemon_rig) == {
             f"{number % 10}/note {number}.md": ["created"] for number in range(count)
         }
-        assert_index_equals_disk(life.daemon, vault)
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 @contextlib.asynccontextmanager
@@ -158,12 +158,12 @@ async def longest_hold() -> AsyncIterator[list[float]]:
 
 async def test_many_files_replaced_at_once_are_reported_once_each(live: Live, vault: Path, torture):
     paths = fill(vault, 10_000 if torture else 800)
-    async with live() as life:
+    async with live() as daemon_rig:
         await act("replace_all", vault, 1)
-        await quiet(life, 60)
+        await quiet(daemon_rig, 60)
 
-        assert kinds(life) == {path: ["modified"] for path in paths}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {path: ["modified"] for path in paths}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_a_checkout_of_another_branch_is_reported_once_a_file(
@@ -184,18 +184,18 @@ async def test_a_checkout_of_another_branch_is_reported_once_a_file(
     git(vault, "add", "-A")
     git(vault, "commit", "-q", "-m", "two")
     before = fresh_index(vault)
-    async with live() as life:
+    async with live() as daemon_rig:
         await asyncio.to_thread(git, vault, "checkout", "-q", "one")
-        await quiet(life, 60)
+        await quiet(daemon_rig, 60)
 
-        assert followed(before.paths(), life) == set(life.daemon.index.paths())
-        told_twice = [told for told in kinds(life).values() if len(told) > 1]
+        assert followed(before.paths(), daemon_rig) == set(daemon_rig.daemon.index.paths())
+        told_twice = [told for told in kinds(daemon_rig).values() if len(told) > 1]
         # Git removes a file before it writes it: where the system holds it up in between, the
         # file was gone, and is told so.
         assert all(told == ["deleted", "created"] for told in told_twice)
         assert len(told_twice) <= count // 100
-        assert len(kinds(life)) == count + 1
-        assert_index_equals_disk(life.daemon, vault)
+        assert len(kinds(daemon_rig)) == count + 1
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 def git(vault: Path, *words: str) -> None:
@@ -217,36 +217,36 @@ async def test_nothing_is_missed_when_the_queue_overflows(
     length: int, live: Live, vault: Path, torture
 ):
     paths = fill(vault, 10_000 if torture else 300)
-    async with with_a_queue_of(length, live) as life:
+    async with with_a_queue_of(length, live) as daemon_rig:
         await act("replace_all", vault, 1)
         await act("make_nested_folders", vault, 50)
-        await quiet(life, 60)
+        await quiet(daemon_rig, 60)
 
         new = {f"d{number}/sub/deeper/note.md": ["created"] for number in range(50)}
-        assert kinds(life) == {path: ["modified"] for path in paths} | new
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {path: ["modified"] for path in paths} | new
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_nothing_is_missed_while_the_process_is_stopped(vault: Path, home: Path, torture):
     count = 8000 if torture else 2000
     paths = fill(vault, count)
-    async with apart(vault, home) as life:
-        os.kill(life.pid, signal.SIGSTOP)
+    async with apart(vault, home) as daemon_rig:
+        os.kill(daemon_rig.pid, signal.SIGSTOP)
         await act(
             "make_noise", vault, 20_000
         )  # fills the queue, so that the hints that follow are lost
         await act("replace_all", vault, 1)
-        os.kill(life.pid, signal.SIGCONT)
-        await life.until(lambda: len(kinds(life)) == count)
+        os.kill(daemon_rig.pid, signal.SIGCONT)
+        await daemon_rig.until(lambda: len(kinds(daemon_rig)) == count)
         last = fresh_index(vault)
-        await life.until(
+        await daemon_rig.until(
             lambda: (
-                {str(e.data["path"]): e.data["digest"] for e in life.events}
+                {str(e.data["path"]): e.data["digest"] for e in daemon_rig.events}
                 == {p: last.get(p).digest for p in paths}
             )
         )
 
-    assert kinds(life) == {path: ["modified"] for path in paths}
+    assert kinds(daemon_rig) == {path: ["modified"] for path in paths}
     assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
 
 
@@ -256,39 +256,39 @@ async def test_nothing_is_missed_while_the_process_is_stopped(vault: Path, home:
 @pytest.mark.parametrize("path", ["new.md", "note.md"])
 async def test_a_file_that_is_written_slowly_is_never_seen_half(path: str, live: Live, vault: Path):
     save(vault / "note.md", "# old\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         await act("write_slowly", vault / path, 60)
-        await quiet(life)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {path: ["created" if path == "new.md" else "modified"]}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {path: ["created" if path == "new.md" else "modified"]}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         with (vault / "log.md").open("a") as file:
             for line in range(5):
                 file.write(f"line {line}\n")
                 file.flush()
-            await life.until(lambda: kinds(life))
-            assert life.daemon.index.get("log.md").size == (vault / "log.md").stat().st_size
+            await daemon_rig.until(lambda: kinds(daemon_rig))
+            assert daemon_rig.daemon.index.get("log.md").size == (vault / "log.md").stat().st_size
             file.write("the last line\n")
-        await quiet(life)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {"log.md": ["modified", "modified"]}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {"log.md": ["modified", "modified"]}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
-    async with live() as life:
-        life.daemon.detector._debouncer._pace = DebounceTimes(patience=0.5)
+    async with live() as daemon_rig:
+        daemon_rig.daemon.detector._debouncer._pace = DebounceTimes(patience=0.5)
         writer = asyncio.get_running_loop().create_task(
             act("append_for_ever", vault / "log.md", 10), name="writer"
         )
         try:
-            await life.until(lambda: len(kinds(life).get("log.md", [])) == 2)
+            await daemon_rig.until(lambda: len(kinds(daemon_rig).get("log.md", [])) == 2)
         finally:
             (vault / "stop").touch()
             await writer
@@ -299,18 +299,18 @@ async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: L
 
 async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Path):
     fill(vault, 30)
-    async with live() as life:
+    async with live() as daemon_rig:
         vault.rename(vault.with_name("away"))
-        await life.until(lambda: "vault" in life.daemon.problems.open)
+        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.problems.open)
         save(vault.with_name("away") / "0/note 0.md", "changed while away")
         with pytest.raises(StorageFailedError):
-            await life.daemon.detector.rescan()
+            await daemon_rig.daemon.detector.rescan()
         vault.with_name("away").rename(vault)
-        await life.until(lambda: "vault" not in life.daemon.problems.open)
-        await quiet(life)
+        await daemon_rig.until(lambda: "vault" not in daemon_rig.daemon.problems.open)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {"0/note 0.md": ["modified"]}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {"0/note 0.md": ["modified"]}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 @pytest.mark.parametrize("count", [3, 30])
@@ -318,28 +318,28 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
     count: int, live: Live, vault: Path
 ):
     fill(vault, count)
-    async with live() as life:
-        hasten(life)
+    async with live() as daemon_rig:
+        hasten(daemon_rig)
         vault.rename(vault.with_name("away"))
         vault.mkdir()
-        await life.until(lambda: "missing" in life.daemon.problems.open)
-        await life.until(
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(
             lambda: (
                 sum(
                     e.event == "vault.problem" and e.data["subject"] == "missing"
-                    for e in life.events
+                    for e in daemon_rig.events
                 )
                 == 1
             )
         )
         vault.rmdir()
         vault.with_name("away").rename(vault)
-        await life.until(lambda: not life.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
         save(vault / "0/note 0.md", "changed")
-        await quiet(life)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {"0/note 0.md": ["modified"]}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {"0/note 0.md": ["modified"]}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
@@ -357,31 +357,31 @@ async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
 
     vault.rmdir()
     vault.with_name("away").rename(vault)
-    async with live() as life:
-        await quiet(life)
+    async with live() as daemon_rig:
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
-def hasten(life: Life) -> None:
+def hasten(daemon_rig: DaemonRig) -> None:
     """Let the daemon look more often at whether its vault is there: a folder put in its place gives
     no hint.
     """
-    life.daemon.detector._pace = DebounceTimes(heartbeat=0.05)
+    daemon_rig.daemon.detector._pace = DebounceTimes(heartbeat=0.05)
 
 
 async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):
     fill(vault, 30)
-    async with live() as life:
-        hasten(life)
+    async with live() as daemon_rig:
+        hasten(daemon_rig)
         with mounted(vault):
-            await life.until(lambda: "missing" in life.daemon.problems.open)
-        await life.until(lambda: not life.daemon.problems.open)
-        await quiet(life)
+            await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 @contextlib.contextmanager
@@ -400,40 +400,42 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
     live: Live, vault: Path
 ):
     paths = fill(vault, 60)
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in paths[:40]:
             (vault / path).unlink()
-        await life.until(lambda: "missing" in life.daemon.problems.open)
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
         save(vault / paths[50], "changed meanwhile")
-        await quiet(life)
-        await life.daemon.detector.rescan()
-        assert kinds(life) == {paths[50]: ["modified"]}
-        await life.daemon.detector.rescan(accept_missing=True)
+        await quiet(daemon_rig)
+        await daemon_rig.daemon.detector.rescan()
+        assert kinds(daemon_rig) == {paths[50]: ["modified"]}
+        await daemon_rig.daemon.detector.rescan(accept_missing=True)
 
-        assert kinds(life) == {paths[50]: ["modified"]} | {path: ["deleted"] for path in paths[:40]}
-        assert life.daemon.problems.open == {}
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig) == {paths[50]: ["modified"]} | {
+            path: ["deleted"] for path in paths[:40]
+        }
+        assert daemon_rig.daemon.problems.open == {}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_a_mass_deletion_in_pieces_is_not_believed_either(live: Live, vault: Path, torture):
     fill(vault, 10_000 if torture else 1500)
-    async with live() as life:
+    async with live() as daemon_rig:
         await asyncio.to_thread(subprocess.run, ["rm", "-rf", *vault.iterdir()], check=True)
-        await life.until(lambda: "missing" in life.daemon.problems.open)
-        await quiet(life)
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {}
+        assert kinds(daemon_rig) == {}
 
 
 async def test_fewer_deletions_are_believed(live: Live, vault: Path):
     paths = fill(vault, 60)
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in paths[:25]:
             (vault / path).unlink()
-        await quiet(life)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == {path: ["deleted"] for path in paths[:25]}
-        assert life.daemon.problems.open == {}
+        assert kinds(daemon_rig) == {path: ["deleted"] for path in paths[:25]}
+        assert daemon_rig.daemon.problems.open == {}
 
 
 # Limits and rights
@@ -442,30 +444,34 @@ async def test_fewer_deletions_are_believed(live: Live, vault: Path):
 async def test_where_watches_run_out_the_vault_is_walked_again_and_again(vault: Path, home: Path):
     for number in range(80):
         save(vault / f"{number}/note.md", f"# {number}\n")
-    async with apart(vault, home, *with_watches(64)) as life:
-        health = await life.health()
+    async with apart(vault, home, *with_watches(64)) as daemon_rig:
+        health = await daemon_rig.health()
         assert health["vault"]["watched_by"] == "polling"
         assert "watching" in health["problems"]
         for number in range(80):
             save(vault / f"{number}/note.md", "changed")
-        await life.until(lambda: len(kinds(life)) == 80)
+        await daemon_rig.until(lambda: len(kinds(daemon_rig)) == 80)
 
-    assert kinds(life) == {f"{number}/note.md": ["modified"] for number in range(80)}
+    assert kinds(daemon_rig) == {f"{number}/note.md": ["modified"] for number in range(80)}
     assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
 
 
 async def test_nothing_in_a_folder_that_cannot_be_read_is_taken_as_gone(vault: Path, home: Path):
     paths = fill(vault, 30)
-    async with apart(vault, home, *as_root_without("dac_override", "dac_read_search")) as life:
+    async with apart(
+        vault, home, *as_root_without("dac_override", "dac_read_search")
+    ) as daemon_rig:
         (vault / "1").chmod(0o000)
         save(vault / "0/note 0.md", "changed")
-        await life.until(lambda: kinds(life))
+        await daemon_rig.until(lambda: kinds(daemon_rig))
     (vault / "0/note 0.md").write_text("changed again")
-    async with apart(vault, home, *as_root_without("dac_override", "dac_read_search")) as life:
-        assert "file:1" in (await life.health())["problems"]
+    async with apart(
+        vault, home, *as_root_without("dac_override", "dac_read_search")
+    ) as daemon_rig:
+        assert "file:1" in (await daemon_rig.health())["problems"]
     (vault / "1").chmod(0o755)
 
-    assert kinds(life) == {}
+    assert kinds(daemon_rig) == {}
     assert set(index_left_by(vault, home).paths()) == set(paths)
 
 
@@ -476,42 +482,42 @@ async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, v
     for path in ("note.md", "Private/one.md", "Private/deep/two.md", "draft.md"):
         save(vault / path, f"# {path}\n")
     hidden = ("Private/one.md", "Private/deep/two.md", "draft.md")
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / ".parachuteignore", "Private/\ndraft.*\n")
-        await life.until(lambda: len(kinds(life)) == 4)
+        await daemon_rig.until(lambda: len(kinds(daemon_rig)) == 4)
         save(vault / "Private/one.md", "changed where nobody looks")
         save(vault / "note.md", "changed")
-        await quiet(life)
-        assert kinds(life) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {
+        await quiet(daemon_rig)
+        assert kinds(daemon_rig) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {
             path: ["deleted"] for path in hidden
         }
-        assert_index_equals_disk(life.daemon, vault)
+        assert_index_equals_disk(daemon_rig.daemon, vault)
         (vault / ".parachuteignore").unlink()
-        await life.until(lambda: len(kinds(life)[".parachuteignore"]) == 2)
-        await quiet(life)
+        await daemon_rig.until(lambda: len(kinds(daemon_rig)[".parachuteignore"]) == 2)
+        await quiet(daemon_rig)
 
-        assert all(kinds(life)[path] == ["deleted", "created"] for path in hidden)
-        assert_index_equals_disk(life.daemon, vault)
+        assert all(kinds(daemon_rig)[path] == ["deleted", "created"] for path in hidden)
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
     fill(vault, 60)
     save(vault / "note.md", "# note\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / ".parachuteignore", "/[0-9]/\n")
-        await life.until(lambda: len(life.daemon.index) == 2)
-        await quiet(life)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.index) == 2)
+        await quiet(daemon_rig)
 
-        assert life.daemon.problems.open == {}
-        assert_index_equals_disk(life.daemon, vault)
+        assert daemon_rig.daemon.problems.open == {}
+        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
     save(vault / ".parachuteignore", "a\\\n!\n")
-    async with live() as life:
-        assert ".parachuteignore" in life.daemon.problems.open
+    async with live() as daemon_rig:
+        assert ".parachuteignore" in daemon_rig.daemon.problems.open
         save(vault / ".parachuteignore", "drafts/\n")
-        await life.until(lambda: not life.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
 
 
 # The state
@@ -520,9 +526,9 @@ async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
 async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault: Path, home: Path):
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
     save(vault / "note.md", "# one\n")
-    async with live() as life:
-        hasten(life)
-        keeper = life.daemon.detector._committer
+    async with live() as daemon_rig:
+        hasten(daemon_rig)
+        keeper = daemon_rig.daemon.detector._committer
         listeners = keeper._listeners
         refused: list[object] = []
 
@@ -532,11 +538,11 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
 
         keeper._listeners = replace(listeners, record=refuse)
         save(vault / "note.md", "# two\n")
-        await life.until(lambda: "vault" in life.daemon.problems.open)
+        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.problems.open)
         keeper._listeners = listeners
-        await life.until(lambda: not life.daemon.problems.open)
-        await quiet(life)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await quiet(daemon_rig)
 
         assert refused
-        assert kinds(life)["note.md"] == ["modified"]
-        assert_index_equals_disk(life.daemon, vault)
+        assert kinds(daemon_rig)["note.md"] == ["modified"]
+        assert_index_equals_disk(daemon_rig.daemon, vault)

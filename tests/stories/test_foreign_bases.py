@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.api.calls import call, get, key_of, post
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CANARY = "canary7141"
 HIDDEN = f"# Own\n\n## Focus\n\n{CANARY}\n\n## More\n\nx\n"
@@ -31,11 +31,11 @@ def if_match(text: str) -> dict[str, str]:
     return {"If-Match": f'"{digest(text)}"'}
 
 
-async def kept(life: Life) -> str:
+async def kept(daemon_rig: DaemonRig) -> str:
     """The digest of a private text that is kept."""
-    await get(life, "/api/notes/Private/x.md")
-    await call(life, "PUT", "/api/notes/Private/x.md", json={"content": "# gone\n"})
-    assert life.daemon.objects.get(digest(HIDDEN)) == HIDDEN.encode()
+    await get(daemon_rig, "/api/notes/Private/x.md")
+    await call(daemon_rig, "PUT", "/api/notes/Private/x.md", json={"content": "# gone\n"})
+    assert daemon_rig.daemon.objects.get(digest(HIDDEN)) == HIDDEN.encode()
     return digest(HIDDEN)
 
 
@@ -115,20 +115,20 @@ WAYS = {
 
 
 @pytest.fixture
-async def life(live: Live, vault) -> AsyncIterator[Life]:
+async def daemon_rig(live: Live, vault) -> AsyncIterator[DaemonRig]:
     save(vault / "Private/x.md", HIDDEN)
     save(vault / PATH, OWN)
-    async with live() as life:
-        yield life
+    async with live() as daemon_rig:
+        yield daemon_rig
 
 
 @pytest.mark.parametrize("name", WAYS)
-async def test_a_digest_gives_no_one_another_notes_text(life: Life, vault, name: str):
+async def test_a_digest_gives_no_one_another_notes_text(daemon_rig: DaemonRig, vault, name: str):
     way = WAYS[name]
-    await kept(life)
-    key = key_of(life, "vault:read,write", "curator:read,write", paths=["Shop/**"])
+    await kept(daemon_rig)
+    key = key_of(daemon_rig, "vault:read,write", "curator:read,write", paths=["Shop/**"])
     _, answer = await call(
-        life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
+        daemon_rig, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
     )
 
     assert CANARY not in json.dumps(answer)
@@ -136,29 +136,31 @@ async def test_a_digest_gives_no_one_another_notes_text(life: Life, vault, name:
         assert CANARY not in file.read_text(), file
 
 
-async def test_a_restore_shows_no_foreign_base_in_a_conflict(life: Life, vault):
-    hidden = await kept(life)
-    first = (await get(life, NOTE))["hash"]
-    await call(life, "PUT", NOTE, json={"content": "# Own\n\n## Focus\n\nelse\n"})
-    key = key_of(life, "vault:read,write", "curator:read,write", paths=["Shop/**"])
+async def test_a_restore_shows_no_foreign_base_in_a_conflict(daemon_rig: DaemonRig, vault):
+    hidden = await kept(daemon_rig)
+    first = (await get(daemon_rig, NOTE))["hash"]
+    await call(daemon_rig, "PUT", NOTE, json={"content": "# Own\n\n## Focus\n\nelse\n"})
+    key = key_of(daemon_rig, "vault:read,write", "curator:read,write", paths=["Shop/**"])
     body = {"path": PATH, "version": first, "base": hidden}
     for before in ("there", "gone"):
         if before == "gone":
             (vault / PATH).unlink()
-            await life.settled()
-        status, answer = await call(life, "POST", "/api/history/restore", json=body, headers=key)
+            await daemon_rig.settled()
+        status, answer = await call(
+            daemon_rig, "POST", "/api/history/restore", json=body, headers=key
+        )
         assert status != 200, before
         assert CANARY not in json.dumps(answer), before
 
 
-async def test_whether_a_digest_is_of_a_kept_text_is_not_reported(life: Life):
+async def test_whether_a_digest_is_of_a_kept_text_is_not_reported(daemon_rig: DaemonRig):
     """The same answer for a text that is kept elsewhere and for one that no one has."""
-    hidden = await kept(life)
-    key = key_of(life, "vault:read,write", paths=["Shop/**"])
+    hidden = await kept(daemon_rig)
+    key = key_of(daemon_rig, "vault:read,write", paths=["Shop/**"])
     answers = []
     for base in (hidden, digest("nobody has this")):
         status, answer = await call(
-            life,
+            daemon_rig,
             "PATCH",
             NOTE,
             json={"section": "Focus", "content": "other"},
@@ -171,28 +173,30 @@ async def test_whether_a_digest_is_of_a_kept_text_is_not_reported(life: Life):
 @pytest.mark.parametrize("path", [PATH, "Shop/own.txt"])
 async def test_what_was_read_there_is_a_base_also_after_a_restart(live: Live, vault, path: str):
     save(vault / path, OWN)
-    async with live() as life:
+    async with live() as daemon_rig:
         if path.endswith(".md"):
-            base = (await get(life, f"/api/notes/{path}"))["hash"]
-        (pulled,) = (await post(life, "/api/sync/pull", {"root": "", "paths": [path]}))["files"]
+            base = (await get(daemon_rig, f"/api/notes/{path}"))["hash"]
+        (pulled,) = (await post(daemon_rig, "/api/sync/pull", {"root": "", "paths": [path]}))[
+            "files"
+        ]
         base = pulled["hash"]
-        await life.until(lambda: life.daemon.objects.has_stood(path, base))
+        await daemon_rig.until(lambda: daemon_rig.daemon.objects.has_stood(path, base))
     save(vault / path, OWN.replace("\ny\n", "\nz\n"))
-    async with live() as life:
+    async with live() as daemon_rig:
         file = {"path": path, "content": OWN.replace("mine", "mine too"), "base_hash": base}
-        pushed = await post(life, "/api/sync/push", {"root": "", "files": [file]})
+        pushed = await post(daemon_rig, "/api/sync/push", {"root": "", "files": [file]})
 
     assert [one["status"] for one in pushed["results"]] == ["merged"]
     assert (vault / path).read_text() == OWN.replace("mine", "mine too").replace("\ny\n", "\nz\n")
 
 
 async def test_what_a_person_saved_before_anybody_noticed_is_merged_with_what_was_read(
-    life: Life, vault
+    daemon_rig: DaemonRig, vault
 ):
-    base = (await get(life, NOTE))["hash"]
+    base = (await get(daemon_rig, NOTE))["hash"]
     save(vault / PATH, OWN.replace("\ny\n", "\nz\n"))
     status, answer = await call(
-        life,
+        daemon_rig,
         "PATCH",
         NOTE,
         json={"section": "Focus", "content": "other"},
@@ -203,18 +207,20 @@ async def test_what_a_person_saved_before_anybody_noticed_is_merged_with_what_wa
 
 @pytest.mark.parametrize(("scopes", "status"), [(["Shop/**"], 409), (["Shop/**", "Open/**"], 200)])
 async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(
-    life: Life, vault, scopes: list[str], status: int
+    daemon_rig: DaemonRig, vault, scopes: list[str], status: int
 ):
     """It was read where it was, then changed there, then moved."""
     save(vault / "Open/a.md", OWN)
-    await life.settled()
-    base = (await get(life, "/api/notes/Open/a.md"))["hash"]
-    await call(life, "PATCH", "/api/notes/Open/a.md", json={"section": "More", "content": "z"})
-    await post(life, "/api/notes/Open/a.md/move", {"to": "Shop/a.md"})
-    key = key_of(life, "vault:read,write", paths=scopes)
+    await daemon_rig.settled()
+    base = (await get(daemon_rig, "/api/notes/Open/a.md"))["hash"]
+    await call(
+        daemon_rig, "PATCH", "/api/notes/Open/a.md", json={"section": "More", "content": "z"}
+    )
+    await post(daemon_rig, "/api/notes/Open/a.md/move", {"to": "Shop/a.md"})
+    key = key_of(daemon_rig, "vault:read,write", paths=scopes)
     headers = {**key, "If-Match": f'"{base}"'}
     found, _ = await call(
-        life,
+        daemon_rig,
         "PUT",
         "/api/notes/Shop/a.md",
         json={"content": OWN.replace("mine", "more")},
@@ -223,14 +229,14 @@ async def test_a_text_of_before_a_move_is_a_base_for_who_may_see_that_place(
     assert found == status
 
 
-async def test_who_may_write_and_not_read_is_shown_no_text(life: Life):
+async def test_who_may_write_and_not_read_is_shown_no_text(daemon_rig: DaemonRig):
     """Neither in a conflict of a whole text, nor of a push."""
-    await get(life, NOTE)
-    key = key_of(life, "vault:write", paths=["Shop/**"])
+    await get(daemon_rig, NOTE)
+    key = key_of(daemon_rig, "vault:write", paths=["Shop/**"])
     ways = [name for name in WAYS if WAYS[name].method != "GET" and name not in {"delete", "move"}]
     for name in ways:
         way = WAYS[name]
         _, answer = await call(
-            life, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
+            daemon_rig, way.method, way.path, json=way.body, headers={**key, **(way.headers or {})}
         )
         assert "mine" not in json.dumps(answer), name

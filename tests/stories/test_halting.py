@@ -12,6 +12,7 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.testing import Block, ScriptedBackend, use
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.graphs import (
     always_edits,
     behind,
@@ -23,16 +24,15 @@ from tests.stories.graphs import (
     touch_up,
     write,
 )
-from tests.stories.life import Life, Live, note, save
 
 
-async def woken_by(life: Life, count: int) -> None:
-    await life.until(lambda: len(life.told("run.finished")) >= count)
-    await life.settled()
+async def woken_by(daemon_rig: DaemonRig, count: int) -> None:
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) >= count)
+    await daemon_rig.settled()
 
 
-def assert_each_at_most_once(life: Life, allowed: set[str]) -> None:
-    for cause, watchers in runs_by_cause(life).items():
+def assert_each_at_most_once(daemon_rig: DaemonRig, allowed: set[str]) -> None:
+    for cause, watchers in runs_by_cause(daemon_rig).items():
         assert len(watchers) == len(set(watchers)), (
             f"{cause} woke somebody twice: {sorted(watchers)}"
         )
@@ -53,33 +53,35 @@ async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(
     live: Live, vault: Path, graph: dict[str, list[str]]
 ):
     write(vault, graph)
-    async with live(always_edits()) as life:
-        plan = planned(life, "a")
+    async with live(always_edits()) as daemon_rig:
+        plan = planned(daemon_rig, "a")
         touch_up(vault, "a", "- new", graph)
-        await woken_by(life, len(plan))
+        await woken_by(daemon_rig, len(plan))
 
-        assert sorted(str(run["watcher"]) for run in life.told("run.finished")) == sorted(plan)
-        assert_each_at_most_once(life, set(plan))
+        assert sorted(str(run["watcher"]) for run in daemon_rig.told("run.finished")) == sorted(
+            plan
+        )
+        assert_each_at_most_once(daemon_rig, set(plan))
 
 
 async def test_a_note_that_watches_itself_alone_wakes_no_one(live: Live, vault: Path):
     write(vault, {"a": ["a"]})
-    async with live(always_edits()) as life:
+    async with live(always_edits()) as daemon_rig:
         touch_up(vault, "a", "- new", {"a": ["a"]})
-        await life.until(lambda: life.told("file.modified"))
-        await life.settled()
+        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.settled()
 
-        assert planned(life, "a") == []
-        assert life.told("task.queued") == []
+        assert planned(daemon_rig, "a") == []
+        assert daemon_rig.told("task.queued") == []
 
 
 async def test_a_diamond_ends_in_one_run_with_both_differences(live: Live, vault: Path):
     backend = always_edits()
     graph: dict[str, list[str]] = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
     write(vault, graph)
-    async with live(backend) as life:
+    async with live(backend) as daemon_rig:
         touch_up(vault, "a", "- new", graph)
-        await woken_by(life, 3)
+        await woken_by(daemon_rig, 3)
 
         assert [job.watcher for job in backend.jobs][2:] == ["d/AGENTS.md"]
         assert [change.path for change in backend.jobs[-1].changes] == [
@@ -93,9 +95,9 @@ async def test_one_who_waits_sees_what_a_long_way_brought(live: Live, vault: Pat
     backend = always_edits()
     graph = {"a": [], "b": ["a"], "c": ["b"], "d": ["a", "c"]}
     write(vault, graph)
-    async with live(backend) as life:
+    async with live(backend) as daemon_rig:
         touch_up(vault, "a", "- new", graph)
-        await woken_by(life, 3)
+        await woken_by(daemon_rig, 3)
 
         assert [job.watcher for job in backend.jobs] == [
             "b/AGENTS.md",
@@ -112,15 +114,15 @@ async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Liv
     backend = always_edits()
     graph = {"a": ["b", "x"], "b": ["a"], "x": []}
     write(vault, graph)
-    async with live(backend) as life:
+    async with live(backend) as daemon_rig:
         touch_up(vault, "x", "- one", graph)
-        await woken_by(life, 2)
+        await woken_by(daemon_rig, 2)
         assert [
-            (review.watcher, review.path) for review in life.daemon.reviews.of("a/AGENTS.md")
+            (review.watcher, review.path) for review in daemon_rig.daemon.reviews.of("a/AGENTS.md")
         ] == [("a/AGENTS.md", "b/AGENTS.md")]
 
         touch_up(vault, "x", "- two", graph)
-        await woken_by(life, 4)
+        await woken_by(daemon_rig, 4)
 
         assert [job.watcher for job in backend.jobs] == ["a/AGENTS.md", "b/AGENTS.md"] * 2
         assert [change.path for change in backend.jobs[2].changes] == ["b/AGENTS.md", "x/AGENTS.md"]
@@ -130,25 +132,25 @@ async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Liv
 async def test_a_change_of_white_space_does_not_wake_one_who_is_behind(live: Live, vault: Path):
     graph = {"a": ["b", "x"], "b": ["a"], "x": []}
     write(vault, graph)
-    async with live(always_edits()) as life:
+    async with live(always_edits()) as daemon_rig:
         touch_up(vault, "x", "- one", graph)
-        await woken_by(life, 2)
-        assert life.daemon.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
+        await woken_by(daemon_rig, 2)
+        assert daemon_rig.daemon.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
         text = (vault / "b/AGENTS.md").read_text("utf-8")
         save(vault / "b/AGENTS.md", text.replace("\n\n", "\n\n\n"))
-        await life.until(
+        await daemon_rig.until(
             lambda: (
                 "person"
                 in [
                     change["by"]
-                    for change in life.told("file.modified")
+                    for change in daemon_rig.told("file.modified")
                     if change["path"] == "b/AGENTS.md"
                 ]
             )
         )
-        await life.settled()
+        await daemon_rig.settled()
 
-        assert len(life.told("run.finished")) == 2
+        assert len(daemon_rig.told("run.finished")) == 2
 
 
 async def test_edits_of_several_people_come_together_in_one_run(live: Live, vault: Path):
@@ -156,16 +158,18 @@ async def test_edits_of_several_people_come_together_in_one_run(live: Live, vaul
     save(vault / "AGENTS.md", note("Everything", watch=["*"]))
     graph: dict[str, list[str]] = {"a": [], "b": [], "c": []}
     write(vault, graph)
-    async with live(backend, bubble__quiet_s=0.5) as life:
+    async with live(backend, bubble__quiet_s=0.5) as daemon_rig:
         for number, name in enumerate("abc"):
             touch_up(vault, name, "- new", graph)
-            await life.until(lambda count=number + 1: len(life.told("file.modified")) == count)
-        await woken_by(life, 1)
+            await daemon_rig.until(
+                lambda count=number + 1: len(daemon_rig.told("file.modified")) == count
+            )
+        await woken_by(daemon_rig, 1)
 
         assert [[change.path for change in job.changes] for job in backend.jobs] == [
             ["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]
         ]
-        (document,) = life.daemon.history.runs()
+        (document,) = daemon_rig.daemon.history.runs()
         assert len(document["causes"]) == 3
 
 
@@ -191,9 +195,9 @@ async def test_a_note_that_is_being_written_is_not_looked_at(live: Live, vault: 
 
     graph = {"a": ["b", "x"], "b": ["a", "x"], "x": []}
     write(vault, graph)
-    async with live(ScriptedBackend(script), agent__concurrency=4) as life:
+    async with live(ScriptedBackend(script), agent__concurrency=4) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await woken_by(life, 2)
+        await woken_by(daemon_rig, 2)
 
         assert together == [{"a/AGENTS.md"}, {"b/AGENTS.md"}]
 
@@ -204,13 +208,15 @@ async def test_a_hundred_watchers_of_everything_run_once_each(live: Live, vault:
     write(vault, graph)
     save(vault / "plan.md", "# Plan\n")
     budget = {"budget.runs_per_hour": 1000, "budget.runs_per_cause": 1000}
-    async with live(always_edits(), **budget) as life:
+    async with live(always_edits(), **budget) as daemon_rig:
         save(vault / "plan.md", "# Plan\n\n- do it\n")
-        await life.until(lambda: len(life.told("run.finished")) >= size, 60 if not torture else 600)
-        await life.settled(60)
+        await daemon_rig.until(
+            lambda: len(daemon_rig.told("run.finished")) >= size, 60 if not torture else 600
+        )
+        await daemon_rig.settled(60)
 
-        assert len(life.told("run.finished")) == size
-        assert_each_at_most_once(life, {f"{name}/AGENTS.md" for name in graph})
+        assert len(daemon_rig.told("run.finished")) == size
+        assert_each_at_most_once(daemon_rig, {f"{name}/AGENTS.md" for name in graph})
 
 
 async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, torture):
@@ -232,29 +238,29 @@ async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, to
         "budget.runs_per_day": 100_000,
         "budget.runs_per_cause": 100_000,
     }
-    async with live(always_edits(seen, vault), agent__concurrency=8, **budget) as life:
+    async with live(always_edits(seen, vault), agent__concurrency=8, **budget) as daemon_rig:
         for turn in range(2):
-            before = len(life.told("run.finished"))
+            before = len(daemon_rig.told("run.finished"))
             edited = [
                 name
                 for graph in graphs.values()
                 for name in rng.sample(sorted(graph), min(len(graph), rng.randint(1, 3)))
             ]
-            plans = {name: set(planned(life, name)) for name in edited}
+            plans = {name: set(planned(daemon_rig, name)) for name in edited}
             for name in edited:
                 touch_up(vault, name, f"- turn {turn}", graphs[name.partition("/")[0] + "/"])
-            await life.settled(600 if torture else 30)
+            await daemon_rig.settled(600 if torture else 30)
 
             allowed = set().union(*plans.values())
-            ran = [str(run["watcher"]) for run in life.told("run.finished")[before:]]
+            ran = [str(run["watcher"]) for run in daemon_rig.told("run.finished")[before:]]
             causes = {
                 str(cause)
-                for change in life.told("file.modified")
+                for change in daemon_rig.told("file.modified")
                 if change["by"] == "person"
                 for cause in change["causes"]
             }
             assert set(ran) == allowed, f"seed {seed}"
             assert len(ran) <= len(allowed) * len(causes), f"seed {seed}"
-            for cause, watchers in runs_by_cause(life).items():
+            for cause, watchers in runs_by_cause(daemon_rig).items():
                 assert len(watchers) == len(set(watchers)), f"seed {seed}: {cause}"
-            assert open_differences(life) == behind(life, first, seen), f"seed {seed}"
+            assert open_differences(daemon_rig) == behind(daemon_rig, first, seen), f"seed {seed}"

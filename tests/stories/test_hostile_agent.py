@@ -11,8 +11,8 @@ from pathlib import Path
 
 from parachuted.agents import Job, ToolCallStep
 from parachuted.testing import Block, ScriptedBackend, ToolUse
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.graphs import touch_up
-from tests.stories.life import Life, Live, note, save
 
 OWN = "w/AGENTS.md"
 PATHS: list[object] = [
@@ -195,12 +195,12 @@ def digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-async def attacked(life: Life, focus: str) -> None:
+async def attacked(daemon_rig: DaemonRig, focus: str) -> None:
     """The note that the hostile agent's note watches changes, and the agent comes."""
-    before = len(life.told("run.finished"))
-    touch_up(life.vault, "x", focus, {"x": []})
-    await life.until(lambda: len(life.told("run.finished")) > before, 45)
-    await life.settled()
+    before = len(daemon_rig.told("run.finished"))
+    touch_up(daemon_rig.vault, "x", focus, {"x": []})
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > before, 45)
+    await daemon_rig.settled()
 
 
 async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vault: Path):
@@ -214,9 +214,9 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
         return calls
 
     backend = Recording(script, answers)
-    async with live(backend, agent__max_turns=1000) as life:
-        await attacked(life, "- new")
-        (run,) = life.told("run.finished")
+    async with live(backend, agent__max_turns=1000) as daemon_rig:
+        await attacked(daemon_rig, "- new")
+        (run,) = daemon_rig.told("run.finished")
 
         assert digest(vault) == digests[0]
         assert (run["outcome"], run["paths"]) == ("unchanged", [])
@@ -230,8 +230,8 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
             assert 0 < len(called.result.text) < 20_000
             assert "swordfish" not in called.result.text
             assert str(vault) not in called.result.text
-        assert "swordfish" not in json.dumps(life.daemon.history.runs())
-        assert [change["path"] for change in life.told("file.")] == ["x/AGENTS.md"]
+        assert "swordfish" not in json.dumps(daemon_rig.daemon.history.runs())
+        assert [change["path"] for change in daemon_rig.told("file.")] == ["x/AGENTS.md"]
 
 
 async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(
@@ -248,9 +248,9 @@ async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(
         return [random_call(rng, contents) for _ in range(400 if torture else 150)]
 
     backend = ScriptedBackend(script)
-    async with live(backend, agent__max_turns=1000) as life:
+    async with live(backend, agent__max_turns=1000) as daemon_rig:
         for number in range(rounds):
-            await attacked(life, f"- {number}")
+            await attacked(daemon_rig, f"- {number}")
             before[vault / "x/AGENTS.md"] = (vault / "x/AGENTS.md").read_bytes()
 
             assert {path: path.read_bytes() for path in others(vault)} == before, f"seed {seed}"

@@ -22,6 +22,7 @@ from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
 from tests.stories.boxed import KEY, SandboxedDaemon, boxed
+from tests.stories.daemon_rig import DaemonRig, Live
 from tests.stories.hostile_calls import FORGED, MARK, OWN, Hostile, our_calls
 from tests.stories.hostile_shell import deadly, native_calls
 from tests.stories.hostile_world import (
@@ -33,7 +34,6 @@ from tests.stories.hostile_world import (
     picture,
     running_with,
 )
-from tests.stories.life import Life, Live
 
 OURS = 4_400
 _A_RUN = 900
@@ -76,7 +76,7 @@ def seeded() -> tuple[int, random.Random]:
 
 
 @contextlib.asynccontextmanager
-async def watched(life: Life) -> AsyncIterator[list[float]]:
+async def watched(daemon_rig: DaemonRig) -> AsyncIterator[list[float]]:
     """A person who denies all that is asked, and looks at the daemon all the while; how long each
     look took, in seconds.
     """
@@ -84,17 +84,17 @@ async def watched(life: Life) -> AsyncIterator[list[float]]:
 
     def deny(event: Event) -> None:
         if event.event == "permission.requested":
-            loop.call_soon(life.daemon.permissions.answer, str(event.data["id"]), "never")
+            loop.call_soon(daemon_rig.daemon.permissions.answer, str(event.data["id"]), "never")
 
     async def look() -> None:
         while True:
             began = time.monotonic()
-            await get(life, "/api/health")
+            await get(daemon_rig, "/api/health")
             looks.append(time.monotonic() - began)
             await asyncio.sleep(0.05)
 
     loop = asyncio.get_running_loop()
-    life.daemon.bus.subscribe(deny)
+    daemon_rig.daemon.bus.subscribe(deny)
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look(), name="a person looks")
         try:
@@ -130,10 +130,10 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
 
     backend = Recording(script)
     async with (
-        live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as life,
-        watched(life) as looks,
+        live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as daemon_rig,
+        watched(daemon_rig) as looks,
     ):
-        told = await install(life, tmp_path / "keeper")
+        told = await install(daemon_rig, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
         calls.append(
             Hostile(
@@ -148,17 +148,19 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
             )
         )
         await post(
-            life, "/api/agents/keeper/hands/run", {"prompt": "Suggest something."}
+            daemon_rig, "/api/agents/keeper/hands/run", {"prompt": "Suggest something."}
         )  # which makes the key of suggestions
-        await life.settled()
+        await daemon_rig.settled()
         before, listened, had = picture(tmp_path), listening(), len(opened())
         left = OURS if torture else 400
         while left > 0:
             calls[:] = our_calls(rng, min(left, _A_RUN if torture else 200), str(tmp_path))
             left -= len(calls)
             backend.answers.clear()
-            ran = await post(life, "/api/agents/keeper/hands/run", {"prompt": "Do your worst."})
-            await get(life, f"/api/runs/{ran['run']}")
+            ran = await post(
+                daemon_rig, "/api/agents/keeper/hands/run", {"prompt": "Do your worst."}
+            )
+            await get(daemon_rig, f"/api/runs/{ran['run']}")
             assert len(backend.answers) == len(calls), f"seed {seed}"
             for one, answer in zip(calls, backend.answers, strict=True):
                 tally.note(one.kind, is_refused=answer.result.is_error)
@@ -166,7 +168,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
                 assert not [secret for secret in canaries if secret in answer.result.text], (
                     f"seed {seed}: {str(one)[:500]}"
                 )
-        await life.settled()
+        await daemon_rig.settled()
 
         assert differences(before, picture(tmp_path)) == [], f"seed {seed}"
         assert listening() == listened
@@ -174,7 +176,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
         assert len(opened()) <= had + 8, f"seed {seed}"  # a database's, or a look's that goes on
         assert max(looks) < _QUICK_S, f"seed {seed}: {sorted(looks)[-5:]}"
         assert not [
-            one for one in canaries if one in json.dumps(await get(life, "/api/suggestions"))
+            one for one in canaries if one in json.dumps(await get(daemon_rig, "/api/suggestions"))
         ]
         assert tally.refused.total() > len(canaries)
     print(f"\nseed {seed}, our own tools, the slowest look {max(looks):.3f} s\n{tally.words()}")  # noqa: T201  what `--torture -s` is for
@@ -192,11 +194,11 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
         "agent__timeout_s": 150 if torture else 40,
         "agent__ask_s": 1,
     }
-    async with boxed(env, home, vault, **flags) as box, watched(box.life) as looks:
-        life = box.life
-        told = await install(life, tmp_path / "keeper")
+    async with boxed(env, home, vault, **flags) as box, watched(box.daemon_rig) as looks:
+        daemon_rig = box.daemon_rig
+        told = await install(daemon_rig, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
-        await life.settled()
+        await daemon_rig.settled()
         await attempt(
             box,
             [
@@ -232,14 +234,14 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
                     f"seed {seed}: {str(one)[:500]}"
                 )
                 assert "REACHED" not in text.replace("'REACHED'", ""), f"seed {seed}: {text}"
-            await life.settled()
+            await daemon_rig.settled()
             others = [
                 path
                 for path in differences(before, picture(tmp_path, _is_slot))
                 if path in before or "/agent/boxed/" not in path
             ]
             assert others == [], f"seed {seed}: {str(calls)[-2000:]}"
-            await life.until(lambda: not running_with(MARK), 30)
+            await daemon_rig.until(lambda: not running_with(MARK), 30)
         assert listening() == listened, f"seed {seed}"
         assert len(await asyncio.to_thread(its_boxes, engine, home)) <= max(programs, 1), (
             f"seed {seed}"
@@ -263,7 +265,9 @@ async def attempt(
     turns = [calls[at : at + 6] for at in range(0, len(calls), 6)]
     first = len(box.api.asked)
     box.api.add(*([one.block for one in turn] for turn in turns), [say("Done.")])
-    await call(box.life, "POST", "/api/agents/keeper/shell/run", json={"prompt": "Do your worst."})
+    await call(
+        box.daemon_rig, "POST", "/api/agents/keeper/shell/run", json={"prompt": "Do your worst."}
+    )
     box.api._turns.clear()
     answers: dict[str, tuple[str, bool]] = {}
     for request in box.api.asked[first:]:

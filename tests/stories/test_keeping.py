@@ -9,15 +9,15 @@ from pathlib import Path
 
 from tests.api.calls import get, post
 from tests.history.test_retention import _AGED  # the clock is put forward in the records as there
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
-def age(life: Life, days: float) -> None:
+def age(daemon_rig: DaemonRig, days: float) -> None:
     """All that is kept is so much older from now on."""
-    for file in (life.daemon.objects._folder).glob("??/*"):
+    for file in (daemon_rig.daemon.objects._folder).glob("??/*"):
         os.utime(file, (time.time(), file.stat().st_mtime - days * 86400))
     for read, write in _AGED:
-        with life.daemon.history._database.write() as database:
+        with daemon_rig.daemon.history._database.write() as database:
             for row, at in database.execute(read).fetchall():
                 database.execute(
                     write, ((datetime.fromisoformat(at) - timedelta(days=days)).isoformat(), row)
@@ -31,27 +31,29 @@ def texts(vault: Path) -> dict[str, bytes]:
 async def test_what_is_old_goes_and_what_a_watcher_has_not_seen_does_not(live: Live, vault: Path):
     save(vault / "AGENTS.md", note("Everything", watch=["a.md"]))
     save(vault / "a.md", note("A", focus="- one"))
-    async with live(history__keep_days=30) as life:
+    async with live(history__keep_days=30) as daemon_rig:
         save(vault / "a.md", note("A", focus="- two"))
-        await life.until(lambda: len(life.told("run.finished")) == 1)
-        await life.settled()
-        await post(life, "/api/pause")
+        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 1)
+        await daemon_rig.settled()
+        await post(daemon_rig, "/api/pause")
         save(vault / "a.md", note("A", focus="- three"))
-        await life.until(lambda: life.daemon.reviews.watchers() == ["AGENTS.md"])
+        await daemon_rig.until(lambda: daemon_rig.daemon.reviews.watchers() == ["AGENTS.md"])
         before = texts(vault)
-        age(life, 40)
-        pruned = await life.daemon.pruning.prune()
+        age(daemon_rig, 40)
+        pruned = await daemon_rig.daemon.pruning.prune()
 
         assert pruned is not None
         assert pruned.writes > 0
         assert texts(vault) == before
-        assert all(digest in life.daemon.objects for digest in life.daemon.reviews.digests())
-        lines = (await get(life, "/api/why?path=AGENTS.md"))["lines"]
+        assert all(
+            digest in daemon_rig.daemon.objects for digest in daemon_rig.daemon.reviews.digests()
+        )
+        lines = (await get(daemon_rig, "/api/why?path=AGENTS.md"))["lines"]
         assert {line["by"] for line in lines} <= {"earlier", "curator"}
-        await post(life, "/api/resume")
-        await life.until(lambda: len(life.told("run.finished")) == 2)
-        run = (await get(life, "/api/runs"))["runs"][0]["id"]
-        assert "-- two" in (await get(life, f"/api/runs/{run}"))["reviewed"][0]["diff"]
-        undone = await post(life, f"/api/runs/{run}/undo")
+        await post(daemon_rig, "/api/resume")
+        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 2)
+        run = (await get(daemon_rig, "/api/runs"))["runs"][0]["id"]
+        assert "-- two" in (await get(daemon_rig, f"/api/runs/{run}"))["reviewed"][0]["diff"]
+        undone = await post(daemon_rig, f"/api/runs/{run}/undo")
         assert undone["kept"] == {}
         assert (vault / "AGENTS.md").read_bytes() == before["AGENTS.md"]

@@ -23,8 +23,8 @@ from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
 from tests.stories.boxed import SandboxedDaemon, boxed, native
+from tests.stories.daemon_rig import DaemonRig, save
 from tests.stories.hostile_world import MANIFEST, MODULE, docker, its_boxes
-from tests.stories.life import Life, save
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = 8
@@ -133,31 +133,35 @@ class RunEndings:
 
     async def stopped(self) -> None:
         """All agents, by a person."""
-        await post(self.box.life, "/api/agents/stop")
+        await post(self.box.daemon_rig, "/api/agents/stop")
         await self.at_rest()
-        await post(self.box.life, "/api/resume")
+        await post(self.box.daemon_rig, "/api/resume")
 
     async def switched_off(self) -> None:
         """The module."""
-        await post(self.box.life, "/api/modules/keeper/disable")
+        await post(self.box.daemon_rig, "/api/modules/keeper/disable")
         await self.at_rest()
-        await post(self.box.life, "/api/modules/keeper/enable")
+        await post(self.box.daemon_rig, "/api/modules/keeper/enable")
 
     async def narrowed(self) -> None:
         """The grant, in modules.yaml."""
         file = self.home / "modules.yaml"
         whole = file.read_text()
         assert ENTRY in whole
-        told = len(self.box.life.told("module.disabled"))
+        told = len(self.box.daemon_rig.told("module.disabled"))
         _replace(file, whole.replace(ENTRY, NARROWED))
-        await self.box.life.until(lambda: len(self.box.life.told("module.disabled")) > told)
+        await self.box.daemon_rig.until(
+            lambda: len(self.box.daemon_rig.told("module.disabled")) > told
+        )
         await self.at_rest()
-        enabled = len(self.box.life.told("module.enabled"))
+        enabled = len(self.box.daemon_rig.told("module.enabled"))
         _replace(file, whole)
-        await self.box.life.until(lambda: len(self.box.life.told("module.enabled")) > enabled)
+        await self.box.daemon_rig.until(
+            lambda: len(self.box.daemon_rig.told("module.enabled")) > enabled
+        )
 
     async def at_rest(self) -> None:
-        await self.box.life.until(lambda: not self.box.life.daemon.at_work.all(), 30)
+        await self.box.daemon_rig.until(lambda: not self.box.daemon_rig.daemon.at_work.all(), 30)
 
 
 def _replace(file: Path, words: str) -> None:
@@ -178,10 +182,10 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
     async with boxed(
         engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000
     ) as box:
-        life, ends = box.life, RunEndings(box, engine, home)
-        told = await install(life, tmp_path / "keeper")
+        daemon_rig, ends = box.daemon_rig, RunEndings(box, engine, home)
+        told = await install(daemon_rig, tmp_path / "keeper")
         assert told["status"] == "running", told["problem"]
-        await life.settled()
+        await daemon_rig.settled()
         every: list[Callable[[], Awaitable[None]]] = [
             ends.killed,
             ends.stopped,
@@ -193,24 +197,24 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
             async with asyncio.TaskGroup() as group:
                 first = len(box.api.asked)
                 box.api.add(*turns(last + 1, 60))
-                group.create_task(call(life, "POST", RUN, json={"prompt": "Write."}))
-                await life.until(lambda seen=first: len(box.api.asked) > seen + 1, 30)
+                group.create_task(call(daemon_rig, "POST", RUN, json={"prompt": "Write."}))
+                await daemon_rig.until(lambda seen=first: len(box.api.asked) > seen + 1, 30)
                 await asyncio.sleep(rng.uniform(0, 0.8))
                 await way()
                 await ends.at_rest()
             last += len(box.api.asked) - first
             box.api._turns.clear()
-            await life.settled()
+            await daemon_rig.settled()
 
             assert torn(vault, last) == [], f"seed {seed}, {way.__name__} at {number}"
-        assert (await get(life, "/api/health"))["status"] in {"ok", "healthy", "degraded"}
+        assert (await get(daemon_rig, "/api/health"))["status"] in {"ok", "healthy", "degraded"}
         assert (vault / "Work/0.md").read_text() != text(0, 0)
 
 
 @contextlib.asynccontextmanager
 async def program(
     home: Path, vault: Path, engine: Mapping[str, str], url: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, Life]]:
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, DaemonRig]]:
     """A daemon in a process of its own, which is killed when it is left."""
     env = {
         **os.environ,
@@ -276,12 +280,12 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
             api.add(*turns(last + 1, 60))
             first = len(api.asked)
             async with (
-                program(home, vault, engine, api.url) as (process, life),
+                program(home, vault, engine, api.url) as (process, daemon_rig),
                 asyncio.TaskGroup() as group,
             ):
                 if not number:
-                    await install(life, tmp_path / "keeper")  # type: ignore[arg-type]
-                asked = group.create_task(_asked(life))
+                    await install(daemon_rig, tmp_path / "keeper")  # type: ignore[arg-type]
+                asked = group.create_task(_asked(daemon_rig))
                 deadline = time.monotonic() + 30
                 while len(api.asked) < first + 2:
                     assert not asked.done(), asked.result()
@@ -300,7 +304,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
 
             assert left
             assert torn(vault, last, was_killed=True) == [], f"seed {seed}, at {number}"
-            async with program(home, vault, engine, api.url) as (_process, life):
+            async with program(home, vault, engine, api.url) as (_process, daemon_rig):
                 deadline = time.monotonic() + 20
                 while set(left) & set(
                     await asyncio.to_thread(lambda: docker(engine, "ps", "-q").split())
@@ -309,14 +313,14 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
                         "the container of a daemon that was killed goes on"
                     )
                     await asyncio.sleep(0.1)
-                assert (await call(life, "GET", "/api/health"))[0] == 200
+                assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200
             assert torn(vault, last) == [], f"seed {seed}, after {number}"
     assert (vault / "Work/0.md").read_text() != text(0, 0)
 
 
-async def _asked(life: object) -> object:
+async def _asked(daemon_rig: object) -> object:
     with contextlib.suppress(aiohttp.ClientError):
-        while (await call(life, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not started yet
+        while (await call(daemon_rig, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not started yet
             await asyncio.sleep(0.05)
-        return await call(life, "POST", RUN, json={"prompt": "Write."})  # type: ignore[arg-type]
+        return await call(daemon_rig, "POST", RUN, json={"prompt": "Write."})  # type: ignore[arg-type]
     return None

@@ -13,7 +13,7 @@ import pytest
 from tests.api.calls import call, get, post
 from tests.api.http.test_module_dispatcher import KEVIN
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 TICKING = """
 from parachuted.modules import Module, schedule
@@ -28,8 +28,10 @@ class TickingModule(Module):
 AWAITED = ("brain: event brain.mention.detected", "brain: BrainInterface.link")
 
 
-async def calls(life: Life, module: str) -> list[dict]:
-    return (await get(life, f"/api/audit?type=module_call&module={module}&limit=100"))["events"]
+async def calls(daemon_rig: DaemonRig, module: str) -> list[dict]:
+    return (await get(daemon_rig, f"/api/audit?type=module_call&module={module}&limit=100"))[
+        "events"
+    ]
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
@@ -37,25 +39,25 @@ async def test_routes_tools_interface_calls_and_events_are_reported_with_their_p
     live: Live, vault: Path, trust: str
 ):
     save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         for name in ("brain", "daily"):
-            told = await install(life, EXAMPLES / name, trust)
+            told = await install(daemon_rig, EXAMPLES / name, trust)
             assert told["status"] == "running", told["problem"]
         status, _ = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/daily/entries",
             json={"content": "the canary met [[Kevin]]", "entry_id": "monday"},
         )
         assert status == 201
-        await post(life, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
+        await post(daemon_rig, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
         async with asyncio.timeout(30):
             brain: list[dict] = []
             while not set(AWAITED) <= {one["target_endpoint"] for one in brain}:
                 await asyncio.sleep(0.05)
-                brain = await calls(life, "brain")
-        daily = await calls(life, "daily")
+                brain = await calls(daemon_rig, "brain")
+        daily = await calls(daemon_rig, "daily")
 
     found = {one["target_endpoint"]: one for one in (*brain, *daily)}
     route, tool = (
@@ -94,14 +96,14 @@ async def test_routes_tools_interface_calls_and_events_are_reported_with_their_p
 async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: Path):
     save(tmp_path / "ticking/manifest.yaml", "name: ticking\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "ticking/module.py", TICKING)
-    async with live() as life:
-        await install(life, tmp_path / "ticking")
-        jobs = (await get(life, "/api/scheduler"))["jobs"]
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "ticking")
+        jobs = (await get(daemon_rig, "/api/scheduler"))["jobs"]
         assert [(one["name"], one["module"], one["every_s"]) for one in jobs[1:]] == [
             ("ticking/tick/1", "ticking", 1)
         ]
         async with asyncio.timeout(30):
-            while len(told := await calls(life, "ticking")) < 2:
+            while len(told := await calls(daemon_rig, "ticking")) < 2:
                 await asyncio.sleep(0.1)
 
     by_endpoint = {one["target_endpoint"]: one for one in told}

@@ -12,7 +12,7 @@ import pytest
 from parachuted.access.authority import MOST_EVENTS
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MANIFEST = """\
 name: circle
@@ -76,12 +76,12 @@ async def test_a_module_that_answers_its_own_events_or_writes_for_ever_is_halted
     folder = tmp_path / "circle"
     save(folder / "manifest.yaml", MANIFEST)
     save(folder / "module.py", CODE)
-    async with live() as life:
-        await install(life, folder, trust)
-        await post(life, f"/api/circle/{way}", {})
+    async with live() as daemon_rig:
+        await install(daemon_rig, folder, trust)
+        await post(daemon_rig, f"/api/circle/{way}", {})
 
         async with asyncio.timeout(30):
-            while not (counts := await get(life, "/api/circle/counts"))["refused"]:
+            while not (counts := await get(daemon_rig, "/api/circle/counts"))["refused"]:
                 assert counts["times"] <= MOST_EVENTS + 1
                 await asyncio.sleep(0.05)
 

@@ -20,24 +20,24 @@ from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
 from parachuted.vault_state import state_folder
-from tests.stories.life import Life, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
 
 
 @contextlib.asynccontextmanager
-async def alive(home: Path, vault: Path) -> AsyncIterator[Life]:
+async def alive(home: Path, vault: Path) -> AsyncIterator[DaemonRig]:
     settings = load_settings(home, {}, {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05})
     daemon = Daemon(
         settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     )
-    life, ready = Life(daemon=daemon, vault=vault), asyncio.Event()
-    daemon.bus.subscribe(life.events.append)
+    daemon_rig, ready = DaemonRig(daemon=daemon, vault=vault), asyncio.Event()
+    daemon.bus.subscribe(daemon_rig.events.append)
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set))
         await asyncio.wait_for(ready.wait(), 30)
         try:
-            yield life
+            yield daemon_rig
         finally:
             daemon.stop()
 
@@ -46,13 +46,13 @@ async def _one_run(home: Path, vault: Path) -> tuple[str, bytes]:
     """A vault with one run in its past; that run, and the note as it was before."""
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / GARDEN, note("Garden", focus="- dig"))
-    async with alive(home, vault) as life:
-        await life.settled()
+    async with alive(home, vault) as daemon_rig:
+        await daemon_rig.settled()
         before = (vault / "AGENTS.md").read_bytes()
         save(vault / GARDEN, note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
-        return str(life.told("run.finished")[0]["run"]), before
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
+        return str(daemon_rig.told("run.finished")[0]["run"]), before
 
 
 def _as_an_earlier_version_left_it(home: Path, vault: Path) -> None:
@@ -78,14 +78,14 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
     if "home" in what:
         home = home.rename(tmp_path / "new home")
 
-    async with alive(home, vault) as life:
-        await life.settled()
-        assert life.told("file.") == life.told("run.") == []
-        assert [one["id"] for one in life.daemon.history.runs(limit=9)] == [run]
+    async with alive(home, vault) as daemon_rig:
+        await daemon_rig.settled()
+        assert daemon_rig.told("file.") == daemon_rig.told("run.") == []
+        assert [one["id"] for one in daemon_rig.daemon.history.runs(limit=9)] == [run]
         assert len(list((home / "state").iterdir())) == 1
-        await life.daemon.undo.undo(run)
+        await daemon_rig.daemon.undo.undo(run)
         assert (vault / "AGENTS.md").read_bytes() == before
-        assert life.daemon.problems.open == {}
+        assert daemon_rig.daemon.problems.open == {}
 
 
 async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(
@@ -96,5 +96,5 @@ async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goe
     with pytest.raises(DaemonError, match="Is it a copy"):
         async with alive(home, tmp_path / "copy"):
             pass
-    async with alive(home, vault) as life:
-        assert [one["id"] for one in life.daemon.history.runs(limit=9)] == [run]
+    async with alive(home, vault) as daemon_rig:
+        assert [one["id"] for one in daemon_rig.daemon.history.runs(limit=9)] == [run]

@@ -22,7 +22,7 @@ from yarl import URL
 from parachuted.keys import KeyFile, mint, parse_words
 from tests.api.calls import ELSEWHERE, get
 from tests.api.places import Place, places, sample
-from tests.stories.life import Life, Live
+from tests.stories.daemon_rig import DaemonRig, Live
 from tests.stories.two_worlds import INSIDE, VaultWithSecrets, answer, happen, masked, world_of
 
 SHOP, ANYWHERE, DAILY = ["Shop/**"], [], ["Daily/**"]
@@ -55,11 +55,11 @@ WITHOUT_LIMITS = [
 ]
 
 
-def key(life: Life, kind: str) -> dict[str, str]:
+def key(daemon_rig: DaemonRig, kind: str) -> dict[str, str]:
     """The headers of a new key of that kind, from another machine."""
-    file = KeyFile(life.daemon.home)
+    file = KeyFile(daemon_rig.daemon.home)
     scopes = [parse_words(words, paths) for words, paths in KINDS[kind]]
-    made = mint(f"matrix {len(file.load().keys)}", scopes, now=life.daemon.clock())
+    made = mint(f"matrix {len(file.load().keys)}", scopes, now=daemon_rig.daemon.clock())
     file.add(made.key)
     return {"Authorization": f"Bearer {made.secret}", **ELSEWHERE}
 
@@ -130,7 +130,7 @@ async def every_answer(
         async with limit:
             for target in targets:
                 found[target] = await answer(
-                    session, URL(world.life.url + target, encoded=True), "GET", headers
+                    session, URL(world.daemon_rig.url + target, encoded=True), "GET", headers
                 )
                 if is_closed(found[target][1]):
                     return
@@ -163,7 +163,9 @@ async def listeners(world: VaultWithSecrets) -> AsyncIterator[dict[str, list[str
         timeout = aiohttp.ClientTimeout(total=None)
         async with (
             aiohttp.ClientSession(timeout=timeout) as one,
-            one.get(f"{world.life.url}/api/events", headers=key(world.life, kind)) as got,
+            one.get(
+                f"{world.daemon_rig.url}/api/events", headers=key(world.daemon_rig, kind)
+            ) as got,
         ):
             connected[kind] = True
             if got.status == 200:
@@ -173,7 +175,7 @@ async def listeners(world: VaultWithSecrets) -> AsyncIterator[dict[str, list[str
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(listen(kind), name=f"listening as {kind}") for kind in KINDS]
         try:
-            await world.life.until(lambda: all(connected.values()))
+            await world.daemon_rig.until(lambda: all(connected.values()))
             yield heard
         finally:
             for task in tasks:
@@ -186,11 +188,11 @@ async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
     async with world_of(live, vault, home, has_canaries=True) as world:
         async with listeners(world) as heard:
             await happen(world)
-        document = await get(world.life, "/api/openapi.json")
+        document = await get(world.daemon_rig, "/api/openapi.json")
         seen: list[tuple[str, str, set[str]]] = []
         answered = 0
         for kind in KINDS:
-            answers = await every_answer(session, world, key(world.life, kind), document)
+            answers = await every_answer(session, world, key(world.daemon_rig, kind), document)
             answered += sum(status == 200 for status, _text in answers.values())
             told = {
                 **{
@@ -223,7 +225,7 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
         async with world_of(live, vault, home, has_canaries=has_canaries, is_apart=True) as world:
             async with listeners(world) as heard:
                 await happen(world)
-            document = await get(world.life, "/api/openapi.json")
+            document = await get(world.daemon_rig, "/api/openapi.json")
             world.ids, world.digests, world.folder = (
                 [],
                 [],
@@ -232,7 +234,9 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
             answers: dict[tuple[str, str], tuple[int, str]] = {}
             for kind in KINDS:
                 if kind not in WITHOUT_LIMITS:
-                    found = await every_answer(session, world, key(world.life, kind), document)
+                    found = await every_answer(
+                        session, world, key(world.daemon_rig, kind), document
+                    )
                     answers |= {
                         (kind, target): (status, masked(text))
                         for target, (status, text) in found.items()
@@ -285,16 +289,16 @@ async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_doe
 ):
     async with world_of(live, vault, home, has_canaries=True) as world:
         await happen(world)
-        document = await get(world.life, "/api/openapi.json")
+        document = await get(world.daemon_rig, "/api/openapi.json")
         before = unseen(vault)
         seen = []
         for kind in KINDS:
-            headers = key(world.life, kind)
+            headers = key(world.daemon_rig, kind)
             closed: set[tuple[str, str]] = set()
             for place, value in changes(document, world):
                 if (place.method, place.path) in closed:
                     continue
-                status, text = await changed(session, world.life, place, value, headers)
+                status, text = await changed(session, world.daemon_rig, place, value, headers)
                 if is_closed(text):
                     closed.add((place.method, place.path))
                 if status >= 500 or (
@@ -347,7 +351,11 @@ def changes(document: dict, world: VaultWithSecrets) -> Iterator[tuple[Place, st
 
 
 async def changed(
-    session: aiohttp.ClientSession, life: Life, place: Place, value: str, headers: dict[str, str]
+    session: aiohttp.ClientSession,
+    daemon_rig: DaemonRig,
+    place: Place,
+    value: str,
+    headers: dict[str, str],
 ) -> tuple[int, str]:
     """The answer, and headers and body as a text."""
     body = place.body(value)
@@ -360,7 +368,7 @@ async def changed(
     )
     return await answer(
         session,
-        URL(life.url + place.target(value, raw=False), encoded=True),
+        URL(daemon_rig.url + place.target(value, raw=False), encoded=True),
         place.method,
         headers,
         **sent,
@@ -372,7 +380,7 @@ async def test_no_kept_text_is_had_by_its_digest(
 ):
     async with world_of(live, vault, home, has_canaries=True) as world:
         await happen(world)
-        headers, seen = key(world.life, "everything in Shop"), []
+        headers, seen = key(world.daemon_rig, "everything in Shop"), []
         for digest in world.digests:
             for method, target, more in (
                 (
@@ -403,7 +411,9 @@ async def test_no_kept_text_is_had_by_its_digest(
                 ("GET", f"/api/notes/{INSIDE}", {"headers": {"If-None-Match": f'"{digest}"'}}),
             ):
                 sent = {**headers, **more.pop("headers", {})}
-                status, text = await answer(session, world.life.url + target, method, sent, **more)
+                status, text = await answer(
+                    session, world.daemon_rig.url + target, method, sent, **more
+                )
                 inside = (vault / INSIDE).read_text()
                 if status >= 500 or world.found(text + inside):
                     seen.append(

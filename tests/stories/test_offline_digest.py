@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 ACME = (
     "---\nstatus: lead\n---\nMakes anvils for [[Road Runner]].\n\n## Tasks\n- [ ] Send "
@@ -23,11 +23,11 @@ def section(vault: Path, name: str = "Sales.md") -> str:
     return (vault / name).read_text("utf-8").partition("## Watching\n")[2]
 
 
-async def saved(life: Life, path: str, text: str) -> None:
-    runs = len(life.told("run.finished"))
-    save(life.vault / path, text)
-    await life.until(lambda: len(life.told("run.finished")) > runs)
-    await life.settled()
+async def saved(daemon_rig: DaemonRig, path: str, text: str) -> None:
+    runs = len(daemon_rig.told("run.finished"))
+    save(daemon_rig.vault / path, text)
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+    await daemon_rig.settled()
 
 
 async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_vault_has_them(
@@ -36,12 +36,12 @@ async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_v
     (vault / ".obsidian").mkdir()
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
+    async with live() as daemon_rig:
         changed = (
             ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
             + "- They pay in gold.\n"
         )
-        await saved(life, "People/Acme.md", changed)
+        await saved(daemon_rig, "People/Acme.md", changed)
 
     told = history(vault)
     assert "[[People/Acme|Acme]]\n" in told
@@ -54,9 +54,11 @@ async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_v
 async def test_a_watch_of_one_key_hears_of_that_key_alone(live: Live, vault: Path):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md@status"]))
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
+    async with live() as daemon_rig:
         await saved(
-            life, "People/Acme.md", ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
+            daemon_rig,
+            "People/Acme.md",
+            ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send"),
         )
 
     assert "status: customer (was lead)" in history(vault)
@@ -68,14 +70,14 @@ async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_delete
 ):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
-        runs = len(life.told("run.finished"))
+    async with live() as daemon_rig:
+        runs = len(daemon_rig.told("run.finished"))
         (vault / "Archive").mkdir()
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await life.until(lambda: len(life.told("run.finished")) > runs)
-        await life.settled()
+        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+        await daemon_rig.settled()
 
-        reviewed = life.daemon.history.runs(limit=1)[0]["reviewed"][0]
+        reviewed = daemon_rig.daemon.history.runs(limit=1)[0]["reviewed"][0]
     assert (reviewed["kind"], "Archive/Acme.md" in reviewed["diff"]) == ("moved", True)
     assert "moved to Archive/Acme.md, which is not watched" in history(vault)
     assert "deleted" not in history(vault)
@@ -87,17 +89,20 @@ async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     (vault / "Archive").mkdir()
-    async with live() as life:
-        life.daemon.worker.pause()
+    async with live() as daemon_rig:
+        daemon_rig.daemon.worker.pause()
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await life.until(lambda: life.daemon.reviews.of("Sales.md"))
-        await life.until(
-            lambda: life.daemon.index.get("Archive/Acme.md") and not life.daemon.detector.busy
+        await daemon_rig.until(lambda: daemon_rig.daemon.reviews.of("Sales.md"))
+        await daemon_rig.until(
+            lambda: (
+                daemon_rig.daemon.index.get("Archive/Acme.md")
+                and not daemon_rig.daemon.detector.busy
+            )
         )
         save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
-        await life.until(lambda: life.daemon.index.get("People/Acme.md"))
-        life.daemon.worker.resume()
-        await life.settled()
+        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("People/Acme.md"))
+        daemon_rig.daemon.worker.resume()
+        await daemon_rig.settled()
 
     assert "status: customer (was lead)" in history(vault)
     assert "moved" not in history(vault)
@@ -107,11 +112,11 @@ async def test_a_folder_that_is_renamed_is_one_line(live: Live, vault: Path):
     save(vault / "Sales.md", note("Sales", watch=["People/**/*.md"]))
     for number in range(7):
         save(vault / f"People/old/n{number}.md", f"# N{number}\n\nNumber {number}.\n")
-    async with live() as life:
-        runs = len(life.told("run.finished"))
+    async with live() as daemon_rig:
+        runs = len(daemon_rig.told("run.finished"))
         (vault / "People/old").rename(vault / "People/new")
-        await life.until(lambda: len(life.told("run.finished")) > runs)
-        await life.settled()
+        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+        await daemon_rig.settled()
 
     lines = [line for line in history(vault).splitlines() if line.startswith("- ")]
     assert [line.partition(": ")[2] for line in lines] == [
@@ -124,14 +129,14 @@ async def test_what_a_person_wrote_into_the_generated_section_is_moved_below_it(
 ):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
-        await saved(life, "People/Acme.md", ACME.replace("lead", "customer"))
+    async with live() as daemon_rig:
+        await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
         text = (vault / "Sales.md").read_text("utf-8")
         save(
             vault / "Sales.md",
             text.replace("- [[People/Acme|", "- ask them for a loan\n- [[People/Acme|"),
         )
-        await saved(life, "People/Acme.md", ACME.replace("Makes", "Sells"))
+        await saved(daemon_rig, "People/Acme.md", ACME.replace("Makes", "Sells"))
 
     generated, _mark, below = section(vault).partition("<!-- end of what parachuted generated")
     assert "Sells anvils" in generated
@@ -143,8 +148,8 @@ async def test_a_list_that_is_cut_says_so(live: Live, vault: Path):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     for number in range(230):
         save(vault / f"People/n{number}.md", f"# N{number}\n")
-    async with live() as life:
-        await saved(life, "People/n7.md", "# N7\n\nNew.\n")
+    async with live() as daemon_rig:
+        await saved(daemon_rig, "People/n7.md", "# N7\n\nNew.\n")
 
     assert "\n- and 30 more\n" in section(vault)
     assert "[N7]" in section(vault)
@@ -156,11 +161,11 @@ async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(
     save(vault / "Sales.md", note("Sales", watch=["Clippings/*.md", "People/*.md"]))
     save(vault / "Clippings/Page.md", "---\norigin: web\n---\n# A page\n")
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
-        await saved(life, "People/Acme.md", ACME.replace("lead", "customer"))
+    async with live() as daemon_rig:
+        await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
 
-        assert [run["outcome"] for run in life.told("run.finished")] == ["changed"]
-        assert life.daemon.origins.of("Sales.md") == "web"
+        assert [run["outcome"] for run in daemon_rig.told("run.finished")] == ["changed"]
+        assert daemon_rig.daemon.origins.of("Sales.md") == "web"
     assert "A page" in section(vault)
 
 
@@ -169,7 +174,7 @@ async def test_an_app_that_writes_markdown_links_has_them(live: Live, vault: Pat
     (vault / ".obsidian/app.json").write_text(json.dumps({"useMarkdownLinks": True}))
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
-    async with live() as life:
-        await saved(life, "People/Acme.md", ACME.replace("lead", "customer"))
+    async with live() as daemon_rig:
+        await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
 
     assert "[Acme](People/Acme.md)" in section(vault)

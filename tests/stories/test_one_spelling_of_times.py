@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.api.calls import get, key_of, post
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*")
 UTC_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
@@ -98,17 +98,20 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
     script.parent.mkdir(mode=0o700)
     script.write_text("#!/bin/sh\nexit 1\n")
     script.chmod(0o700)
-    async with live() as life:
+    async with live() as daemon_rig:
         await post(
-            life,
+            daemon_rig,
             "/api/modules/ticker/approve",
-            {"hash": (await get(life, "/api/modules/ticker/diff"))["hash"], "trust": "trusted"},
+            {
+                "hash": (await get(daemon_rig, "/api/modules/ticker/diff"))["hash"],
+                "trust": "trusted",
+            },
         )
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.settled()
-        key_of(life, "vault:read")
-        document = await get(life, "/api/openapi.json")
-        wrong = [one for event in life.events for one in misspelled(event.data, event.event)]
+        await daemon_rig.settled()
+        key_of(daemon_rig, "vault:read")
+        document = await get(daemon_rig, "/api/openapi.json")
+        wrong = [one for event in daemon_rig.events for one in misspelled(event.data, event.event)]
         for path, calls in document["paths"].items():
             asked = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
             content = calls.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
@@ -118,11 +121,11 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
                 and all(one["name"] == "path" for one in asked)
             ):
                 wrong += misspelled(
-                    await get(life, f"{path}?path=AGENTS.md" if asked else path), path
+                    await get(daemon_rig, f"{path}?path=AGENTS.md" if asked else path), path
                 )
         for words in LISTINGS:
             wrong += misspelled(await asyncio.to_thread(listed, words), words)
-        assert life.told("task.queued")
-        assert (await get(life, "/api/ticker/now"))["at"] == "2026-01-02T01:04:05Z"
+        assert daemon_rig.told("task.queued")
+        assert (await get(daemon_rig, "/api/ticker/now"))["at"] == "2026-01-02T01:04:05Z"
 
     assert not wrong, "\n".join(wrong)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.listing import assert_index_equals_disk, followed, listing
 
 STEPS = 40
@@ -158,32 +158,34 @@ async def test_the_index_ends_equal_to_the_disk_and_the_events_lead_there(
         for _life in range(3):
             for _ in range(STEPS // 4):
                 person.act()
-            async with live() as life:
+            async with live() as daemon_rig:
                 if known is None:
-                    known = list(life.daemon.index.paths())
+                    known = list(daemon_rig.daemon.index.paths())
                 for _ in range(STEPS):
                     person.act()
-                    await sometimes(person, life)
-                await caught_up(life)
+                    await sometimes(person, daemon_rig)
+                await caught_up(daemon_rig)
 
-                assert_index_equals_disk(life.daemon, vault)
-                assert followed(known, life) == set(life.daemon.index.paths())
-                known = list(listing(life.daemon.index)[0])
+                assert_index_equals_disk(daemon_rig.daemon, vault)
+                assert followed(known, daemon_rig) == set(daemon_rig.daemon.index.paths())
+                known = list(listing(daemon_rig.daemon.index)[0])
 
 
-async def sometimes(person: Person, life: Life) -> None:
+async def sometimes(person: Person, daemon_rig: DaemonRig) -> None:
     """Go on at once, or let the daemon begin to look, or let it finish."""
     turns = person._chance.choice([0, 0, 0, 1, 5, 20])
     for _ in range(turns):
-        await life.daemon.detector._loop.run_in_executor(None, life.daemon.index.all_folders)
+        await daemon_rig.daemon.detector._loop.run_in_executor(
+            None, daemon_rig.daemon.index.all_folders
+        )
     if person._chance.random() < 0.1:
-        await caught_up(life)
+        await caught_up(daemon_rig)
 
 
-async def caught_up(life: Life) -> None:
+async def caught_up(daemon_rig: DaemonRig) -> None:
     """Until all hints are worked off. Most of the files gone at once are what the person meant."""
-    life.daemon.detector._watcher.poll()
-    await life.until(lambda: not life.daemon.detector.busy)
-    if "missing" in life.daemon.problems.open:
-        await life.daemon.detector.rescan(accept_missing=True)
-        await life.until(lambda: not life.daemon.detector.busy)
+    daemon_rig.daemon.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)
+    if "missing" in daemon_rig.daemon.problems.open:
+        await daemon_rig.daemon.detector.rescan(accept_missing=True)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)

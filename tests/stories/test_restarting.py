@@ -23,7 +23,7 @@ from parachuted.presence import running_daemon
 from parachuted.vault import History
 from parachuted.vault_state import state_folder
 from tests.stories.crashing import LifeSpan, line_of
-from tests.stories.life import note, save
+from tests.stories.daemon_rig import note, save
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = {"b": ["p"], "c": ["p"], "d": ["b", "c"], "e": ["d", "p"]}

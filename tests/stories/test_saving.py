@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.listing import assert_index_equals_disk, kinds
 
 OLD = "# Note\n\nold text\n"
@@ -300,12 +300,12 @@ def needed(style: Style) -> None:
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
 async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes: Path):
     needed(style)
-    async with live() as life:
+    async with live() as daemon_rig:
         await asyncio.to_thread(style, notes)
-        await quiet(life)
+        await quiet(daemon_rig)
 
-        assert kinds(life) == STYLES[style]
-        assert_index_equals_disk(life.daemon, notes)
+        assert kinds(daemon_rig) == STYLES[style]
+        assert_index_equals_disk(daemon_rig.daemon, notes)
 
 
 @pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
@@ -316,14 +316,14 @@ async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
     async with live():
         pass
     style(notes)
-    async with live() as life:
-        await quiet(life)
+    async with live() as daemon_rig:
+        await quiet(daemon_rig)
 
-        assert kinds(life) == STYLES[style]
-        assert_index_equals_disk(life.daemon, notes)
+        assert kinds(daemon_rig) == STYLES[style]
+        assert_index_equals_disk(daemon_rig.daemon, notes)
 
 
-async def quiet(life: Life) -> None:
+async def quiet(daemon_rig: DaemonRig) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    life.daemon.detector._watcher.poll()
-    await life.until(lambda: not life.daemon.detector.busy)
+    daemon_rig.daemon.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)

@@ -16,7 +16,7 @@ import pytest
 
 from parachuted.testing import Block, say, use
 from tests.api.calls import call, get, post
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 from tests.stories.strangers import (
     ObedientBackend,
     TaintRig,
@@ -136,7 +136,7 @@ def empty_lane(vault: Path, number: int) -> None:
 async def move_by_api(scene: TaintRig, number: int) -> None:
     assert (
         await call(
-            scene.life,
+            scene.daemon_rig,
             "POST",
             f"/api/notes/Inbox/{number}.md/move",
             json={"to": f"Work/in/{number}.md"},
@@ -146,18 +146,18 @@ async def move_by_api(scene: TaintRig, number: int) -> None:
 
 async def put_by_api(scene: TaintRig, number: int) -> None:
     status, answer = await call(
-        scene.life, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode()
+        scene.daemon_rig, "PUT", f"/api/files/Inbox/{number}.md", data=text_of(number).encode()
     )
     assert status in (200, 201), answer
 
 
 async def trust(scene: TaintRig, number: int) -> None:
-    await post(scene.life, "/api/agents/trust", {"path": f"Work/lane/in/{number}.md"})
+    await post(scene.daemon_rig, "/api/agents/trust", {"path": f"Work/lane/in/{number}.md"})
 
 
 async def restore(scene: TaintRig, number: int) -> None:
     await post(
-        scene.life,
+        scene.daemon_rig,
         "/api/history/restore",
         {"path": f"Work/lane/in/{number}.md", "run": scene.runs[number], "after": True},
     )
@@ -167,9 +167,9 @@ async def restore(scene: TaintRig, number: int) -> None:
 async def undo_twice(scene: TaintRig, number: int) -> None:
     """The last run is taken back, and then that is."""
     run = scene.runs[number]
-    undone = await post(scene.life, f"/api/runs/{run}/undo")
+    undone = await post(scene.daemon_rig, f"/api/runs/{run}/undo")
     assert not (scene.vault / f"Work/lane/in/{number}.md").exists()
-    await post(scene.life, f"/api/runs/{undone['undo']}/undo")
+    await post(scene.daemon_rig, f"/api/runs/{undone['undo']}/undo")
 
 
 def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
@@ -194,7 +194,7 @@ def is_asked(backend: ObedientBackend, agent: str, number: int) -> bool:
 
 async def by_event(scene: TaintRig, number: int) -> None:
     await scene.module("publish", {"path": f"Inbox/{number}.md"})
-    await scene.life.until(lambda: scene.backend.plays[number].has_seen)
+    await scene.daemon_rig.until(lambda: scene.backend.plays[number].has_seen)
 
 
 def to_lane(number: int) -> Block:
@@ -253,7 +253,7 @@ async def curate(scene: TaintRig, number: int) -> None:
         ],
     )
     save(scene.vault / f"Inbox/{number}.md", f"{text_of(number)}\nMore.\n")
-    await scene.life.until(lambda: mark_of(number) in scene.read(watcher), 30)
+    await scene.daemon_rig.until(lambda: mark_of(number) in scene.read(watcher), 30)
 
 
 def moved_folder(vault: Path, number: int) -> None:
@@ -537,7 +537,7 @@ def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
 
 async def told(scene: TaintRig, number: int) -> None:
     """Anyone who heard of it is asked."""
-    await scene.life.until(lambda: is_asked(scene.backend, "scribe/pen", number))
+    await scene.daemon_rig.until(lambda: is_asked(scene.backend, "scribe/pen", number))
 
 
 OUTS = (
@@ -634,9 +634,9 @@ def obeying(number: int, way_in: InputChannel, way_out: OutputChannel) -> TaintS
 
 async def reject(running: TaintRig) -> None:
     """The person wants none of what was suggested in a pair; what is to be a way in waits."""
-    for one in (await get(running.life, "/api/suggestions?status=pending"))["suggestions"]:
+    for one in (await get(running.daemon_rig, "/api/suggestions?status=pending"))["suggestions"]:
         if not str(one["path"]).startswith("Work/in/"):
-            await post(running.life, f"/api/suggestions/{one['id']}/reject", {})
+            await post(running.daemon_rig, f"/api/suggestions/{one['id']}/reject", {})
 
 
 async def steps(
@@ -647,8 +647,8 @@ async def steps(
         for number, way_in, _ in pairs:
             if turn < len(which(way_in)):
                 await which(way_in)[turn](running, number)
-        await running.life.daemon.detector.rescan()
-    await running.life.settled()
+        await running.daemon_rig.daemon.detector.rescan()
+    await running.daemon_rig.settled()
 
 
 @pytest.mark.timeout(900)
@@ -671,7 +671,7 @@ async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_a
     answers: dict[int, object] = {}
     unseen: list[str] = []
     async with scene(live, vault, backend) as running:
-        await running.life.settled()
+        await running.daemon_rig.settled()
         await steps(running, pairs, lambda way: way.again)
         before = running.ends()
         for number, way_in, way_out in pairs:
@@ -685,7 +685,7 @@ async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_a
             if kept.has_seen and way_out.then is not None:
                 await way_out.then(running, number)
             await reject(running)
-        await running.life.settled()
+        await running.daemon_rig.settled()
         after = running.ends()
     unseen += [
         f"{way_in.name} -> {way_out.name}: {way_out.asks} was not asked"
@@ -744,7 +744,7 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
         assert not backend.plays[2].has_seen
 
         for path in ("Work/site/clip.md", "Work/site/.claude/skills/s2.md"):
-            await post(running.life, "/api/agents/trust", {"path": path})
+            await post(running.daemon_rig, "/api/agents/trust", {"path": path})
         for number in (1, 2):
             await running.play(number, working_directory="Work/site")
             assert mark_of(number) in running.read(f"Work/out/{number}.md")
@@ -771,7 +771,7 @@ async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
     )
     backend.plays[1] = TaintScenario(mark=mark_of(1), acts=[outside(1)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
-        await running.life.settled()
+        await running.daemon_rig.settled()
         await running.play(1)
         assert backend.plays[1].has_seen
         assert (vault / "Work/out/1.md").exists() is ends

@@ -11,7 +11,7 @@ from parachuted.bundled import bundled_folder
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 KIM = "Brain/entities/people/kim-lee.md"
 NOTE = "Work/plan.md"
@@ -40,9 +40,11 @@ def texts(vault: Path) -> dict[str, str]:
     return {str(file.relative_to(vault)): file.read_text() for file in found}
 
 
-async def run(life: Life) -> list[dict[str, object]]:
+async def run(daemon_rig: DaemonRig) -> list[dict[str, object]]:
     """Let the agent run; its steps."""
-    ran = await post(life, "/api/agents/clerk/hands/run", {"prompt": "Do what is to be done."})
+    ran = await post(
+        daemon_rig, "/api/agents/clerk/hands/run", {"prompt": "Do what is to be done."}
+    )
     return ran["steps"]
 
 
@@ -67,21 +69,21 @@ async def test_no_tool_of_daily_or_brain_writes_for_a_run_that_read_a_strangers_
             say("done"),
         ]
 
-    async with live(ScriptedBackend(script)) as life:
+    async with live(ScriptedBackend(script)) as daemon_rig:
         for module in (*(bundled_folder("modules") / one for one in ("brain", "daily")), folder):
-            await install(life, module, "trusted")
-        await life.settled()
+            await install(daemon_rig, module, "trusted")
+        await daemon_rig.settled()
         before = texts(vault)
-        called = [one for one in await run(life) if one["called"]][1:]
-        await life.settled()
+        called = [one for one in await run(daemon_rig) if one["called"]][1:]
+        await daemon_rig.settled()
 
         assert [one["error"] for one in called] == [is_tainted] * 3, called
         assert (texts(vault) == before) is is_tainted
         if not is_tainted:
             runs = [
-                await get(life, f"/api/runs/{one['id']}")
-                for one in (await get(life, "/api/runs"))["runs"]
+                await get(daemon_rig, f"/api/runs/{one['id']}")
+                for one in (await get(daemon_rig, "/api/runs"))["runs"]
             ]
             agents_run = next(one["id"] for one in runs if one["agent"] == "clerk/hands")
-            await post(life, f"/api/runs/{agents_run}/undo")
+            await post(daemon_rig, f"/api/runs/{agents_run}/undo")
             assert texts(vault) == before

@@ -7,23 +7,23 @@ from random import Random
 
 import pytest
 
+from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.devices import Device
-from tests.stories.life import Life, Live, save
 
 PATHS = ("journals/2026-11-22.md", "plan.md")
 
 
-def everything_kept(life: Life, vault) -> str:
+def everything_kept(daemon_rig: DaemonRig, vault) -> str:
     """All texts of the notes: as they stand, and as history has them."""
     texts = [
         (vault / "Daily" / path).read_bytes() for path in PATHS if (vault / "Daily" / path).exists()
     ]
     for path in PATHS:
-        for write in life.daemon.history.writes_of(f"Daily/{path}"):
+        for write in daemon_rig.daemon.history.writes_of(f"Daily/{path}"):
             texts += [
                 data
                 for digest in (write.before, write.after)
-                if digest and (data := life.daemon.objects.get(digest)) is not None
+                if digest and (data := daemon_rig.daemon.objects.get(digest)) is not None
             ]
     return b"".join(texts).decode()
 
@@ -41,9 +41,9 @@ async def act(chance: Random, device: Device, seen: list[str]) -> None:
             seen += [conflict["ours"], conflict["theirs"]]
 
 
-async def live_through(life: Life, vault, seed: int, steps: int) -> None:
+async def live_through(daemon_rig: DaemonRig, vault, seed: int, steps: int) -> None:
     chance, seen = Random(seed), list[str]()  # noqa: S311
-    devices = [Device(name, life, chance) for name in ("phone", "tablet")]
+    devices = [Device(name, daemon_rig, chance) for name in ("phone", "tablet")]
     person: set[str] = set()
     for step in range(steps):
         if chance.random() < 0.1:
@@ -51,7 +51,7 @@ async def live_through(life: Life, vault, seed: int, steps: int) -> None:
             line = f"person {step}\n"
             person.add(line)
             save(path, (path.read_text() if path.exists() else "") + line)
-            await life.daemon.detector.notice([str(path.relative_to(vault))])
+            await daemon_rig.daemon.detector.notice([str(path.relative_to(vault))])
         elif chance.random() < 0.3:
             await asyncio.gather(*(act(chance, device, seen) for device in devices))
         else:
@@ -60,12 +60,12 @@ async def live_through(life: Life, vault, seed: int, steps: int) -> None:
         for device in devices:
             for path in PATHS:
                 await device.push(path)
-    kept = everything_kept(life, vault) + "".join(seen)
+    kept = everything_kept(daemon_rig, vault) + "".join(seen)
     for device in devices:
         assert {line for line in device.sent if line not in kept} == set()
         assert {
             line
-            for line in device.typed
+            for line in device.command_line
             if line not in kept and line in "".join(device.texts.values())
         } == set()
     assert {line for line in person if line not in kept} == set()
@@ -73,14 +73,14 @@ async def live_through(life: Life, vault, seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_no_line_is_lost_in_whatever_order_they_sync(live: Live, vault, seed, torture):
-    async with live() as life:
+    async with live() as daemon_rig:
         for turn in range(60 if torture else 1):
-            await live_through(life, vault, seed + 100 * turn, steps=80)
+            await live_through(daemon_rig, vault, seed + 100 * turn, steps=80)
 
 
 async def test_both_have_the_same_text_once_both_have_synced_twice(live: Live, vault):
-    async with live() as life:
-        phone, tablet = (Device(name, life, Random(7)) for name in ("phone", "tablet"))  # noqa: S311
+    async with live() as daemon_rig:
+        phone, tablet = (Device(name, daemon_rig, Random(7)) for name in ("phone", "tablet"))  # noqa: S311
         for _ in range(5):
             for device in (phone, tablet):
                 device.type("plan.md", only_add=True)
@@ -91,5 +91,7 @@ async def test_both_have_the_same_text_once_both_have_synced_twice(live: Live, v
             await device.pull("plan.md")
         await phone.pull("plan.md")
 
-        assert phone.typed | tablet.typed == set(phone.texts["plan.md"].splitlines(keepends=True))
+        assert phone.command_line | tablet.command_line == set(
+            phone.texts["plan.md"].splitlines(keepends=True)
+        )
         assert phone.texts == tablet.texts == {"plan.md": (vault / "Daily/plan.md").read_text()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 _STORM = 3_000
 
@@ -13,10 +13,10 @@ _STORM = 3_000
 async def test_a_saved_note_wakes_its_watcher_on_watchfiles_too(live: Live, vault: Path):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- dig"))
-    async with live(watch__engine="watchfiles") as life:
+    async with live(watch__engine="watchfiles") as daemon_rig:
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow the beans"))
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
 
     assert "sow the beans" in (vault / "AGENTS.md").read_text("utf-8")
 
@@ -26,13 +26,13 @@ async def test_a_storm_of_saves_and_a_moved_tree_are_noticed_whole(live: Live, v
     outside = vault.parent / "tree"
     for number in range(_STORM):
         save(outside / f"{number // 100}/{number}.md", f"# Note {number}\n")
-    async with live(watch__engine="watchfiles", scan__full_every_s=3) as life:
+    async with live(watch__engine="watchfiles", scan__full_every_s=3) as daemon_rig:
         for number in range(200):
             save(vault / f"saved/{number}.md", f"# Saved {number}\n")
         outside.rename(vault / "moved")
-        await life.until(lambda: len(life.daemon.index) >= _STORM + 200, 60)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.index) >= _STORM + 200, 60)
         shutil.rmtree(vault / "moved/0")
-        await life.until(lambda: len(life.told("file.deleted")) >= 100, 60)
+        await daemon_rig.until(lambda: len(daemon_rig.told("file.deleted")) >= 100, 60)
 
-    created = [str(event["path"]) for event in life.told("file.created")]
+    created = [str(event["path"]) for event in daemon_rig.told("file.created")]
     assert len(created) == len(set(created)) == _STORM + 200

@@ -23,7 +23,7 @@ from parachuted.agents import Job, call_tool
 from parachuted.suggestions import Proposal
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, get, post
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 INSIDE = "Shop/list.md"
 CANARY = re.compile(r"cnry\d{3}")
@@ -50,7 +50,7 @@ class VaultWithSecrets:
     digests: list[str] = field(default_factory=list)
     folder: str = ""
     note: str = ""
-    life: Life = None  # type: ignore[assignment]
+    daemon_rig: DaemonRig = None  # type: ignore[assignment]
 
     def secret(self, place: str) -> str:
         """The word for a place that only an unlimited caller may see."""
@@ -175,56 +175,61 @@ async def world_of(
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(HOOK)
     hook.chmod(0o700)
-    async with live(script(world), agent__concurrency=1) as life:
-        world.life = life
-        await life.settled()
+    async with live(script(world), agent__concurrency=1) as daemon_rig:
+        world.daemon_rig = daemon_rig
+        await daemon_rig.settled()
         yield world
 
 
 async def happen(world: VaultWithSecrets) -> None:
     """What happens while others listen."""
-    life, vault, secret = world.life, world.life.vault, world.secret
+    daemon_rig, vault, secret = world.daemon_rig, world.daemon_rig.vault, world.secret
     save(vault / INSIDE, "# List\n\n## Facts\n\n- milk\n- eggs\n\n[[plan]]\n")
-    await life.settled()
+    await daemon_rig.settled()
     note = vault / world.note
     save(note, note.read_text() + f"\n{secret('a line added later')}\n")
-    await life.settled()
+    await daemon_rig.settled()
     save(vault / "Private/coming.md", "# Coming\n\n## Facts\n\nnothing to hide\n")
-    await life.settled()
+    await daemon_rig.settled()
     await post(
-        life, "/api/notes/Private%2Fcoming.md/move".replace("%2F", "/"), {"to": "Shop/came.md"}
+        daemon_rig,
+        "/api/notes/Private%2Fcoming.md/move".replace("%2F", "/"),
+        {"to": "Shop/came.md"},
     )
-    await life.settled()  # or it depends on the clock whether both moves are one task
-    await post(life, "/api/notes/Shop/leaving.md/move", {"to": "Private/left.md"})
-    await life.settled()
+    await daemon_rig.settled()  # or it depends on the clock whether both moves are one task
+    await post(daemon_rig, "/api/notes/Shop/leaving.md/move", {"to": "Private/left.md"})
+    await daemon_rig.settled()
     left = vault / "Private/left.md"
     save(left, left.read_text() + f"\n{secret('a line added after a move away')}\n")
     gone = vault / f"Private/{secret('the name of a deleted note')}.md"
     save(gone, f"# Gone\n\n{secret('the text of a deleted note')}\n")
-    await life.settled()
-    await call(life, "DELETE", f"/api/notes/{gone.relative_to(vault).as_posix()}")
+    await daemon_rig.settled()
+    await call(daemon_rig, "DELETE", f"/api/notes/{gone.relative_to(vault).as_posix()}")
     await propose(
-        life, "Private/watcher.md", secret("a suggested text"), secret("a reason for a suggestion")
+        daemon_rig,
+        "Private/watcher.md",
+        secret("a suggested text"),
+        secret("a reason for a suggestion"),
     )
     await call(
-        life,
+        daemon_rig,
         "PUT",
         "/api/contexts/session/s1",
         json={"folders": [world.folder], "contexts": [world.folder]},
     )
-    runs = (await get(life, "/api/runs?limit=500"))["runs"]
+    runs = (await get(daemon_rig, "/api/runs?limit=500"))["runs"]
     undone = next(run for run in runs if run["watcher"] == "Private/watcher.md")
-    await call(life, "POST", f"/api/runs/{undone['id']}/undo")
-    await life.settled()
-    life.daemon.worker.pause()
+    await call(daemon_rig, "POST", f"/api/runs/{undone['id']}/undo")
+    await daemon_rig.settled()
+    daemon_rig.daemon.worker.pause()
     save(note, note.read_text() + f"\n{secret('a line that waits to be reviewed')}\n")
-    await life.daemon.detector.rescan()
-    await life.until(lambda: world.is_apart or life.daemon.queue.all())
+    await daemon_rig.daemon.detector.rescan()
+    await daemon_rig.until(lambda: world.is_apart or daemon_rig.daemon.queue.all())
     await know(world)
 
 
-async def propose(life: Life, path: str, text: str, reasoning: str) -> None:
-    await life.daemon.suggestions.propose(
+async def propose(daemon_rig: DaemonRig, path: str, text: str, reasoning: str) -> None:
+    await daemon_rig.daemon.suggestions.propose(
         Proposal(
             path=path,
             payload={"text": f"# {text}\n"},
@@ -237,18 +242,21 @@ async def propose(life: Life, path: str, text: str, reasoning: str) -> None:
 
 async def know(world: VaultWithSecrets) -> None:
     """Ids and digests of everything, as if the caller had overheard them."""
-    life = world.life
+    daemon_rig = world.daemon_rig
     for path, name in (
         ("/api/runs?limit=500", "runs"),
         ("/api/tasks", "tasks"),
         ("/api/suggestions", "suggestions"),
         ("/api/hooks/runs", "runs"),
     ):
-        found = (await get(life, path))[name]
+        found = (await get(daemon_rig, path))[name]
         world.ids += [str(one["id"]) for one in found]
-    for path in sorted((life.vault / "Private").rglob("*.md")):
+    for path in sorted((daemon_rig.vault / "Private").rglob("*.md")):
         versions = (
-            await get(life, f"/api/history?path={quote(path.relative_to(life.vault).as_posix())}")
+            await get(
+                daemon_rig,
+                f"/api/history?path={quote(path.relative_to(daemon_rig.vault).as_posix())}",
+            )
         )["versions"]
         world.digests += [one["version"] for one in versions if one["version"]]
 

@@ -11,13 +11,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 CONFLICT = "<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> phone\n"
 
 
-async def asked(life: Life, path: str) -> Any:
-    async with aiohttp.ClientSession() as client, client.get(life.url + path) as answer:
+async def asked(daemon_rig: DaemonRig, path: str) -> Any:
+    async with aiohttp.ClientSession() as client, client.get(daemon_rig.url + path) as answer:
         return await answer.json()
 
 
@@ -34,8 +34,8 @@ def git(vault: Path, *words: str) -> None:
 async def used(live: Live, vault: Path) -> Path:
     """A vault that a daemon has worked on and left."""
     save(vault / "a.md", "# A\n")
-    async with live() as life:
-        assert (await asked(life, "/api/doctor"))["problems"] == {}
+    async with live() as daemon_rig:
+        assert (await asked(daemon_rig, "/api/doctor"))["problems"] == {}
     return vault
 
 
@@ -43,8 +43,8 @@ async def test_conflict_copies_and_notes_with_markers_are_listed(live: Live, vau
     save(vault / "Tea (conflicted copy 2026-11-22).md", "# Tea\n")
     save(vault / "Beans.md", "# Beans\n\n" + CONFLICT)
     save(vault / "How git works.md", f"# Git\n\n```\n{CONFLICT}```\n")
-    async with live() as life:
-        told = await asked(life, "/api/doctor")
+    async with live() as daemon_rig:
+        told = await asked(daemon_rig, "/api/doctor")
     found = {(note["path"], note["code"]) for note in told["notes"]}
     assert found == {
         ("Tea (conflicted copy 2026-11-22).md", "conflict-copy"),
@@ -64,8 +64,8 @@ async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_l
     day.write_text(garbled)
     identity = used / ".parachute/vault-id"
     identity.write_text(f"<<<<<<< HEAD\n{identity.read_text()}=======\n{'0' * 32}\n>>>>>>> phone\n")
-    async with live() as life:
-        problems = (await asked(life, "/api/doctor"))["problems"]
+    async with live() as daemon_rig:
+        problems = (await asked(daemon_rig, "/api/doctor"))["problems"]
     name = day.relative_to(used).as_posix()
     assert "line 2 is a conflict marker" in problems[f"conflict:{name}"]
     assert "conflict copy" in problems[f"conflict:{copy.relative_to(used).as_posix()}"]
@@ -79,18 +79,18 @@ async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live,
     git(used, "init", "-q")
     git(used, "add", "-f", ".")
     git(used, "commit", "-qm", "one")
-    async with live() as life:
-        await asked(life, "/api/health")
+    async with live() as daemon_rig:
+        await asked(daemon_rig, "/api/health")
         save(used / "b.md", "# B\n")
-        await life.until(lambda: life.told("file.created"))
+        await daemon_rig.until(lambda: daemon_rig.told("file.created"))
     git(used, "stash", "-q")
-    async with live() as life:
-        problem = (await asked(life, "/api/doctor"))["problems"]["audit"]
+    async with live() as daemon_rig:
+        problem = (await asked(daemon_rig, "/api/doctor"))["problems"]["audit"]
         assert "git stash show" in problem
         assert "parachute audit verify" in problem
     git(used, "stash", "drop", "-q")
-    async with live() as life:
-        problem = (await asked(life, "/api/doctor"))["problems"]["audit"]
+    async with live() as daemon_rig:
+        problem = (await asked(daemon_rig, "/api/doctor"))["problems"]["audit"]
         assert "git stash" not in problem
 
 
@@ -109,5 +109,5 @@ async def test_git_leaves_the_audit_out_and_takes_the_id(used):
 async def test_links_in_the_control_folder_are_not_followed(live: Live, used, tmp_path):
     (tmp_path / "outside").write_text(CONFLICT)
     (used / ".parachute/linked").symlink_to(tmp_path / "outside")
-    async with live() as life:
-        assert (await asked(life, "/api/doctor"))["problems"] == {}
+    async with live() as daemon_rig:
+        assert (await asked(daemon_rig, "/api/doctor"))["problems"] == {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 OLD = {
     "general-context.md": "# Me\n\n## Facts\n- I garden\n",
@@ -37,30 +37,30 @@ def everything(_path: str) -> bool:
     return True
 
 
-async def migrated(life: Life) -> str:
-    done = await life.daemon.migration.apply(everything)
+async def migrated(daemon_rig: DaemonRig) -> str:
+    done = await daemon_rig.daemon.migration.apply(everything)
     assert done.run is not None
     return done.run
 
 
 async def test_planning_changes_nothing(live: Live, old: Path):
     before = texts(old)
-    async with live() as life:
-        moves = await life.daemon.migration.plan(everything)
+    async with live() as daemon_rig:
+        moves = await daemon_rig.daemon.migration.plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
             ("general-context.md", "append"),
         ]
-        assert life.daemon.history.runs() == []
+        assert daemon_rig.daemon.history.runs() == []
     assert texts(old) == before
 
 
 async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old: Path):
-    async with live() as life:
-        done = await life.daemon.migration.apply(everything)
-        await life.settled()
-        assert life.daemon.index.get("Projects/attic/AGENTS.md") is not None
+    async with live() as daemon_rig:
+        done = await daemon_rig.daemon.migration.apply(everything)
+        await daemon_rig.settled()
+        assert daemon_rig.daemon.index.get("Projects/attic/AGENTS.md") is not None
     now = texts(old)
 
     assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
@@ -73,38 +73,38 @@ async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old
 
 async def test_it_is_one_run_that_an_undo_takes_back_whole(live: Live, old: Path):
     before = texts(old)
-    async with live() as life:
-        run = await migrated(life)
-        document = life.daemon.history.run(run)
+    async with live() as daemon_rig:
+        run = await migrated(daemon_rig)
+        document = daemon_rig.daemon.history.run(run)
         assert document is not None
         assert (document["agent"], document["outcome"], document["cost_usd"]) == (
             "migration",
             "changed",
             0.0,
         )
-        undone = await life.daemon.undo.undo(run)
+        undone = await daemon_rig.daemon.undo.undo(run)
         assert undone.runs == (run,)
         assert undone.kept == {}
     assert texts(old) == before
 
 
 async def test_what_a_person_wrote_since_is_kept_by_the_undo(live: Live, old: Path):
-    async with live() as life:
-        run = await migrated(life)
+    async with live() as daemon_rig:
+        run = await migrated(daemon_rig)
         save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
-        await life.daemon.undo.undo(run)
+        await daemon_rig.daemon.undo.undo(run)
     assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
 
 
 async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Path):
     save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
-    async with live() as life:
-        run = await migrated(life)
-        await life.until(lambda: life.told("run.finished")[1:])
-        await life.settled()
+    async with live() as daemon_rig:
+        run = await migrated(daemon_rig)
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished")[1:])
+        await daemon_rig.settled()
         watcher = next(
             one
-            for one in life.daemon.history.runs()
+            for one in daemon_rig.daemon.history.runs()
             if one["watcher"] == "Projects/watcher/AGENTS.md"
         )
         assert watcher["parents"] == [run]
@@ -113,41 +113,45 @@ async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Pa
 async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_is_back(
     live: Live, old: Path
 ):
-    async with live() as life:
-        sessions = life.daemon.sessions
+    async with live() as daemon_rig:
+        sessions = daemon_rig.daemon.sessions
         sessions.choose(
             "s",
-            [path for move in await life.daemon.migration.plan(everything) for path in [move.file]],
+            [
+                path
+                for move in await daemon_rig.daemon.migration.plan(everything)
+                for path in [move.file]
+            ],
         )
-        done = await life.daemon.migration.apply(everything)
+        done = await daemon_rig.daemon.migration.apply(everything)
         assert done.sessions == 3
         assert [one.folder_path for one in sessions.of("s")] == [
             "Projects/attic",
             "Areas/garden",
             "",
         ]
-        await life.daemon.undo.undo(str(done.run))
-        await life.settled()
+        await daemon_rig.daemon.undo.undo(str(done.run))
+        await daemon_rig.settled()
         assert [one.folder_path for one in sessions.of("s")] == [
             f"Chat/contexts/{name}" for name in sorted(OLD)
         ]
 
 
 async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
-    async with live() as life:
-        await migrated(life)
-        await life.settled()
+    async with live() as daemon_rig:
+        await migrated(daemon_rig)
+        await daemon_rig.settled()
         after = texts(old)
-        again = await life.daemon.migration.apply(everything)
+        again = await daemon_rig.daemon.migration.apply(everything)
         assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert len(life.daemon.history.runs()) == 1
+        assert len(daemon_rig.daemon.history.runs()) == 1
     assert texts(old) == after
 
 
 async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
-    async with live() as life:
-        done = await life.daemon.migration.apply(everything)
+    async with live() as daemon_rig:
+        done = await daemon_rig.daemon.migration.apply(everything)
         assert {move.file.name: move.action for move in done.moves} == {
             "attic.md": "create",
             "garden-context.md": "create",
@@ -158,8 +162,8 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
 
 
 async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Path):
-    async with live() as life:
-        done = await life.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
+    async with live() as daemon_rig:
+        done = await daemon_rig.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
     assert (old / "Chat/contexts/garden-context.md").exists()
 
@@ -171,9 +175,9 @@ async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_tha
         old / "Chat/contexts/general-context.md",
         f"---\norigin: web\n---\n{OLD['general-context.md']}",
     )
-    async with live() as life:
-        await migrated(life)
-        await life.settled()
+    async with live() as daemon_rig:
+        await migrated(daemon_rig)
+        await daemon_rig.settled()
         assert "I garden" in (old / "AGENTS.md").read_text()
-        assert life.daemon.origins.of("AGENTS.md") == "web"
-        assert life.daemon.origins.of("Projects/attic/AGENTS.md") == "you"
+        assert daemon_rig.daemon.origins.of("AGENTS.md") == "web"
+        assert daemon_rig.daemon.origins.of("Projects/attic/AGENTS.md") == "you"

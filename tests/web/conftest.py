@@ -14,19 +14,19 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.opened import Opened
 
 PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="session")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
     """A daemon on a vault made from the template, with the official modules, at a port of its
     own.
     """
     folder = tmp_path_factory.mktemp("page")
-    typed = Typed(
+    command_line = CommandLine(
         home=folder / "home",
         vault=folder / "vault",
         folder=folder,
@@ -34,12 +34,14 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typed]:
     )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    typed.does("init", str(typed.vault))
-    typed.does("start", "--port", str(port))
+    command_line.does("init", str(command_line.vault))
+    command_line.does("start", "--port", str(port))
     for name in ("daily", "brain", "chat"):
-        typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
-    yield typed
-    for pid in typed.started():
+        command_line.does(
+            "modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes"
+        )
+    yield command_line
+    for pid in command_line.started():
         os.kill(pid, signal.SIGKILL)
 
 
@@ -56,7 +58,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opens(browser: Browser, daemon: Typed) -> Iterator[Callable[..., Opened]]:
+def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opened]]:
     """Opens the page in a browser of its own: `opens("#/journal", width=390, theme="dark")`.
 
     Whatever it complains of fails the test.
@@ -97,7 +99,7 @@ def _complaint(told: ConsoleMessage) -> list[str]:
     return [f"{told.text} ({told.location.get('url')})"]
 
 
-def saved(daemon: Typed, path: str, text: str) -> Path:
+def saved(daemon: CommandLine, path: str, text: str) -> Path:
     """Write a file of the vault as an editor would."""
     place = daemon.vault / path
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 
 AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 PATIENCE_MS = 30_000
@@ -20,7 +20,7 @@ class Opened:
     """A page, the daemon that it is of, what it asked for, and what its browser complained of."""
 
     page: Page
-    daemon: Typed
+    daemon: CommandLine
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 

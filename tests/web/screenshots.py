@@ -14,7 +14,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.opened import PATIENCE_MS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,48 +66,56 @@ def main() -> None:
     """Make the pictures; the path of the sheet is printed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
-        typed = _daemon(Path(name))
+        command_line = _daemon(Path(name))
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
         try:
-            address = typed.does("open", "--print").strip()
+            address = command_line.does("open", "--print").strip()
             url = address.partition("/#")[0]
             for kind in KINDS:
                 _take(browser, url, kind)
-            _take_for_readme(browser, url, typed)
+            _take_for_readme(browser, url, command_line)
             print(_sheet(browser))
         finally:
             browser.close()
-            for pid in typed.started():
+            for pid in command_line.started():
                 os.kill(pid, signal.SIGKILL)
 
 
-def _daemon(folder: Path) -> Typed:
+def _daemon(folder: Path) -> CommandLine:
     environ = {"PARACHUTE_BUBBLE_QUIET_S": "0.05", "PARACHUTE_AGENT_BACKEND": "offline"}
-    typed = Typed(home=folder / "home", vault=folder / "vault", folder=folder, environ=environ)
+    command_line = CommandLine(
+        home=folder / "home", vault=folder / "vault", folder=folder, environ=environ
+    )
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    typed.does("init", str(typed.vault))
-    typed.does("start", "--port", str(port))
+    command_line.does("init", str(command_line.vault))
+    command_line.does("start", "--port", str(port))
     for name in ("daily", "brain", "chat"):
-        typed.does("modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes")
+        command_line.does(
+            "modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes"
+        )
     for path, text in KNOWN.items():
-        place = typed.vault / "Brain/entities" / path
+        place = command_line.vault / "Brain/entities" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
     for entry in ENTRIES:
-        typed.does("daily", "add", entry)
-    hook = typed.home / "hooks/on-session-start.sh"
+        command_line.does("daily", "add", entry)
+    hook = command_line.home / "hooks/on-session-start.sh"
     hook.parent.mkdir(exist_ok=True, mode=0o700)
     hook.write_text("#!/bin/sh\n# Keeps the attic as it is\ncat >/dev/null\n")
     hook.chmod(0o755)
-    typed.does("hooks", "approve")
+    command_line.does("hooks", "approve")
     hook.write_text(f"{hook.read_text()}echo '{{}}'\n")
-    typed.does("keys", "create", "my phone")
-    typed.does("keys", "create", "helper", "--scope", "daily:read", "--path", "Daily/**")
-    typed.does("chat", "What grows in the garden?")
-    typed.save("Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out")
-    typed.until(lambda: "Plant the tomatoes" in (typed.vault / "AGENTS.md").read_text(), 60)
-    return typed
+    command_line.does("keys", "create", "my phone")
+    command_line.does("keys", "create", "helper", "--scope", "daily:read", "--path", "Daily/**")
+    command_line.does("chat", "What grows in the garden?")
+    command_line.save(
+        "Projects/garden/AGENTS.md", "Start the tomatoes indoors", "Plant the tomatoes out"
+    )
+    command_line.until(
+        lambda: "Plant the tomatoes" in (command_line.vault / "AGENTS.md").read_text(), 60
+    )
+    return command_line
 
 
 def _take(browser: Browser, url: str, kind: str) -> None:
@@ -122,9 +130,9 @@ def _take(browser: Browser, url: str, kind: str) -> None:
     context.close()
 
 
-def _take_for_readme(browser: Browser, url: str, typed: Typed) -> None:
+def _take_for_readme(browser: Browser, url: str, command_line: CommandLine) -> None:
     """The run that followed a save, with what it changed."""
-    runs = typed.json("runs")["runs"]
+    runs = command_line.json("runs")["runs"]
     run = next(one for one in runs if one["watcher"] == "AGENTS.md" and one["wrote"])
     page = browser.new_page(viewport={"width": 1180, "height": 640})
     _open(page, f"{url}/#/runs/{run['id']}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
 from tests.web.opened import PATIENCE_MS, Opened
 
@@ -30,7 +30,7 @@ async def show(self):
 
 
 @pytest.fixture
-def hook(daemon: Typed) -> Iterator[Callable[[str], None]]:
+def hook(daemon: CommandLine) -> Iterator[Callable[[str], None]]:
     """Writes the script of a hook."""
     place = daemon.home / "hooks/on-session-start.sh"
 
@@ -44,7 +44,7 @@ def hook(daemon: Typed) -> Iterator[Callable[[str], None]]:
 
 
 def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/keys", width=390)
     it.page.get_by_role("button", name="New key").focus()
@@ -74,7 +74,7 @@ def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
 
 
 def test_a_setting_is_changed_for_the_next_start_and_a_wrong_value_is_refused(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/settings", quiet=False)
     it.page.get_by_label("Search settings").fill("runs_per_hour")
@@ -92,7 +92,7 @@ def test_a_setting_is_changed_for_the_next_start_and_a_wrong_value_is_refused(
 
 
 def test_a_changed_hook_is_shown_approved_tried_and_run_again(
-    opens: Opens, daemon: Typed, hook: Callable[[str], None]
+    opens: Opens, daemon: CommandLine, hook: Callable[[str], None]
 ):
     hook("echo good morning")
     daemon.until(lambda: daemon.json("hooks", "list")["hooks"])
@@ -115,7 +115,7 @@ def test_a_changed_hook_is_shown_approved_tried_and_run_again(
     assert {one["decision"] for one in daemon.json("hooks", "history")["runs"]} == {"done"}
 
 
-def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemon: Typed):
+def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemon: CommandLine):
     source = write_module(daemon.folder / "from/garden", GARDEN, name="garden")
     it = opens("#/modules", quiet=False)
     it.page.get_by_label("Install from").fill(str(source))
@@ -157,7 +157,7 @@ def test_what_an_agent_may_do_is_shown_exactly(opens: Opens):
 
 
 def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/keys")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.opened import PATIENCE_MS, Opened
 
 pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
@@ -25,7 +25,7 @@ DROP = """(box) => {
 
 
 def test_files_go_with_a_message_and_how_a_conversation_runs_is_changed(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/chat/new", width=390, quiet=False)  # the curator may be renaming its file
     box = it.page.get_by_label("Message", exact=True)
@@ -70,7 +70,7 @@ def test_files_go_with_a_message_and_how_a_conversation_runs_is_changed(
 
 
 def test_a_recording_is_paused_sent_after_a_lost_connection_and_is_an_entry(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/journal", width=390, quiet=False)
     it.click("Record")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
 from tests.web.opened import PATIENCE_MS, Opened
 
@@ -35,7 +35,7 @@ NEVER = {"script", "style", "iframe", "object", "embed", "form", "svg", "math", 
 
 
 def test_published_payloads_run_nothing_and_send_nothing(
-    opens: Callable[..., Opened], daemon: Typed
+    opens: Callable[..., Opened], daemon: CommandLine
 ):
     assert len(PAYLOADS) >= 100
     notes = {"Hostile/All.md": "\n\n".join(PAYLOADS)}
@@ -66,7 +66,9 @@ def test_published_payloads_run_nothing_and_send_nothing(
         (daemon.vault / path).unlink()
 
 
-def test_the_policy_stops_what_gets_past_all_that(opens: Callable[..., Opened], daemon: Typed):
+def test_the_policy_stops_what_gets_past_all_that(
+    opens: Callable[..., Opened], daemon: CommandLine
+):
     saved(daemon, "Hostile/evil.js", "window.hasRun = true\n")
     it = opens(quiet=False)
     expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
@@ -95,7 +97,7 @@ def test_the_policy_stops_what_gets_past_all_that(opens: Callable[..., Opened], 
 
 
 def test_a_path_that_leads_out_of_the_vaults_files_asks_for_nothing(
-    opens: Callable[..., Opened], daemon: Typed
+    opens: Callable[..., Opened], daemon: CommandLine
 ):
     saved(
         daemon,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
 from tests.web.opened import PATIENCE_MS, Opened
 
@@ -20,7 +20,7 @@ PEOPLE = "Brain/entities/people"
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def test_an_entity_is_made_filled_in_and_seen_as_of_a_day(opens: Opens, daemon: Typed):
+def test_an_entity_is_made_filled_in_and_seen_as_of_a_day(opens: Opens, daemon: CommandLine):
     it = opens("#/brain", width=390)
     it.click("New entity")
     it.page.get_by_label("Name", exact=True).fill(f"Kim Lee {HOSTILE}")
@@ -45,7 +45,7 @@ def test_an_entity_is_made_filled_in_and_seen_as_of_a_day(opens: Opens, daemon: 
     place.unlink()
 
 
-def test_two_spellings_of_one_are_merged_and_are_two_again(opens: Opens, daemon: Typed):
+def test_two_spellings_of_one_are_merged_and_are_two_again(opens: Opens, daemon: CommandLine):
     kept = saved(daemon, f"{PEOPLE}/bo-berg.md", "# Bo Berg\n\nGrows beans.\n")
     other = saved(daemon, f"{PEOPLE}/bo-bergs.md", "# Bo Bergs\n\nSings.\n")
     it = opens("#/brain/twins")
@@ -61,7 +61,9 @@ def test_two_spellings_of_one_are_merged_and_are_two_again(opens: Opens, daemon:
         place.unlink()
 
 
-def test_the_graph_is_drawn_listed_and_limited_to_a_day_and_a_type(opens: Opens, daemon: Typed):
+def test_the_graph_is_drawn_listed_and_limited_to_a_day_and_a_type(
+    opens: Opens, daemon: CommandLine
+):
     link = "- [[mill]] - Miller (2020 to 2022)"
     saved(daemon, f"{PEOPLE}/{'may'}.md", f"# May {HOSTILE}\n\n## Relationships\n\n{link}\n")
     saved(daemon, "Brain/entities/projects/mill.md", "# Mill\n\nGrinds.\n")
@@ -84,7 +86,7 @@ def test_the_graph_is_drawn_listed_and_limited_to_a_day_and_a_type(opens: Opens,
     assert it.faults() == []
 
 
-def test_a_type_gets_a_field_and_the_file_keeps_its_comment(opens: Opens, daemon: Typed):
+def test_a_type_gets_a_field_and_the_file_keeps_its_comment(opens: Opens, daemon: CommandLine):
     text = "types:\n  # what we cook\n  recipe:\n    folder: recipes\n    fields: [aliases]\n"
     types = saved(daemon, "Brain/types.yaml", text)
     it = opens("#/brain/types", width=390)
@@ -101,7 +103,7 @@ def test_a_type_gets_a_field_and_the_file_keeps_its_comment(opens: Opens, daemon
     types.unlink()
 
 
-def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: Typed):
+def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: CommandLine):
     place = daemon.vault / "Projects/garden/AGENTS.md"
     it = opens("#/watches")
     node = it.page.locator(".watch-node")
@@ -116,7 +118,7 @@ def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: Typ
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_watch_is_drawn_from_note_to_note(opens: Opens, daemon: Typed, width: int):
+def test_a_watch_is_drawn_from_note_to_note(opens: Opens, daemon: CommandLine, width: int):
     watcher = saved(daemon, f"Weekly/Page {width}.md", f"# Page {width}\n\n## Facts\n")
     daemon.until(lambda: daemon.json("search", f"Page {width}")["results"])
     it = opens("#/watches", width=width)
@@ -183,7 +185,9 @@ def usage(name: str, **of: str) -> dict[str, object]:
     return {name: of[name], "requests": 3, "usd": 1.25, "cache_written_tokens": 0, **tokens}
 
 
-def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(opens: Opens, daemon: Typed):
+def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(
+    opens: Opens, daemon: CommandLine
+):
     it = opens("#/journal")
     today = f"{datetime.now(UTC):%Y-%m-%d}"
 
@@ -213,7 +217,7 @@ def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(opens: Open
     it.sees("Runs go on.")
 
 
-def test_who_called_whom_is_live_searched_and_verified(opens: Opens, daemon: Typed):
+def test_who_called_whom_is_live_searched_and_verified(opens: Opens, daemon: CommandLine):
     it = opens("#/activity", width=390)
     it.sees("not altered:")
     daemon.does("search", "Livestock")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
 from tests.web.opened import PATIENCE_MS, Opened
 
@@ -21,11 +21,11 @@ Opens = Callable[..., Opened]
 KEY = re.compile(r"para_[A-Za-z0-9]{32}")
 
 
-def today(daemon: Typed) -> Path:
+def today(daemon: CommandLine) -> Path:
     return daemon.vault / f"Daily/journals/{datetime.now(UTC):%Y-%m-%d}.md"
 
 
-def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Typed):
+def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: CommandLine):
     address = daemon.does("open", "--print").strip()
     it = opens(address)
     expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
@@ -41,7 +41,7 @@ def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Typed):
     assert not [path for path in logs if code in path.read_text() or key in path.read_text()]
 
 
-def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, daemon: Typed):
+def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, daemon: CommandLine):
     key = KEY.findall(daemon.does("keys", "create", "tablet"))[0]
     it = opens("#/vault")
     expect(it.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
@@ -53,7 +53,7 @@ def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, da
 
 
 def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoked(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     key = KEY.findall(daemon.does("keys", "create", "phone"))[0]
     auth(daemon, "always")
@@ -72,7 +72,7 @@ def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoke
         auth(daemon, "remote")
 
 
-def auth(daemon: Typed, mode: str) -> None:
+def auth(daemon: CommandLine, mode: str) -> None:
     record = json.loads((daemon.home / "run/daemon.json").read_bytes())
     request = urllib.request.Request(
         f"http://127.0.0.1:{record['port']}/api/auth/settings",
@@ -86,7 +86,7 @@ def auth(daemon: Typed, mode: str) -> None:
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_an_entry_is_written_edited_deleted_and_brought_back(
-    opens: Opens, daemon: Typed, width: int
+    opens: Opens, daemon: CommandLine, width: int
 ):
     it, words = opens("#/journal", width=width), f"Sowed the beans at {width}"
     it.page.get_by_label("New entry").fill(f"{words} with [[Kim]].")
@@ -109,7 +109,7 @@ def test_an_entry_is_written_edited_deleted_and_brought_back(
 
 
 def test_what_an_editor_writes_appears_and_what_a_lost_daemon_missed_is_kept(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     it = opens("#/journal", quiet=False)
     expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
@@ -129,7 +129,7 @@ def test_what_an_editor_writes_appears_and_what_a_lost_daemon_missed_is_kept(
     assert "Written while it was away." in today(daemon).read_text()
 
 
-def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, daemon: Typed):
+def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, daemon: CommandLine):
     place = saved(daemon, "Garden/Pond.md", "# Pond\n\nDig it.\n\n## Fish\n\nNone yet.\n")
     daemon.until(lambda: daemon.json("search", "Pond")["results"])
     it = opens()
@@ -161,7 +161,7 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
     it.sees("Dig it.")
 
 
-def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: Typed):
+def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: CommandLine):
     saved(daemon, "Garden/Newt.md", "# Newt\n\nIt hides below the stones.\n")
     saved(daemon, "Garden/Animals.md", "# Animals\n\n- [[Newt]]\n- [a newt](Newt.md)\n")
     it = opens()
@@ -175,7 +175,7 @@ def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: Typed):
         it.sees("It hides below the stones.")
 
 
-def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, daemon: Typed):
+def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, daemon: CommandLine):
     place = saved(daemon, "Garden/Shed.md", "# Shed\n\nIt is red.\n")
     daemon.until(lambda: daemon.json("search", "Shed")["results"])
     it = opens(quiet=False)
@@ -211,7 +211,7 @@ def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, da
 
 
 def test_what_is_typed_into_a_large_note_is_kept_when_it_is_left_at_once(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     line = "A line of one long paragraph, *that* goes on.\n"
     place = saved(daemon, "Garden/Large.md", "# Large\n\n" + line * 3_000)
@@ -236,7 +236,7 @@ def test_what_is_typed_into_a_large_note_is_kept_when_it_is_left_at_once(
     assert place.read_text().count(line) == 3_000
 
 
-def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: Typed):
+def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: CommandLine):
     garden = daemon.vault / "Projects/garden/AGENTS.md"
     before = (daemon.vault / "AGENTS.md").read_text()
     garden.write_text(garden.read_text().replace("Start the tomatoes", "Plant the tomatoes"))
@@ -256,7 +256,7 @@ def told(*events: dict[str, object]) -> str:
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
 
 
-def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: Typed):
+def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: CommandLine):
     it = opens("#/chat/new")
     it.page.get_by_label("Message", exact=True).fill("What grows in the garden?")
     it.page.keyboard.press("Enter")
@@ -343,7 +343,7 @@ def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens
     assert answers == [{"request_id": "q1", "answers": {"Write Garden.md?": "Allow once"}}]
 
 
-def suggest(daemon: Typed, path: str, text: str, why: str) -> None:
+def suggest(daemon: CommandLine, path: str, text: str, why: str) -> None:
     """Suggest a change of a note, as another agent's program over MCP."""
     record = json.loads((daemon.home / "run/daemon.json").read_bytes())
     session = ""
@@ -373,7 +373,7 @@ def suggest(daemon: Typed, path: str, text: str, why: str) -> None:
     ask("tools/call", {"name": "suggest", "arguments": given}, 2)
 
 
-def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Typed):
+def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: CommandLine):
     first = saved(daemon, "Plans/Beds.md", "# Beds\n\nThree.\n")
     second = saved(daemon, "Plans/Paths.md", "# Paths\n\nGravel.\n")
     daemon.until(lambda: len(daemon.json("search", "path:Plans")["results"]) == 2)
@@ -428,7 +428,7 @@ SCREENS = [
 
 
 def test_axe_finds_nothing_on_any_screen_and_nothing_comes_from_elsewhere(
-    opens: Opens, daemon: Typed
+    opens: Opens, daemon: CommandLine
 ):
     saved(daemon, "Daily/journals/2026-02-24.md", "# Morning\n\nTyped in an editor.\n")
     it = opens()

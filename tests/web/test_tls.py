@@ -13,14 +13,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from playwright.sync_api import Browser, Page, expect
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
-from tests.cli.typed import Typed
+from tests.cli.command_line import CommandLine
 from tests.web.opened import PATIENCE_MS
 
 pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
 
 
 @pytest.fixture
-def served(daemon: Typed) -> Iterator[str]:
+def served(daemon: CommandLine) -> Iterator[str]:
     """The daemon, encrypted too; its address by a name that is not this machine's own."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -33,7 +33,7 @@ def served(daemon: Typed) -> Iterator[str]:
 
 
 @pytest.fixture
-def phone(browser: Browser, daemon: Typed, served: str) -> Iterator[Page]:
+def phone(browser: Browser, daemon: CommandLine, served: str) -> Iterator[Page]:
     """A browser that trusts the authority, and finds this machine by that name."""
     own = x509.load_pem_x509_certificate((daemon.home / "tls/authority.crt").read_bytes())
     key = own.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

@@ -16,7 +16,7 @@ from aiohttp.test_utils import make_mocked_request
 from parachuted.api.http.authenticator import FailedAttempts, KeyAuthenticator, is_from_here
 from parachuted.keys import KeyFile, KeyRing
 from tests.api.calls import ELSEWHERE, call, get, key_of, refused, spoken
-from tests.stories.life import Life, Live
+from tests.stories.daemon_rig import DaemonRig, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PASSED_ON = [
@@ -49,8 +49,8 @@ def wrong(number: int = 0) -> dict[str, str]:
     return {"X-API-Key": f"para_{number:032}"}
 
 
-async def key_for_all(life: Life) -> str:
-    return key_of(life, "*:read,write,admin")["Authorization"].removeprefix("Bearer ")
+async def key_for_all(daemon_rig: DaemonRig) -> str:
+    return key_of(daemon_rig, "*:read,write,admin")["Authorization"].removeprefix("Bearer ")
 
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.9.9.9", "::1"])
@@ -83,57 +83,62 @@ def test_what_a_proxy_passes_on_comes_from_elsewhere(header):
 
 
 async def test_this_machine_needs_no_key_and_anyone_else_does(live: Live):
-    async with live() as life:
-        assert (await call(life, "GET", "/api/doctor"))[0] == 200
-        status, answer = await call(life, "GET", "/api/doctor", headers=ELSEWHERE)
+    async with live() as daemon_rig:
+        assert (await call(daemon_rig, "GET", "/api/doctor"))[0] == 200
+        status, answer = await call(daemon_rig, "GET", "/api/doctor", headers=ELSEWHERE)
 
     assert status == 401
     assert (answer["error"], answer["message"]) == ("Unauthorized", "Valid API key required")
 
 
 async def test_without_a_file_of_keys_no_one_from_elsewhere_gets_in(live: Live):
-    async with live() as life:
-        assert not KeyFile(life.daemon.home).path.exists()
+    async with live() as daemon_rig:
+        assert not KeyFile(daemon_rig.daemon.home).path.exists()
         for headers in (
             ELSEWHERE,
             {**ELSEWHERE, **wrong()},
             {**ELSEWHERE, "Authorization": "Bearer x"},
         ):
-            assert (await refused(life, "GET", "/api/watches", headers=headers))[0] == 401
+            assert (await refused(daemon_rig, "GET", "/api/watches", headers=headers))[0] == 401
 
 
 async def test_a_key_may_do_what_its_scopes_say_and_no_more(live: Live):
-    async with live() as life:
-        reader = key_of(life, "curator:read")
-        assert (await call(life, "GET", "/api/watches", headers=reader))[0] == 200
-        assert await refused(life, "POST", "/api/pause", headers=reader) == (
+    async with live() as daemon_rig:
+        reader = key_of(daemon_rig, "curator:read")
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=reader))[0] == 200
+        assert await refused(daemon_rig, "POST", "/api/pause", headers=reader) == (
             403,
             "this key lacks the scope curator:admin",
         )
-        assert (await refused(life, "GET", "/api/contexts/folders", headers=reader))[0] == 403
+        assert (await refused(daemon_rig, "GET", "/api/contexts/folders", headers=reader))[0] == 403
 
 
 async def test_a_key_limits_this_machine_too_when_it_is_shown(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
             await refused(
-                life, "POST", "/api/pause", headers=key_of(life, "curator:read", local=True)
+                daemon_rig,
+                "POST",
+                "/api/pause",
+                headers=key_of(daemon_rig, "curator:read", local=True),
             )
         )[0] == 403
 
 
 async def test_either_header_shows_the_key_and_both_must_agree(live: Live):
-    async with live() as life:
-        key = await key_for_all(life)
+    async with live() as daemon_rig:
+        key = await key_for_all(daemon_rig)
         for headers in (
             {"X-API-Key": key},
             {"Authorization": f"bearer {key}"},
             {"Authorization": f"Bearer {key}", "X-API-Key": key},
             {"Authorization": f"Bearer {key}", "X-API-Key": ""},
         ):
-            assert (await call(life, "GET", "/api/doctor", headers=ELSEWHERE | headers))[0] == 200
+            assert (await call(daemon_rig, "GET", "/api/doctor", headers=ELSEWHERE | headers))[
+                0
+            ] == 200
         two = {"Authorization": f"Bearer {key}", **wrong()}
-        assert await refused(life, "GET", "/api/doctor", headers=two) == (
+        assert await refused(daemon_rig, "GET", "/api/doctor", headers=two) == (
             400,
             "two different keys were given",
         )
@@ -151,92 +156,99 @@ async def test_either_header_shows_the_key_and_both_must_agree(live: Live):
     ],
 )
 async def test_a_wrong_key_is_refused_though_none_is_needed(live: Live, headers):
-    async with live() as life:
-        assert await refused(life, "GET", "/api/health", headers=headers) == (
+    async with live() as daemon_rig:
+        assert await refused(daemon_rig, "GET", "/api/health", headers=headers) == (
             401,
             "Valid API key required",
         )
 
 
 async def test_a_key_in_the_address_opens_nothing(live: Live):
-    async with live() as life:
-        key = await key_for_all(life)
+    async with live() as daemon_rig:
+        key = await key_for_all(daemon_rig)
         for name in ("key", "api_key", "token", "access_token", "X-API-Key"):
-            assert (await call(life, "GET", f"/api/watches?{name}={key}", headers=ELSEWHERE))[
+            assert (await call(daemon_rig, "GET", f"/api/watches?{name}={key}", headers=ELSEWHERE))[
                 0
             ] == 401
 
 
 async def test_a_key_opens_nothing_once_it_is_over(live: Live):
     times = [NOW]
-    async with live(clock=lambda: times[0]) as life:
-        key = key_of(life, "curator:read", expires=NOW + timedelta(hours=1))
-        assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
+    async with live(clock=lambda: times[0]) as daemon_rig:
+        key = key_of(daemon_rig, "curator:read", expires=NOW + timedelta(hours=1))
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 200
         times[0] = NOW + timedelta(hours=1)
-        status, message = await refused(life, "GET", "/api/watches", headers=key)
+        status, message = await refused(daemon_rig, "GET", "/api/watches", headers=key)
 
     assert (status, "has expired" in message) == (401, True)
 
 
 async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_says_so(live: Live):
-    async with live() as life:
-        key, file = key_of(life, "*:read"), KeyFile(life.daemon.home).path
+    async with live() as daemon_rig:
+        key, file = key_of(daemon_rig, "*:read"), KeyFile(daemon_rig.daemon.home).path
         file.chmod(0o644)
-        assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
-        await life.until(lambda: "keys" in life.daemon.problems.open)
-        assert "others may read" in (await get(life, "/api/doctor"))["problems"]["keys"]
-        assert str(life.daemon.home) not in (await get(life, "/api/doctor"))["problems"]["keys"]
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 401
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        assert "others may read" in (await get(daemon_rig, "/api/doctor"))["problems"]["keys"]
+        assert (
+            str(daemon_rig.daemon.home)
+            not in (await get(daemon_rig, "/api/doctor"))["problems"]["keys"]
+        )
         file.chmod(0o600)
-        assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
-        await life.until(lambda: "keys" not in life.daemon.problems.open)
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 200
+        await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.problems.open)
 
 
 @pytest.mark.parametrize("text", ["", "---\napi_keys:\n- id: x\n", "garbage\n", "\x00"])
 async def test_a_file_of_keys_that_is_broken_opens_nothing_and_the_daemon_stays(live: Live, text):
-    async with live() as life:
-        key = key_of(life, "*:read")
-        KeyFile(life.daemon.home).path.write_text(text)
-        assert (await call(life, "GET", "/api/watches", headers=key))[0] == 401
-        assert (await call(life, "GET", "/api/watches"))[0] == 200
-        await life.until(lambda: "keys" in life.daemon.problems.open)
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "*:read")
+        KeyFile(daemon_rig.daemon.home).path.write_text(text)
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
 
 
 async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, home: Path):
-    async with live(auth_mode="always") as life:
+    async with live(auth_mode="always") as daemon_rig:
         record = home / "run" / "daemon.json"
         token = json.loads(record.read_text())["token"]
         assert stat.S_IMODE(record.stat().st_mode) == 0o600
-        assert (await call(life, "GET", "/api/watches"))[0] == 401
-        assert (await call(life, "GET", "/api/health"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200
         assert (
-            await call(life, "POST", "/api/pause", headers={"Authorization": f"Bearer {token}"})
+            await call(
+                daemon_rig, "POST", "/api/pause", headers={"Authorization": f"Bearer {token}"}
+            )
         )[0] == 200
-        assert (await call(life, "POST", "/api/resume", headers=key_of(life, "curator:admin")))[
-            0
-        ] == 200
+        assert (
+            await call(
+                daemon_rig, "POST", "/api/resume", headers=key_of(daemon_rig, "curator:admin")
+            )
+        )[0] == 200
     assert token not in record.parent.joinpath("daemon.lock").read_text()
 
 
 async def test_where_no_one_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wrong(live: Live):
-    async with live(auth_mode="disabled") as life:
-        assert (await call(life, "GET", "/api/watches", headers=ELSEWHERE))[0] == 200
-        assert (await refused(life, "GET", "/api/watches", headers=wrong()))[0] == 401
+    async with live(auth_mode="disabled") as daemon_rig:
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=ELSEWHERE))[0] == 200
+        assert (await refused(daemon_rig, "GET", "/api/watches", headers=wrong()))[0] == 401
 
 
 async def test_after_many_wrong_keys_a_peer_waits_while_a_right_one_is_let_in(live: Live):
-    async with live() as life:
-        key = key_of(life, "curator:read")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "curator:read")
         told = [
-            (await call(life, "GET", "/api/watches", headers=wrong(number)))[0]
+            (await call(daemon_rig, "GET", "/api/watches", headers=wrong(number)))[0]
             for number in range(15)
         ]
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"{life.url}/api/watches", headers=wrong()) as answer,
+            session.get(f"{daemon_rig.url}/api/watches", headers=wrong()) as answer,
         ):
             waits = int(answer.headers["Retry-After"])
-        assert (await call(life, "GET", "/api/watches", headers=key))[0] == 200
-        assert (await call(life, "GET", "/api/watches"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
 
     assert told == [401] * 10 + [429] * 5
     assert 1 <= waits <= 6
@@ -276,7 +288,7 @@ def test_one_household_counts_as_one_peer(home):
     "value", [b"\xff\xfe", b"\xed\xb3\xbf", b"a\x0bb", b"\xe2\x80\xa8", b"para_\xc3\xa9"]
 )
 async def test_odd_bytes_where_a_key_should_be_are_a_wrong_key(live: Live, value):
-    async with live() as life:
+    async with live() as daemon_rig:
         for name in (b"X-API-Key: ", b"Authorization: Bearer "):
             request = (
                 b"GET /api/watches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -284,25 +296,33 @@ async def test_odd_bytes_where_a_key_should_be_are_a_wrong_key(live: Live, value
                 + value
                 + b"\r\n\r\n"
             )
-            answer = await spoken(life, request)
+            answer = await spoken(daemon_rig, request)
             assert answer.split(b" ")[1] in {b"401", b"400"}
             assert answer.count(b"HTTP/1.") == 1
 
 
 async def test_a_key_is_nowhere_but_with_its_holder(live: Live, home: Path, vault: Path, caplog):
     caplog.set_level(logging.DEBUG)
-    async with live() as life:
-        key = await key_for_all(life)
+    async with live() as daemon_rig:
+        key = await key_for_all(daemon_rig)
         status, made = await call(
-            life, "POST", "/api/auth/keys", json={"label": "phone"}, headers={"X-API-Key": key}
+            daemon_rig,
+            "POST",
+            "/api/auth/keys",
+            json={"label": "phone"},
+            headers={"X-API-Key": key},
         )
         assert status == 200
         for each in (key, made["key"]):
-            assert (await call(life, "GET", "/api/watches", headers={"X-API-Key": each}))[0] == 200
-            assert (await call(life, "GET", "/api/nowhere", headers={"X-API-Key": each}))[0] == 404
-            assert (await call(life, "GET", "/api/watches", headers={"X-API-Key": f"{each}x"}))[
+            assert (await call(daemon_rig, "GET", "/api/watches", headers={"X-API-Key": each}))[
                 0
-            ] == 401
+            ] == 200
+            assert (await call(daemon_rig, "GET", "/api/nowhere", headers={"X-API-Key": each}))[
+                0
+            ] == 404
+            assert (
+                await call(daemon_rig, "GET", "/api/watches", headers={"X-API-Key": f"{each}x"})
+            )[0] == 401
 
     written = b"".join(
         path.read_bytes() for root in (home, vault) for path in root.rglob("*") if path.is_file()
@@ -316,11 +336,11 @@ async def test_a_key_is_nowhere_but_with_its_holder(live: Live, home: Path, vaul
 async def test_when_a_key_was_last_used_is_written_at_the_end_and_not_each_time(
     live: Live, home: Path
 ):
-    async with live() as life:
-        key = key_of(life, "curator:read")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "curator:read")
         before = KeyFile(home).path.read_bytes()
         for _ in range(20):
-            await call(life, "GET", "/api/watches", headers=key)
+            await call(daemon_rig, "GET", "/api/watches", headers=key)
         assert KeyFile(home).path.read_bytes() == before
 
     (kept,) = KeyFile(home).load().keys

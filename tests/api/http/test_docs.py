@@ -11,28 +11,28 @@ import aiohttp
 from tests.api.calls import call, get
 from tests.api.places import INSIDE
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session:
-        async with session.get(life.url + "/api/openapi.json") as first:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        async with session.get(daemon_rig.url + "/api/openapi.json") as first:
             tag = first.headers["ETag"]
             document = await first.json()
         async with session.get(
-            life.url + "/api/openapi.json", headers={"If-None-Match": tag}
+            daemon_rig.url + "/api/openapi.json", headers={"If-None-Match": tag}
         ) as second:
             assert (second.status, second.headers["ETag"], await second.read()) == (304, tag, b"")
 
         assert document["openapi"] == "3.1.0"
-        assert await get(life, "/api/openapi.json") == document
+        assert await get(daemon_rig, "/api/openapi.json") == document
 
 
 async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: Live):
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(life.url + "/api/docs") as answer,
+        session.get(daemon_rig.url + "/api/docs") as answer,
     ):
         page, policy = await answer.text(), answer.headers["Content-Security-Policy"]
 
@@ -50,9 +50,9 @@ async def test_the_page_may_run_its_own_script_and_style_and_nothing_else(live: 
 
 async def test_the_page_takes_nothing_from_elsewhere_and_makes_no_markup_of_texts(live: Live):
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(life.url + "/api/docs") as answer,
+        session.get(daemon_rig.url + "/api/docs") as answer,
     ):
         page = await answer.text()
 
@@ -67,9 +67,9 @@ async def test_its_examples_run(live: Live, vault: Path):
     for ids and names. There are no hooks here, and no TLS.
     """
     save(vault / INSIDE, "# Garden\n\n## Facts\nPeas.\n")
-    async with live() as life:
-        document, wrong = await get(life, "/api/openapi.json"), []
-        await life.until(lambda: not life.daemon.search.is_behind)
+    async with live() as daemon_rig:
+        document, wrong = await get(daemon_rig, "/api/openapi.json"), []
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
         for path, calls in document["paths"].items():
             needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
             if (
@@ -87,13 +87,13 @@ async def test_its_examples_run(live: Live, vault: Path):
             )
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"{life.url}{path.format(**values)}?{query}") as answer,
+                session.get(f"{daemon_rig.url}{path.format(**values)}?{query}") as answer,
             ):
                 wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
         assert not wrong, "\n".join(wrong)
 
         (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
-        assert (await call(life, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
+        assert (await call(daemon_rig, "PATCH", f"/api/notes/{INSIDE}", json=patch))[0] == 200
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
 
 
@@ -109,10 +109,10 @@ async def test_events_are_described_with_their_fields_those_of_running_modules_t
         tmp_path / "garden/module.py",
         "from parachuted.modules import Module\nclass GardenModule(Module): pass\n",
     )
-    async with live() as life:
-        before = (await get(life, "/api/openapi.json"))["x-events"]
-        await install(life, tmp_path / "garden", "trusted")
-        after = (await get(life, "/api/openapi.json"))["x-events"]
+    async with live() as daemon_rig:
+        before = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
+        await install(daemon_rig, tmp_path / "garden", "trusted")
+        after = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
 
     assert before["file.created"]["data"]["properties"]["path"]["type"] == ["string", "null"]
     assert (before["file.created"]["x-scope"], before["file.created"]["x-module"]) == (

@@ -18,7 +18,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from tests.api.calls import call, refused
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 STATUSES = [
     (NotFoundError("no note"), 404),
@@ -71,21 +71,21 @@ async def test_the_old_names_are_those_that_callers_know():
     "path", ["/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
 )
 async def test_what_is_not_a_call_is_not_found(live: Live, path):
-    async with live() as life:
-        assert await refused(life, "GET", path) == (
+    async with live() as daemon_rig:
+        assert await refused(daemon_rig, "GET", path) == (
             404,
             "unknown call; GET /api/docs, in a browser, lists them",
         )
 
 
 async def test_a_call_that_takes_another_method_says_which(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
         for method, path, allowed in (
             ("POST", "/api/health", "GET,HEAD"),
             ("GET", "/api/pause", "POST"),
             ("HEAD", "/api/events", "GET"),
         ):
-            async with session.request(method, life.url + path) as answer:
+            async with session.request(method, daemon_rig.url + path) as answer:
                 assert (answer.status, answer.headers["Allow"]) == (405, allowed)
 
 
@@ -105,9 +105,9 @@ async def test_no_error_tells_a_path_outside_the_vault(live: Live, vault, tmp_pa
         "a\nb",
         "",
     ]
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in paths:
-            status, answer = await call(life, "GET", "/api/why", params={"path": path})
+            status, answer = await call(daemon_rig, "GET", "/api/why", params={"path": path})
             assert status in {400, 404}, (path, answer)
             assert "secret" not in answer["message"]
             assert str(tmp_path) not in answer["message"].replace(str(vault), "")

@@ -8,7 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from parachuted.api.http.host_guard import HostGuard, is_loopback
 from tests.api.calls import spoken
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 HEALTH = "GET /api/health HTTP/1.1"
 
@@ -184,9 +184,10 @@ SPELLINGS = [
 
 
 async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         answers = {
-            request: await spoken(life, lines(*request)) for request in [*OWN, *FOREIGN, *AMBIGUOUS]
+            request: await spoken(daemon_rig, lines(*request))
+            for request in [*OWN, *FOREIGN, *AMBIGUOUS]
         }
 
     assert {request: status_of(answers[request]) for request in OWN} == dict.fromkeys(OWN, 200)
@@ -206,9 +207,11 @@ async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
 
 
 async def test_a_path_has_one_spelling(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         answers = {
-            path: status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost")))
+            path: status_of(
+                await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost"))
+            )
             for path in SPELLINGS
         }
 
@@ -228,16 +231,17 @@ async def test_a_path_has_one_spelling(live: Live):
     ],
 )
 async def test_what_only_looks_like_a_call_is_none(live: Live, path):
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
-            status_of(await spoken(life, lines(f"GET {path} HTTP/1.1", "Host: localhost"))) == 404
+            status_of(await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost")))
+            == 404
         )
 
 
 async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await spoken(
-            life,
+            daemon_rig,
             lines(
                 "POST /api/pause HTTP/1.1",
                 "Host: localhost",
@@ -247,22 +251,23 @@ async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
         )
 
         assert status_of(answer) == 403
-        assert not life.daemon.worker.paused
+        assert not daemon_rig.daemon.worker.paused
 
 
 async def test_a_page_of_another_site_is_refused_by_what_the_browser_says_of_it(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await spoken(
-            life, lines("GET /api/health HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: cross-site")
+            daemon_rig,
+            lines("GET /api/health HTTP/1.1", "Host: localhost", "Sec-Fetch-Site: cross-site"),
         )
 
         assert status_of(answer) == 403
 
 
 async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(live: Live):
-    async with live() as life, aiohttp.ClientSession() as session:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
         for path, status in (("/api/health", 200), ("/api/nothing", 404), ("/api/events", 200)):
-            async with session.get(life.url + path) as answer:
+            async with session.get(daemon_rig.url + path) as answer:
                 assert (
                     answer.status,
                     answer.headers["X-Content-Type-Options"],
@@ -285,11 +290,11 @@ LISTED = {
 )
 async def test_a_listed_page_may_read_answers_errors_and_streams(live: Live, path):
     async with (
-        live(**LISTED) as life,
+        live(**LISTED) as daemon_rig,
         aiohttp.ClientSession(
             headers={"Origin": "https://notes.example", "Sec-Fetch-Site": "cross-site"}
         ) as session,
-        session.get(life.url + path) as answer,
+        session.get(daemon_rig.url + path) as answer,
     ):
         assert answer.headers["Access-Control-Allow-Origin"] == "https://notes.example"
         assert answer.headers["Vary"] == "Origin"
@@ -297,7 +302,7 @@ async def test_a_listed_page_may_read_answers_errors_and_streams(live: Live, pat
 
 
 async def test_a_page_that_is_not_listed_learns_nothing(live: Live):
-    async with live(**LISTED) as life, aiohttp.ClientSession() as session:
+    async with live(**LISTED) as daemon_rig, aiohttp.ClientSession() as session:
         for origin in (
             "https://evil.example",
             "https://notes.example:1",
@@ -308,7 +313,7 @@ async def test_a_page_that_is_not_listed_learns_nothing(live: Live):
             for method in ("GET", "OPTIONS"):
                 headers = {"Origin": origin, "Access-Control-Request-Method": "POST"}
                 async with session.request(
-                    method, life.url + "/api/health", headers=headers
+                    method, daemon_rig.url + "/api/health", headers=headers
                 ) as answer:
                     assert (answer.status, "Access-Control-Allow-Origin" in answer.headers) == (
                         403,
@@ -319,14 +324,14 @@ async def test_a_page_that_is_not_listed_learns_nothing(live: Live):
 async def test_a_browser_that_asks_for_a_listed_page_learns_what_it_may_do_without_a_key(
     live: Live,
 ):
-    async with live(auth_mode="always", **LISTED) as life, aiohttp.ClientSession() as session:
+    async with live(auth_mode="always", **LISTED) as daemon_rig, aiohttp.ClientSession() as session:
         headers = {
             "Origin": "http://localhost:8080",
             "Access-Control-Request-Method": "PATCH",
             "Access-Control-Request-Headers": "authorization",
         }
         for path in ("/api/health", "/api/notes/a.md"):
-            async with session.options(life.url + path, headers=headers) as answer:
+            async with session.options(daemon_rig.url + path, headers=headers) as answer:
                 assert (answer.status, await answer.read()) == (204, b"")
                 assert answer.headers["Access-Control-Allow-Origin"] == "http://localhost:8080"
                 assert {"PATCH", "DELETE"} <= set(
@@ -336,14 +341,16 @@ async def test_a_browser_that_asks_for_a_listed_page_learns_what_it_may_do_witho
 
 
 async def test_a_listed_name_is_the_daemons_too(live: Live):
-    async with live(**LISTED) as life:
+    async with live(**LISTED) as daemon_rig:
         for host, status in (
             ("notes.example", 200),
             ("NOTES.example.:443", 200),
             ("evil.example", 403),
             ("notes.example.evil.example", 403),
         ):
-            assert status_of(await spoken(life, lines(HEALTH, f"Host: {host}"))) == status, host
+            assert status_of(await spoken(daemon_rig, lines(HEALTH, f"Host: {host}"))) == status, (
+                host
+            )
 
 
 class FakeConnection:

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from parachuted.daemon import Daemon
-from tests.stories.life import Live, shared_daemon
+from tests.stories.daemon_rig import Live, shared_daemon
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -131,8 +131,8 @@ async def said(port: int, data: bytes, answers: int = 1) -> bytes:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def daemon(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Daemon]:
     """One daemon for all: what is refused leaves it as it was."""
-    async with shared_daemon(tmp_path_factory.mktemp("framing")) as life:
-        yield life.daemon
+    async with shared_daemon(tmp_path_factory.mktemp("framing")) as daemon_rig:
+        yield daemon_rig.daemon
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
@@ -147,11 +147,11 @@ async def test_no_reader_could_take_it_for_another(daemon: Daemon, name: str):
 
 async def test_what_is_not_ambiguous_is_answered_each_in_turn(live: Live, vault: Path):
     (vault / "a.md").write_text("# A\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         plan = b'{"path": "a.md"}'
         one = START + HOST + b"Content-Length: %d\r\n\r\n" % len(plan) + plan
         other = START + HOST + CHUNKED + END + b"%x\r\n" % len(plan) + plan + b"\r\n0\r\n\r\n"
-        answered = await said(life.daemon.port, one + other + HIDDEN, 3)
+        answered = await said(daemon_rig.daemon.port, one + other + HIDDEN, 3)
 
         assert [int(status) for status in STATUS.findall(answered)] == [200, 200, 200]
-        assert life.daemon.worker.paused
+        assert daemon_rig.daemon.worker.paused

@@ -10,44 +10,44 @@ from aiohttp import web
 
 from parachuted.api.http.middleware import ApiMiddleware
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 REMOTE = {"X-Forwarded-For": "192.0.2.7"}
 
 
 async def test_who_shows_no_key_does_not_learn_which_calls_there_are(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in ("/api/notes", "/api/nothing", "/nothing", "/api/auth/keys"):
-            assert await refused(life, "GET", path, headers=REMOTE) == (
+            assert await refused(daemon_rig, "GET", path, headers=REMOTE) == (
                 401,
                 "Valid API key required",
             )
-        assert (await call(life, "GET", "/api/health", headers=REMOTE))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/health", headers=REMOTE))[0] == 200
 
 
 async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
     save(vault / "a.md", note("A"))
-    async with live() as life:
-        reads = key_of(life, "vault:read")
+    async with live() as daemon_rig:
+        reads = key_of(daemon_rig, "vault:read")
 
-        assert (await call(life, "GET", "/api/notes/a.md", headers=reads))[0] == 200
-        assert await refused(life, "DELETE", "/api/notes/a.md", headers=reads) == (
+        assert (await call(daemon_rig, "GET", "/api/notes/a.md", headers=reads))[0] == 200
+        assert await refused(daemon_rig, "DELETE", "/api/notes/a.md", headers=reads) == (
             403,
             "this key lacks the scope vault:write",
         )
-        assert await refused(life, "POST", "/api/pause", headers=reads) == (
+        assert await refused(daemon_rig, "POST", "/api/pause", headers=reads) == (
             403,
             "this key lacks the scope curator:admin",
         )
-        assert (await refused(life, "GET", "/api/nothing", headers=reads))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/nothing", headers=reads))[0] == 404
         assert (vault / "a.md").exists()
 
 
 async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(live: Live):
-    async with live() as life:
-        answers = [(await call(life, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
-        assert life.daemon.audit.flush()
-        told = (await get(life, "/api/audit?limit=100"))["events"]
+    async with live() as daemon_rig:
+        answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
+        assert daemon_rig.daemon.audit.flush()
+        told = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
 
     ids = {answer["request_id"] for answer in answers}
     assert len(ids) == 5
@@ -56,9 +56,9 @@ async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
 async def test_a_compressed_body_is_not_unpacked(live: Live, encoding):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await refused(
-            life,
+            daemon_rig,
             "POST",
             "/api/bubble/plan",
             data=b"\x1f\x8b",
@@ -69,26 +69,26 @@ async def test_a_compressed_body_is_not_unpacked(live: Live, encoding):
 
 
 async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, monkeypatch):
-    async with live() as life:
+    async with live() as daemon_rig:
 
         def fail(*_arguments: object, **_named: object) -> None:
             raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
 
-        monkeypatch.setattr(life.daemon.history, "runs_that", fail)
-        status, message = await refused(life, "GET", "/api/runs")
+        monkeypatch.setattr(daemon_rig.daemon.history, "runs_that", fail)
+        status, message = await refused(daemon_rig, "GET", "/api/runs")
 
         assert status == 500
         assert "keys.yaml" not in message
-        assert (await call(life, "GET", "/api/watches"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
 
 
 async def exchange(
-    life: Life, request: bytes, answers: int = 1
+    daemon_rig: DaemonRig, request: bytes, answers: int = 1
 ) -> list[tuple[bytes, dict[str, str], bytes]]:
     """Over one connection, the request so many times: status line, headers but the date, and body
     of each answer.
     """
-    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
     found = []
     for _ in range(answers):
         writer.write(request)
@@ -103,20 +103,22 @@ async def exchange(
 
 
 async def until_at_hand(
-    life: Life, request: bytes, at_hand: list[bool]
+    daemon_rig: DaemonRig, request: bytes, at_hand: list[bool]
 ) -> list[tuple[bytes, dict[str, str], bytes]]:
     """All answers until one is at hand: a note that was saved just now is read each time."""
     found = []
     at_hand.clear()
     async with asyncio.timeout(20):
         while True not in at_hand:
-            found += await exchange(life, request, 3)
+            found += await exchange(daemon_rig, request, 3)
     return found
 
 
-def asking(life: Life, path: str, **headers: str) -> bytes:
+def asking(daemon_rig: DaemonRig, path: str, **headers: str) -> bytes:
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{life.daemon.port}\r\n{lines}\r\n".encode()
+    return (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{daemon_rig.daemon.port}\r\n{lines}\r\n".encode()
+    )
 
 
 @pytest.fixture
@@ -138,14 +140,16 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
 ):
     save(vault / "a b.md", note("A"))
     os.utime(vault / "a b.md", (1_700_000_000, 1_700_000_000))
-    async with live() as life:
+    async with live() as daemon_rig:
         answers = await until_at_hand(
-            life, asking(life, "/api/notes/a%20b.md", Accept="application/json"), at_hand
+            daemon_rig,
+            asking(daemon_rig, "/api/notes/a%20b.md", Accept="application/json"),
+            at_hand,
         )
-        assert life.daemon.audit.flush()
+        assert daemon_rig.daemon.audit.flush()
         told = [
             event
-            for event in (await get(life, "/api/audit?limit=1000"))["events"]
+            for event in (await get(daemon_rig, "/api/audit?limit=1000"))["events"]
             if event.get("paths") == ["a b.md"]
         ]
 
@@ -164,15 +168,19 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
 async def test_no_answer_is_at_hand_for_those_who_may_not_have_it(live: Live, vault, at_hand):
     save(vault / "Notes/a.md", note("A"))
     save(vault / "Daily/b.md", note("B"))
-    async with live() as life:
-        narrow = key_of(life, "vault:read", paths=["Daily/**"])
+    async with live() as daemon_rig:
+        narrow = key_of(daemon_rig, "vault:read", paths=["Daily/**"])
         for path in ("/api/notes/Notes/a.md", "/api/notes/Daily/b.md"):
-            await until_at_hand(life, asking(life, path), at_hand)
+            await until_at_hand(daemon_rig, asking(daemon_rig, path), at_hand)
 
         async def second(path: str, **headers: str) -> bytes:
             """After one that is at hand, over the same connection."""
-            reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
-            for request in (asking(life, path), asking(life, path), asking(life, path, **headers)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+            for request in (
+                asking(daemon_rig, path),
+                asking(daemon_rig, path),
+                asking(daemon_rig, path, **headers),
+            ):
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
                 size = next(
@@ -202,24 +210,28 @@ async def test_a_note_at_hand_that_changes_is_reported_as_it_is_from_the_next_re
     live: Live, vault, at_hand
 ):
     save(vault / "a.md", note("A"))
-    async with live() as life:
-        request = asking(life, "/api/notes/a.md", Accept="text/markdown")
-        assert {body for _, _, body in await until_at_hand(life, request, at_hand)} == {
+    async with live() as daemon_rig:
+        request = asking(daemon_rig, "/api/notes/a.md", Accept="text/markdown")
+        assert {body for _, _, body in await until_at_hand(daemon_rig, request, at_hand)} == {
             (vault / "a.md").read_bytes()
         }
         for number in range(20):
             save(vault / "a.md", text := f"# {number}\n")
-            assert {body for _, _, body in await exchange(life, request, 2)} == {text.encode()}
+            assert {body for _, _, body in await exchange(daemon_rig, request, 2)} == {
+                text.encode()
+            }
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order_at_hand_or_not(live: Live, vault):
     for name in "ab":
         save(vault / f"{name}.md", name)
-    async with live() as life:
-        one, two = (asking(life, f"/api/notes/{name}.md", Accept="text/markdown") for name in "ab")
+    async with live() as daemon_rig:
+        one, two = (
+            asking(daemon_rig, f"/api/notes/{name}.md", Accept="text/markdown") for name in "ab"
+        )
         for request in (one, two):
-            await exchange(life, request, 3)
-        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+            await exchange(daemon_rig, request, 3)
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         writer.write(one)
         await reader.readuntil(b"\r\n\r\na")
         for ahead in (one + two + one, two[:20]):

@@ -19,7 +19,7 @@ from parachuted.keys import KeyFile
 from tests.api.calls import call, get, key_of, post, refused
 from tests.api.routes.test_modules import EXAMPLES, install
 from tests.api.test_app import ROUTES
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 WHERE = {"trusted": "in process", "untrusted": "worker"}
 KEVIN = f"para:brain:{hashlib.sha256(b'Kevin').hexdigest()[:12]}"
@@ -58,13 +58,13 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
 ):
     save(tmp_path / "failing/manifest.yaml", "name: failing\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "failing/module.py", FAILING)
-    async with live() as life:
-        await install(life, tmp_path / "failing", "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "failing", "trusted")
         told = {
-            kind: await call(life, "GET", f"/api/failing/{kind}")
+            kind: await call(daemon_rig, "GET", f"/api/failing/{kind}")
             for kind in ("object", "text", "list", "null")
         }
-        odd = await call(life, "GET", "/api/failing/text?status=460")
+        odd = await call(daemon_rig, "GET", "/api/failing/text?status=460")
 
     for status, answer in (*told.values(), odd):
         assert status in {404, 460}
@@ -116,45 +116,47 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
 async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
     save(tmp_path / "caller/manifest.yaml", "name: caller\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "caller/module.py", CALLER)
-    async with live() as life:
-        await install(life, tmp_path / "caller", trust)
-        headers = key_of(life, "caller:read,write")
-        (known,) = KeyFile(life.daemon.home).load().keys
-        said = await call(life, "GET", "/api/caller/", headers=headers)
-        tried = await call(life, "POST", "/api/modules/caller/tools/who", headers=headers)
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "caller", trust)
+        headers = key_of(daemon_rig, "caller:read,write")
+        (known,) = KeyFile(daemon_rig.daemon.home).load().keys
+        said = await call(daemon_rig, "GET", "/api/caller/", headers=headers)
+        tried = await call(daemon_rig, "POST", "/api/modules/caller/tools/who", headers=headers)
 
         assert said == (200, known.id)
         assert tried == (200, {"result": known.id})
-        assert await get(life, "/api/caller/") == ""
+        assert await get(daemon_rig, "/api/caller/") == ""
 
 
 async def test_the_examples_of_the_specification_work_in_both_ways(
     live: Live, vault: Path, trust: str
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         for name in ("brain", "daily"):
-            told = await install(life, EXAMPLES / name, trust)
+            told = await install(daemon_rig, EXAMPLES / name, trust)
             assert (told["status"], told["where"]) == ("running", WHERE[trust]), told["problem"]
         save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
-        await life.until(lambda: life.daemon.index.get("Brain/entities/Kevin.md") is not None)
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.index.get("Brain/entities/Kevin.md") is not None
+        )
 
         status, made = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/daily/entries",
             json={"content": "Met with [[Kevin]] today.", "entry_id": "monday"},
         )
         assert (status, made) == (201, {"id": "monday", "path": "Daily/entries/monday.md"})
         entry = vault / "Daily/entries/monday.md"
-        await life.until(lambda: KEVIN in entry.read_text())
-        assert (await get(life, "/api/daily/entries/monday"))["content"] == entry.read_text()
-        assert (await get(life, "/api/modules/daily/entries?limit=1"))["count"] == 1
-        assert await post(life, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}) == {
-            "result": [made["path"]]
-        }
+        await daemon_rig.until(lambda: KEVIN in entry.read_text())
+        assert (await get(daemon_rig, "/api/daily/entries/monday"))["content"] == entry.read_text()
+        assert (await get(daemon_rig, "/api/modules/daily/entries?limit=1"))["count"] == 1
+        assert await post(
+            daemon_rig, "/api/modules/daily/tools/daily-journal", {"query": "kevin"}
+        ) == {"result": [made["path"]]}
         async with (
             aiohttp.ClientSession() as session,
-            session.post(life.url + "/api/daily/query", json={"message": "kevin"}) as answer,
+            session.post(daemon_rig.url + "/api/daily/query", json={"message": "kevin"}) as answer,
         ):
             assert answer.content_type == "text/event-stream"
             assert await events_of(answer) == [
@@ -162,27 +164,31 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
                 {"type": "done", "count": 1},
             ]
         wrote = [
-            event.data["by"] for event in life.events if event.data.get("path") == made["path"]
+            event.data["by"]
+            for event in daemon_rig.events
+            if event.data.get("path") == made["path"]
         ]
         assert set(wrote) == {"module:daily"}
 
 
 async def test_wrong_arguments_are_reported_all_at_once(live: Live, trust: str):
-    async with live() as life:
-        await install(life, EXAMPLES / "daily", trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily", trust)
 
-        status, message = await refused(life, "GET", "/api/daily/entries?limit=many&offset=2")
+        status, message = await refused(daemon_rig, "GET", "/api/daily/entries?limit=many&offset=2")
         assert (status, "limit" in message, "offset" in message) == (422, True, True)
-        assert (await refused(life, "POST", "/api/daily/entries", json={}))[0] == 422
-        assert (await refused(life, "POST", "/api/daily/entries", data=b"{"))[0] == 400
-        assert (await refused(life, "POST", "/api/daily/entries", json=[]))[0] == 400
-        assert (await refused(life, "GET", "/api/daily/entries/none"))[0] == 404
-        assert (await refused(life, "DELETE", "/api/daily/entries")) == (
+        assert (await refused(daemon_rig, "POST", "/api/daily/entries", json={}))[0] == 422
+        assert (await refused(daemon_rig, "POST", "/api/daily/entries", data=b"{"))[0] == 400
+        assert (await refused(daemon_rig, "POST", "/api/daily/entries", json=[]))[0] == 400
+        assert (await refused(daemon_rig, "GET", "/api/daily/entries/none"))[0] == 404
+        assert (await refused(daemon_rig, "DELETE", "/api/daily/entries")) == (
             405,
             "this call takes another method",
         )
-        assert (await refused(life, "GET", "/api/daily/nothing"))[0] == 404
-        assert (await refused(life, "POST", "/api/modules/daily/tools/none", json={}))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/daily/nothing"))[0] == 404
+        assert (await refused(daemon_rig, "POST", "/api/modules/daily/tools/none", json={}))[
+            0
+        ] == 404
 
 
 async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_paths_alone(
@@ -190,30 +196,36 @@ async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_pa
 ):
     save(vault / "Daily/entries/mine.md", "mine\n")
     save(vault / "Daily/entries/other.md", "other\n")
-    async with live() as life:
-        await install(life, EXAMPLES / "daily", trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily", trust)
         reads, limited = (
-            key_of(life, "daily:read"),
-            key_of(life, "daily:read,write", paths=["Daily/entries/mine*"]),
+            key_of(daemon_rig, "daily:read"),
+            key_of(daemon_rig, "daily:read,write", paths=["Daily/entries/mine*"]),
         )
 
-        assert (await call(life, "GET", "/api/daily/entries", headers=reads))[1]["count"] == 2
+        assert (await call(daemon_rig, "GET", "/api/daily/entries", headers=reads))[1]["count"] == 2
         assert await refused(
-            life, "POST", "/api/daily/entries", headers=reads, json={"content": "x"}
+            daemon_rig, "POST", "/api/daily/entries", headers=reads, json={"content": "x"}
         ) == (
             403,
             "this key lacks the scope daily:write",
         )
         assert (
-            await refused(life, "GET", "/api/daily/entries", headers=key_of(life, "vault:read"))
+            await refused(
+                daemon_rig, "GET", "/api/daily/entries", headers=key_of(daemon_rig, "vault:read")
+            )
         )[0] == 403
-        assert (await call(life, "GET", "/api/daily/entries", headers=limited))[1]["count"] == 1
-        assert (await refused(life, "GET", "/api/daily/entries/other", headers=limited))[0] in {
+        assert (await call(daemon_rig, "GET", "/api/daily/entries", headers=limited))[1][
+            "count"
+        ] == 1
+        assert (await refused(daemon_rig, "GET", "/api/daily/entries/other", headers=limited))[
+            0
+        ] in {
             403,
             404,
         }
         status, _ = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/daily/entries",
             headers=limited,
@@ -223,22 +235,24 @@ async def test_a_key_reaches_a_module_by_a_scope_on_it_and_through_it_its_own_pa
         assert not (vault / "Daily/entries/yours.md").exists()
         assert (
             await refused(
-                life, "GET", "/api/daily/entries", headers={"X-Forwarded-For": "192.0.2.7"}
+                daemon_rig, "GET", "/api/daily/entries", headers={"X-Forwarded-For": "192.0.2.7"}
             )
         )[0] == 401
 
 
 async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: Path, trust: str):
-    async with live() as life:
-        assert (await install(life, slow_module(tmp_path), trust))["status"] == "running"
-        headers = key_of(life, "slow:read")
+    async with live() as daemon_rig:
+        assert (await install(daemon_rig, slow_module(tmp_path), trust))["status"] == "running"
+        headers = key_of(daemon_rig, "slow:read")
         async with (
             aiohttp.ClientSession() as session,
-            session.get(life.url + "/api/slow/ticks", headers=headers) as answer,
+            session.get(daemon_rig.url + "/api/slow/ticks", headers=headers) as answer,
         ):
             assert await answer.content.readline() == b'data: {"tick":1}\n'
-            key = next(key for key in life.daemon.authenticator.ring.keys if key.name == "a test's")
-            assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+            key = next(
+                key for key in daemon_rig.daemon.authenticator.ring.keys if key.name == "a test's"
+            )
+            assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
             with pytest.raises(aiohttp.ClientError):
                 async with asyncio.timeout(30):
                     await answer.content.read()
@@ -247,16 +261,16 @@ async def test_a_stream_ends_with_the_key_that_opened_it(live: Live, tmp_path: P
 async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        await install(life, slow_module(tmp_path), trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, slow_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:
-            async with session.get(life.url + "/api/slow/ticks?stop=2") as answer:
+            async with session.get(daemon_rig.url + "/api/slow/ticks?stop=2") as answer:
                 text = (await answer.read()).decode()
-            async with session.get(life.url + "/api/slow/ticks") as answer:
+            async with session.get(daemon_rig.url + "/api/slow/ticks") as answer:
                 await answer.content.readline()
         assert text.startswith('data: {"tick":1}\n\ndata: {"tick":2}\n\nevent: error\n')
         assert "Traceback" not in text
-        assert (await call(life, "GET", "/api/notes"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/notes"))[0] == 200
 
 
 QUIET = """
@@ -287,12 +301,12 @@ def quiet_module(tmp_path: Path) -> Path:
     return tmp_path / "quiet"
 
 
-async def at_work(life: Life, number: int) -> None:
+async def at_work(daemon_rig: DaemonRig, number: int) -> None:
     """Wait until so many streams of the module are at work; within two seconds, as a person would
     notice.
     """
     async with asyncio.timeout(30):
-        while (await get(life, "/api/quiet/"))["at_work"] != number:
+        while (await get(daemon_rig, "/api/quiet/"))["at_work"] != number:
             await asyncio.sleep(0.02)
 
 
@@ -300,18 +314,18 @@ async def at_work(life: Life, number: int) -> None:
 async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_says_nothing(
     live: Live, tmp_path: Path, trust: str, says: str
 ):
-    async with live() as life:
-        await install(life, quiet_module(tmp_path), trust)
-        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    async with live() as daemon_rig:
+        await install(daemon_rig, quiet_module(tmp_path), trust)
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         writer.write(
             f"GET /api/quiet/quiet?says={says} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         )
-        await at_work(life, 1)
+        await at_work(daemon_rig, 1)
         if says == "true":
             assert b"text/event-stream" in await reader.readuntil(b"one thing")
         went = time.monotonic()
         writer.close()
-        await at_work(life, 0)
+        await at_work(daemon_rig, 0)
 
         assert time.monotonic() - went < 5
 
@@ -320,44 +334,49 @@ async def test_a_quiet_stream_gives_signs_of_life(
     live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("parachuted.api.http.module_content._HEARTBEAT_S", 0.1)
-    async with live() as life:
-        await install(life, quiet_module(tmp_path), trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, quiet_module(tmp_path), trust)
         async with aiohttp.ClientSession() as session:
             for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
-                async with session.get(life.url + path) as answer, asyncio.timeout(30):
+                async with session.get(daemon_rig.url + path) as answer, asyncio.timeout(30):
                     assert (answer.status, answer.content_type) == (200, "text/event-stream")
                     lines = [await answer.content.readline() for _ in range(6)]
                     assert lines.count(b": still here\n") >= 2
-        await at_work(life, 0)
+        await at_work(daemon_rig, 0)
 
 
 async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        await install(life, quiet_module(tmp_path), trust)
-        key = key_of(life, "quiet:read")
-        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    async with live() as daemon_rig:
+        await install(daemon_rig, quiet_module(tmp_path), trust)
+        key = key_of(daemon_rig, "quiet:read")
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         head = "".join(
             f"{name}: {value}\r\n" for name, value in {"Host": "localhost", **key}.items()
         )
         writer.write(f"GET /api/quiet/quiet?says=false HTTP/1.1\r\n{head}\r\n".encode())
-        await at_work(life, 1)
-        life.daemon.authenticator.ring.file.remove(life.daemon.authenticator.ring.keys[0].id)
-        await at_work(life, 0)
+        await at_work(daemon_rig, 1)
+        daemon_rig.daemon.authenticator.ring.file.remove(
+            daemon_rig.daemon.authenticator.ring.keys[0].id
+        )
+        await at_work(daemon_rig, 0)
         with suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()
 
 
 async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
-    async with live() as life:
-        await install(life, EXAMPLES / "daily", trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily", trust)
         await call(
-            life, "POST", "/api/daily/entries", json={"content": "secret words", "entry_id": "one"}
+            daemon_rig,
+            "POST",
+            "/api/daily/entries",
+            json={"content": "secret words", "entry_id": "one"},
         )
-        assert life.daemon.audit.flush()
-        told = (await get(life, "/api/audit?module=daily"))["events"]
+        assert daemon_rig.daemon.audit.flush()
+        told = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
 
     assert ("POST /api/daily/entries", 201) in [
         (event["target_endpoint"], event.get("status")) for event in told
@@ -387,21 +406,21 @@ async def test_a_module_that_starts_again_is_503_until_it_has_its_routes_and_nev
     gate = tmp_path / "gate"
     save(tmp_path / "starting/manifest.yaml", "name: starting\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "starting/module.py", STARTING.replace("{gate}", str(gate)))
-    async with live() as life:
-        told = await install(life, tmp_path / "starting", "trusted")
+    async with live() as daemon_rig:
+        told = await install(daemon_rig, tmp_path / "starting", "trusted")
         assert told["status"] == "running", told["problem"]
         gate.touch()
         restarting = asyncio.get_running_loop().create_task(
-            post(life, "/api/modules/starting/restart")
+            post(daemon_rig, "/api/modules/starting/restart")
         )
         async with asyncio.timeout(30):
-            while (await get(life, "/api/modules/starting"))["status"] == "running":
+            while (await get(daemon_rig, "/api/modules/starting"))["status"] == "running":
                 await asyncio.sleep(0.01)
-        meanwhile = await refused(life, "GET", "/api/starting")
-        unknown = await refused(life, "GET", "/api/nothing")
+        meanwhile = await refused(daemon_rig, "GET", "/api/starting")
+        unknown = await refused(daemon_rig, "GET", "/api/nothing")
         gate.unlink()
         await restarting
-        assert await get(life, "/api/starting") == "here"
+        assert await get(daemon_rig, "/api/starting") == "here"
 
     assert (meanwhile[0], unknown[0]) == (503, 404)
     assert "still starting" in meanwhile[1]
@@ -418,13 +437,13 @@ async def test_no_module_may_take_a_word_of_the_core_s(live: Live):
 
 
 async def test_who_shows_no_key_learns_of_no_module(live: Live):
-    async def seen(life: Life, path: str) -> tuple[int, str]:
-        return await refused(life, "GET", path, headers={"X-Forwarded-For": "192.0.2.7"})
+    async def seen(daemon_rig: DaemonRig, path: str) -> tuple[int, str]:
+        return await refused(daemon_rig, "GET", path, headers={"X-Forwarded-For": "192.0.2.7"})
 
-    async with live() as life:
-        await install(life, EXAMPLES / "daily")
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily")
         assert (
-            await seen(life, "/api/daily/entries")
-            == await seen(life, "/api/nothing/entries")
+            await seen(daemon_rig, "/api/daily/entries")
+            == await seen(daemon_rig, "/api/nothing/entries")
             == (401, "Valid API key required")
         )

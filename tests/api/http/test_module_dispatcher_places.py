@@ -12,7 +12,7 @@ from yarl import URL
 
 from tests.api.calls import call, get, key_of, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 DAILY = """
 from parachuted.modules import Module, route
@@ -51,42 +51,44 @@ def daily(tmp_path: Path, name: str = "daily") -> Path:
 async def test_a_module_answers_where_the_core_keeps_a_place_for_it(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        before = await refused(life, "GET", "/api/modules/daily/agents")
-        told = await install(life, daily(tmp_path), trust)
+    async with live() as daemon_rig:
+        before = await refused(daemon_rig, "GET", "/api/modules/daily/agents")
+        told = await install(daemon_rig, daily(tmp_path), trust)
         assert told["status"] == "running", told["problem"]
 
         assert before[0] == 501
         assert "kept for the module daily" in before[1]
-        assert await get(life, "/api/modules/daily/agents") == {"agents": []}
-        assert await get(life, "/api/modules/daily/agents/a%20b") == {"name": "a b"}
-        assert (await refused(life, "GET", "/api/daily/agents"))[0] == 404
-        assert (await refused(life, "GET", "/api/modules/daily/agents/a/b"))[0] == 404
-        assert (await refused(life, "DELETE", "/api/modules/daily/agents/a"))[0] == 405
-        paths = (await get(life, "/api/openapi.json"))["paths"]
+        assert await get(daemon_rig, "/api/modules/daily/agents") == {"agents": []}
+        assert await get(daemon_rig, "/api/modules/daily/agents/a%20b") == {"name": "a b"}
+        assert (await refused(daemon_rig, "GET", "/api/daily/agents"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents/a/b"))[0] == 404
+        assert (await refused(daemon_rig, "DELETE", "/api/modules/daily/agents/a"))[0] == 405
+        paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
         assert {"/api/modules/daily/agents", "/api/daily/entities/{id}"} <= paths.keys()
 
-        key = key_of(life, "daily:read")
-        assert (await call(life, "GET", "/api/modules/daily/agents", headers=key))[0] == 200
-        assert (await refused(life, "GET", "/api/modules", headers=key))[0] == 403
-        other = key_of(life, "brain:read", "vault:read")
-        assert (await refused(life, "GET", "/api/modules/daily/agents", headers=other))[0] == 403
-        assert (await refused(life, "GET", "/api/import", headers=other))[0] == 403
+        key = key_of(daemon_rig, "daily:read")
+        assert (await call(daemon_rig, "GET", "/api/modules/daily/agents", headers=key))[0] == 200
+        assert (await refused(daemon_rig, "GET", "/api/modules", headers=key))[0] == 403
+        other = key_of(daemon_rig, "brain:read", "vault:read")
+        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents", headers=other))[
+            0
+        ] == 403
+        assert (await refused(daemon_rig, "GET", "/api/import", headers=other))[0] == 403
 
 
 async def test_no_other_module_gets_that_place(live: Live, tmp_path: Path, trust: str):
-    async with live() as life:
-        told = await install(life, daily(tmp_path, "evil"), trust)
+    async with live() as daemon_rig:
+        told = await install(daemon_rig, daily(tmp_path, "evil"), trust)
 
         assert told["status"] == "failed"
         assert "/api/modules/daily/agents is not kept for the module evil" in told["problem"]
-        assert (await refused(life, "GET", "/api/modules/daily/agents"))[0] == 501
+        assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents"))[0] == 501
 
 
 @pytest.mark.parametrize("path", ["/api/bots/status", "/api/import"])
 async def test_what_is_kept_for_a_module_says_so_while_there_is_none(live: Live, path: str):
-    async with live() as life:
-        status, message = await refused(life, "GET", path)
+    async with live() as daemon_rig:
+        status, message = await refused(daemon_rig, "GET", path)
 
     assert status == 501
     assert "is kept for the module chat, and no module that runs serves it" in message
@@ -95,15 +97,15 @@ async def test_what_is_kept_for_a_module_says_so_while_there_is_none(live: Live,
 async def test_the_rest_of_a_path_keeps_its_slashes_and_never_climbs(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        await install(life, daily(tmp_path), trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily(tmp_path), trust)
         url = "/api/daily/entities/"
 
-        _, told = await call(life, "PUT", f"{url}people/Kevin%20M%C3%BCller%2Fa", json={})
+        _, told = await call(daemon_rig, "PUT", f"{url}people/Kevin%20M%C3%BCller%2Fa", json={})
         assert told["id"] == "people/Kevin Müller/a"
         async with aiohttp.ClientSession() as session:
             for climbs in ("../a", "a/%2E%2E/b", "a%2F..%2Fb", "%2Fetc%2Fpasswd", "a//b", "a/"):
-                sent = URL(life.url + url + climbs, encoded=True)
+                sent = URL(daemon_rig.url + url + climbs, encoded=True)
                 async with session.put(sent, json={}) as answer:
                     assert answer.status in {403, 404}, climbs
 
@@ -111,17 +113,26 @@ async def test_the_rest_of_a_path_keeps_its_slashes_and_never_climbs(
 async def test_a_tolerant_route_takes_both_spellings_and_ignores_what_it_does_not_know(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life:
-        await install(life, daily(tmp_path), trust)
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily(tmp_path), trust)
         url = "/api/daily/entities/x"
 
         _, told = await call(
-            life, "PUT", f"{url}?commitMsg=new", json={"entityType": "person", "id": "y", "odd": 1}
+            daemon_rig,
+            "PUT",
+            f"{url}?commitMsg=new",
+            json={"entityType": "person", "id": "y", "odd": 1},
         )
         assert told == {"id": "x", "type": "person", "said": "new"}
         _, told = await call(
-            life, "PUT", url, json={"entityType": "old", "entity_type": "person", "page": "Two"}
+            daemon_rig,
+            "PUT",
+            url,
+            json={"entityType": "old", "entity_type": "person", "page": "Two"},
         )
         assert told["type"] == "person"
-        assert (await refused(life, "PUT", url, json={"entityType": 5}))[0] == 422
-        assert await get(life, "/api/daily/rest?aName=1&other=2") == {"a_name": "1", "other": "2"}
+        assert (await refused(daemon_rig, "PUT", url, json={"entityType": 5}))[0] == 422
+        assert await get(daemon_rig, "/api/daily/rest?aName=1&other=2") == {
+            "a_name": "1",
+            "other": "2",
+        }

@@ -11,7 +11,7 @@ from yarl import URL
 
 from tests.api.calls import key_of, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MANIFEST = (
     "name: pages\nversion: 0.1.0\nmodule: module.py\nstatic: {prefix: ui, folder: web/site}\n"
@@ -33,10 +33,10 @@ def pages(tmp_path: Path) -> Path:
 async def test_a_folder_of_pages_is_served_as_it_was_approved(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with live() as life, aiohttp.ClientSession() as session:
-        told = await install(life, pages(tmp_path), trust)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        told = await install(daemon_rig, pages(tmp_path), trust)
         assert told["status"] == "running", told["problem"]
-        url = life.url + "/api/pages/ui"
+        url = daemon_rig.url + "/api/pages/ui"
         for path in ("/", "", "/index.html"):
             async with session.get(url + path) as answer:
                 assert (answer.status, await answer.text()) == (200, "<p>Hello</p>")
@@ -50,7 +50,7 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
             assert answer.status == 304
         async with session.head(f"{url}/") as answer:
             assert answer.headers["Content-Length"] == "12"
-        (path,) = (life.daemon.settings.vault / "Modules").glob("*/web/site/index.html")
+        (path,) = (daemon_rig.daemon.settings.vault / "Modules").glob("*/web/site/index.html")
         path.write_text("<p>Changed</p>")
         async with session.get(f"{url}/") as answer:
             assert await answer.text() == "<p>Hello</p>"
@@ -71,22 +71,22 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
         ):
             async with session.get(URL(url + away, encoded=True)) as answer:
                 assert answer.status in {400, 403, 404}, away
-        assert (await refused(life, "POST", "/api/pages/ui/"))[0] in {404, 405}
-        other = key_of(life, "daily:read")
-        assert (await refused(life, "GET", "/api/pages/ui/", headers=other))[0] == 403
+        assert (await refused(daemon_rig, "POST", "/api/pages/ui/"))[0] in {404, 405}
+        other = key_of(daemon_rig, "daily:read")
+        assert (await refused(daemon_rig, "GET", "/api/pages/ui/", headers=other))[0] == 403
 
 
 async def test_a_link_in_the_copy_is_not_followed(live: Live, tmp_path: Path):
-    async with live() as life, aiohttp.ClientSession() as session:
-        await install(life, pages(tmp_path), "trusted")
-        copy = life.daemon.modules.approved("pages").copy
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        await install(daemon_rig, pages(tmp_path), "trusted")
+        copy = daemon_rig.daemon.modules.approved("pages").copy
         folder = copy / "web/site"
         folder.chmod(0o700)
         (folder / "link.html").symlink_to(copy / "web/secret.txt")
         (folder / "folder").symlink_to(copy / "web")
         os.mkfifo(folder / "pipe.html")
         for path in ("link.html", "folder/secret.txt", "pipe.html"):
-            async with session.get(f"{life.url}/api/pages/ui/{path}") as answer:
+            async with session.get(f"{daemon_rig.url}/api/pages/ui/{path}") as answer:
                 text = await answer.text()
                 assert "secret" not in text
                 assert answer.status == 404 or text == ""
@@ -95,9 +95,9 @@ async def test_a_link_in_the_copy_is_not_followed(live: Live, tmp_path: Path):
 async def test_a_folder_that_is_not_there_is_refused(live: Live, tmp_path: Path):
     folder = pages(tmp_path)
     save(folder / "manifest.yaml", MANIFEST.replace("web/site", "none"))
-    async with live() as life:
+    async with live() as daemon_rig:
         status, message = await refused(
-            life, "POST", "/api/modules/install", json={"source": str(folder)}
+            daemon_rig, "POST", "/api/modules/install", json={"source": str(folder)}
         )
         assert status == 422
         assert "there is no file below none/" in message

@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 BOXED = '''
 from collections.abc import AsyncIterator
@@ -55,12 +55,12 @@ class BoxModule(Module):
 
 
 async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Live):
-    async with live() as life:
-        before = await get(life, "/api/openapi.json")
-        await install(life, EXAMPLES / "daily")
-        document = await get(life, "/api/openapi.json")
-        await post(life, "/api/modules/daily/disable")
-        after = await get(life, "/api/openapi.json")
+    async with live() as daemon_rig:
+        before = await get(daemon_rig, "/api/openapi.json")
+        await install(daemon_rig, EXAMPLES / "daily")
+        document = await get(daemon_rig, "/api/openapi.json")
+        await post(daemon_rig, "/api/modules/daily/disable")
+        after = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
     assert after == before
@@ -99,11 +99,15 @@ async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_sa
 ):
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "box/module.py", BOXED)
-    async with live() as life:
-        await install(life, tmp_path / "box", "untrusted")
-        document = await get(life, "/api/openapi.json")
-        found = await post(life, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}})
-        filled = await call(life, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]})
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "box", "untrusted")
+        document = await get(daemon_rig, "/api/openapi.json")
+        found = await post(
+            daemon_rig, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}}
+        )
+        filled = await call(
+            daemon_rig, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]}
+        )
 
     validate(document)
     assert filled == (200, {"box": "a/b", "count": 1})
@@ -121,10 +125,10 @@ async def test_what_a_module_is_declared_to_answer_is_described_as_it_is_answere
 ):
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "box/module.py", BOXED)
-    async with live() as life:
-        await install(life, tmp_path / "box", "untrusted")
-        document = await get(life, "/api/openapi.json")
-        answered = await get(life, "/api/box/seeds")
+    async with live() as daemon_rig:
+        await install(daemon_rig, tmp_path / "box", "untrusted")
+        document = await get(daemon_rig, "/api/openapi.json")
+        answered = await get(daemon_rig, "/api/box/seeds")
 
     validate(document)
     paths, schemas = document["paths"], document["components"]["schemas"]

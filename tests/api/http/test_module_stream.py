@@ -14,7 +14,7 @@ import pytest
 
 from tests.api.calls import Message, call, get, key_of, messages, post
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 MODULE = """
 import asyncio
@@ -55,22 +55,22 @@ def trust(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[Life]:
+async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[DaemonRig]:
     """A daemon with the module."""
     save(folder / "ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n")
     save(folder / "ticker/module.py", MODULE)
-    async with live() as life:
-        told = await install(life, folder / "ticker", trust)
+    async with live() as daemon_rig:
+        told = await install(daemon_rig, folder / "ticker", trust)
         assert told["status"] == "running", told["problem"]
-        yield life
+        yield daemon_rig
 
 
-async def read(life: Life, path: str, number: int, **headers: str) -> list[Message]:
+async def read(daemon_rig: DaemonRig, path: str, number: int, **headers: str) -> list[Message]:
     """The first messages of a stream."""
     async with (
         asyncio.timeout(20),
         aiohttp.ClientSession() as session,
-        session.get(life.url + path, headers=headers) as answer,
+        session.get(daemon_rig.url + path, headers=headers) as answer,
     ):
         assert answer.content_type == "text/event-stream"
         found = []
@@ -82,85 +82,87 @@ async def read(life: Life, path: str, number: int, **headers: str) -> list[Messa
 
 
 async def test_who_lost_the_connection_gets_what_followed(live: Live, tmp_path: Path, trust: str):
-    async with started(live, tmp_path, trust) as life:
-        ids = await post(life, "/api/ticker/ticks", {"count": 5})
-        assert [one.id for one in await read(life, "/api/ticker/ticks", 5)] == ids
-        late = await read(life, "/api/ticker/ticks", 2, **{"Last-Event-ID": ids[2]})
+    async with started(live, tmp_path, trust) as daemon_rig:
+        ids = await post(daemon_rig, "/api/ticker/ticks", {"count": 5})
+        assert [one.id for one in await read(daemon_rig, "/api/ticker/ticks", 5)] == ids
+        late = await read(daemon_rig, "/api/ticker/ticks", 2, **{"Last-Event-ID": ids[2]})
         assert [(one.id, one.event, one.data) for one in late] == [
             (ids[3], "tick", {"n": 3}),
             (ids[4], "tick", {"n": 4}),
         ]
-        assert (await read(life, f"/api/ticker/ticks?after={ids[3]}", 1))[0].id == ids[4]
-        both = await read(life, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]})
+        assert (await read(daemon_rig, f"/api/ticker/ticks?after={ids[3]}", 1))[0].id == ids[4]
+        both = await read(
+            daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]}
+        )
         assert both[0].id == ids[4]
-        await post(life, "/api/ticker/ticks", {"count": 3})
-        reset = await read(life, f"/api/ticker/ticks?after={ids[0]}", 6)
+        await post(daemon_rig, "/api/ticker/ticks", {"count": 3})
+        reset = await read(daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 6)
         assert [one.event for one in reset] == ["reset", *["tick"] * 5]
-        assert (await read(life, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
+        assert (await read(daemon_rig, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
 
 
 async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_closed(
     live: Live, tmp_path: Path, trust: str
 ):
     async with (
-        started(live, tmp_path, trust) as life,
+        started(live, tmp_path, trust) as daemon_rig,
         aiohttp.ClientSession() as session,
         asyncio.timeout(30),
-        session.get(life.url + "/api/ticker/ticks") as answer,
+        session.get(daemon_rig.url + "/api/ticker/ticks") as answer,
     ):
         assert await answer.content.readline() == b": open\n"
-        await post(life, "/api/ticker/ticks", {"count": 1})
-        assert (await call(life, "DELETE", "/api/ticker/ticks"))[0] == 200
+        await post(daemon_rig, "/api/ticker/ticks", {"count": 1})
+        assert (await call(daemon_rig, "DELETE", "/api/ticker/ticks"))[0] == 200
         assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')
 
 
 async def test_a_generator_names_its_events_and_learns_where_the_reader_was(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with started(live, tmp_path, trust) as life:
-        first, second = await read(life, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
+    async with started(live, tmp_path, trust) as daemon_rig:
+        first, second = await read(daemon_rig, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
         assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
         assert second.data == "plain"
         for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
-            status, told = await call(life, "GET", f"/api/ticker/own?event={name}")
+            status, told = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
             assert status == 502, told
-        status, _ = await call(life, "GET", "/api/ticker/wrong")
+        status, _ = await call(daemon_rig, "GET", "/api/ticker/wrong")
         assert status == 502
-        assert (await call(life, "POST", "/api/ticker/ticks", json={"count": 1, "event": "a\nb"}))[
-            0
-        ] == 502
+        assert (
+            await call(daemon_rig, "POST", "/api/ticker/ticks", json={"count": 1, "event": "a\nb"})
+        )[0] == 502
 
 
 async def test_a_stream_ends_with_its_module_and_with_its_key(
     live: Live, tmp_path: Path, trust: str
 ):
-    async with started(live, tmp_path, trust) as life, aiohttp.ClientSession() as session:
-        url, headers = life.url + "/api/ticker/ticks", key_of(life, "ticker:read")
+    async with started(live, tmp_path, trust) as daemon_rig, aiohttp.ClientSession() as session:
+        url, headers = daemon_rig.url + "/api/ticker/ticks", key_of(daemon_rig, "ticker:read")
         async with asyncio.timeout(20):
             async with session.get(url, headers=headers) as answer:
                 assert await answer.content.readline() == b": open\n"
-                key = life.daemon.authenticator.ring.keys[0]
-                assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+                key = daemon_rig.daemon.authenticator.ring.keys[0]
+                assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
                 with pytest.raises(aiohttp.ClientError):
                     await answer.content.read()
             async with session.get(url) as answer:
                 assert await answer.content.readline() == b": open\n"
-                await post(life, "/api/modules/ticker/disable")
+                await post(daemon_rig, "/api/modules/ticker/disable")
                 text = await answer.content.read()
                 assert b"event: error" in text or text == b"\n"
-        assert (await call(life, "GET", "/api/ticker/ticks"))[0] == 404
+        assert (await call(daemon_rig, "GET", "/api/ticker/ticks"))[0] == 404
 
 
 async def test_readers_that_take_nothing_hold_up_no_one(live: Live, tmp_path: Path, trust: str):
-    async with started(live, tmp_path, trust) as life:
+    async with started(live, tmp_path, trust) as daemon_rig:
         slow = []
         for _ in range(20):
-            _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+            _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
             writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
             slow.append(writer)
         for _ in range(20):
-            await post(life, "/api/ticker/ticks", {"count": 50})
-        assert len(await read(life, "/api/ticker/ticks", 5)) == 5
+            await post(daemon_rig, "/api/ticker/ticks", {"count": 50})
+        assert len(await read(daemon_rig, "/api/ticker/ticks", 5)) == 5
         for writer in slow:
             writer.close()
-        assert (await get(life, "/api/modules/ticker"))["problem"] is None
+        assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None

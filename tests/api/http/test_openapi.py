@@ -25,7 +25,7 @@ from parachuted.api.http.route import (
 from tests.api.calls import call, get, key_of, post
 from tests.api.places import followed
 from tests.api.test_app import ROUTES
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 class FindQuery(RequestModel):
@@ -187,8 +187,8 @@ def test_every_error_has_the_one_shape(document):
 
 
 async def test_the_daemons_own_is_valid_and_has_every_route(live: Live):
-    async with live() as life:
-        document = await get(life, "/api/openapi.json")
+    async with live() as daemon_rig:
+        document = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
     told = {
@@ -217,8 +217,8 @@ def words(part: object) -> Iterator[str]:
 
 
 async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_said(live: Live):
-    async with live() as life:
-        paths = (await get(life, "/api/openapi.json"))["paths"]
+    async with live() as daemon_rig:
+        paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
 
     def headers(path: str, method: str) -> set[str]:
         return {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}
@@ -250,22 +250,25 @@ async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_s
 async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.settled()
-        key_of(life, "vault:read")
+        await daemon_rig.settled()
+        key_of(daemon_rig, "vault:read")
         await call(
-            life,
+            daemon_rig,
             "PATCH",
             "/api/notes/AGENTS.md",
             json={"section": "Current Focus", "content": "- weed"},
         )
         await call(
-            life, "PUT", "/api/contexts/session/one", json={"folder_paths": ["Projects/garden"]}
+            daemon_rig,
+            "PUT",
+            "/api/contexts/session/one",
+            json={"folder_paths": ["Projects/garden"]},
         )
-        document, wrong = await get(life, "/api/openapi.json"), []
-        run = (await get(life, "/api/runs"))["runs"][0]["id"]
-        await post(life, f"/api/runs/{run}/undo")
+        document, wrong = await get(daemon_rig, "/api/openapi.json"), []
+        run = (await get(daemon_rig, "/api/runs"))["runs"][0]["id"]
+        await post(daemon_rig, f"/api/runs/{run}/undo")
         for target in (
             *(
                 "/api/notes",
@@ -304,7 +307,7 @@ async def test_every_time_is_spelled_in_one_way_and_said_to_be_a_time(live: Live
             ]["schema"]
             wrong += [
                 f"{target} {one}"
-                for one in misspelled(document, answer, await get(life, target), "")
+                for one in misspelled(document, answer, await get(daemon_rig, target), "")
             ]
     assert not wrong, "\n".join(wrong)
 

@@ -18,7 +18,7 @@ from yarl import URL
 from tests.api.calls import get
 from tests.api.http.test_module_paths import BOXED
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 LEFT_OUT = (
@@ -64,8 +64,8 @@ async def test_odd_names_and_conditions_are_answered_as_the_description_says(
 ):
     save(vault / "AGENTS.md", note("All"))
     wrong = []
-    async with live() as life, aiohttp.ClientSession() as session:
-        document = await get(life, "/api/openapi.json")
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        document = await get(daemon_rig, "/api/openapi.json")
         calls = [
             (method, path)
             for path, calls in document["paths"].items()
@@ -74,7 +74,7 @@ async def test_odd_names_and_conditions_are_answered_as_the_description_says(
         ]
         for method, path in calls:
             for name in (*ODD_NAMES, "AGENTS.md"):
-                url = URL(life.url + re.sub(r"\{\w+\}", name, path), encoded=True)
+                url = URL(daemon_rig.url + re.sub(r"\{\w+\}", name, path), encoded=True)
                 for headers in ODD_HEADERS:
                     async with session.request(
                         method, url, headers=headers, allow_redirects=False
@@ -140,13 +140,13 @@ async def test_the_api_keeps_to_its_own_description(
     )
     save(tmp_path / "box/manifest.yaml", "name: box\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "box/module.py", BOXED)
-    async with live() as life:
-        await install(life, EXAMPLES / "daily")
-        await install(life, tmp_path / "box")
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "daily")
+        await install(daemon_rig, tmp_path / "box")
         process = await asyncio.create_subprocess_exec(
             PROGRAM,
             "run",
-            f"{life.url}/api/openapi.json",
+            f"{daemon_rig.url}/api/openapi.json",
             *options,
             cwd=tmp_path,
             stdout=asyncio.subprocess.PIPE,

@@ -16,7 +16,7 @@ from typing import Any, Self
 import pytest
 
 from tests.api.calls import get
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 PROGRAM = (sys.executable, "-m", "openapi_python_client")
 NAME = "made_client"
@@ -51,12 +51,14 @@ class Generated:
         )
 
 
-async def generated(life: Life, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Generated:
+async def generated(
+    daemon_rig: DaemonRig, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Generated:
     """Made of what the daemon says of itself.
 
     What the generator does not understand it warns of: nothing.
     """
-    save(folder / "openapi.json", json.dumps(await get(life, "/api/openapi.json")))
+    save(folder / "openapi.json", json.dumps(await get(daemon_rig, "/api/openapi.json")))
     save(folder / "config.yaml", json.dumps(CONFIG))
     options = (
         "--path",
@@ -80,14 +82,17 @@ async def generated(life: Life, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     told = (await process.communicate())[0].decode()
     assert process.returncode == 0, told
     monkeypatch.syspath_prepend(folder)
-    return Generated(life.url)
+    return Generated(daemon_rig.url)
 
 
 async def test_a_generated_client_reads_patches_with_a_conflict_uploads_and_follows_events(
     live: Live, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     save(vault / NOTE, "# Garden\n\n## Facts\nBeans.\n")
-    async with live() as life, await generated(life, tmp_path / "made", monkeypatch) as api:
+    async with (
+        live() as daemon_rig,
+        await generated(daemon_rig, tmp_path / "made", monkeypatch) as api,
+    ):
         read = await api.call("get_notes_by_path", NOTE)
         assert (read.status_code, read.parsed.title, read.parsed.sections[1].content) == (
             200,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 OTHER = '"' + "0" * 64 + '"'
 WAYS = {
@@ -19,11 +19,11 @@ WAYS = {
 async def test_another_text_than_was_meant_is_a_conflict(live: Live, vault, way):
     method, path, sent = WAYS[way]
     save(vault / "a.md", "# A\n")
-    async with live() as life:
-        status, _ = await call(life, method, path, headers={"If-Match": OTHER}, **sent)
+    async with live() as daemon_rig:
+        status, _ = await call(daemon_rig, method, path, headers={"If-Match": OTHER}, **sent)
         assert status == 409
         for wrong in ('"x"', OTHER + ", " + OTHER, ""):
-            assert (await refused(life, method, path, headers={"If-Match": wrong}, **sent))[
+            assert (await refused(daemon_rig, method, path, headers={"If-Match": wrong}, **sent))[
                 0
             ] == 400, wrong
     assert (vault / "a.md").read_text() == "# A\n"
@@ -34,12 +34,12 @@ async def test_what_is_there_already_is_a_conflict_for_who_would_make_it_and_wha
     live: Live, vault, way
 ):
     method, path, sent = WAYS[way]
-    async with live() as life:
-        made = await call(life, method, path, headers={"If-None-Match": "*"}, **sent)
-        again = await call(life, method, path, headers={"If-None-Match": "*"}, **sent)
-        replaced = await call(life, method, path, **sent)
+    async with live() as daemon_rig:
+        made = await call(daemon_rig, method, path, headers={"If-None-Match": "*"}, **sent)
+        again = await call(daemon_rig, method, path, headers={"If-None-Match": "*"}, **sent)
+        replaced = await call(daemon_rig, method, path, **sent)
         assert [made[0], again[0], replaced[0]] == [201, 409, 200]
-        assert (await refused(life, method, path, headers={"If-None-Match": OTHER}, **sent))[
+        assert (await refused(daemon_rig, method, path, headers={"If-None-Match": OTHER}, **sent))[
             0
         ] == 400
 
@@ -49,10 +49,10 @@ async def test_a_multipart_body_is_refused_and_never_stored_as_an_envelope(live:
         b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n# '
         b"A\r\n--x--\r\n"
     )
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in ("/api/notes/a.md", "/api/files/a.md", "/api/write"):
             status, message = await refused(
-                life,
+                daemon_rig,
                 "PUT",
                 path,
                 data=envelope,

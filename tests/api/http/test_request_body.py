@@ -16,7 +16,7 @@ import pytest_asyncio
 from parachuted.api.http.module_content import MOST_PARTS
 from tests.api.calls import call, get, key_of, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, save, shared_daemon
+from tests.stories.daemon_rig import DaemonRig, save, shared_daemon
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -80,9 +80,9 @@ class RecordingsModule(Module):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted", "untrusted"])
-async def life(
+async def daemon_rig(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Life]:
+) -> AsyncIterator[DaemonRig]:
     """One daemon with the module in its own process, and one with it in a process of its own."""
     folder = tmp_path_factory.mktemp("bodies")
     manifest = (
@@ -90,13 +90,13 @@ async def life(
     )
     save(folder / "m/manifest.yaml", manifest)
     save(folder / "m/module.py", MODULE)
-    async with shared_daemon(folder) as life:
-        told = await install(life, folder / "m", str(request.param))
+    async with shared_daemon(folder) as daemon_rig:
+        told = await install(daemon_rig, folder / "m", str(request.param))
         assert told["status"] == "running", told["problem"]
-        yield life
+        yield daemon_rig
 
 
-async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(life: Life):
+async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(daemon_rig: DaemonRig):
     data = bytes(range(256)) * 10_000
 
     async def pieces(size: int) -> AsyncIterator[bytes]:
@@ -112,24 +112,24 @@ async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(life: Life):
     }
     sent = {"headers": {"Content-Type": "audio/wav"}}
     url = f"/api/{NAME}/upload/a/b.wav?note=x"
-    assert await call(life, "POST", url, data=BytesIO(data), **sent) == (
+    assert await call(daemon_rig, "POST", url, data=BytesIO(data), **sent) == (
         200,
         {**expected, "said": len(data)},
     )
-    assert await call(life, "POST", url, data=pieces(len(data)), **sent) == (
+    assert await call(daemon_rig, "POST", url, data=pieces(len(data)), **sent) == (
         200,
         {**expected, "said": None},
     )
-    status, told = await call(life, "POST", url, data=b"", **sent)
+    status, told = await call(daemon_rig, "POST", url, data=b"", **sent)
     assert (status, told["size"]) == (200, 0)
-    assert (await refused(life, "POST", url, data=BytesIO(b"x" * 3_000_001)))[0] == 413
-    assert (await refused(life, "POST", url, data=b"x", params={"odd": "1"}))[0] == 422
+    assert (await refused(daemon_rig, "POST", url, data=BytesIO(b"x" * 3_000_001)))[0] == 413
+    assert (await refused(daemon_rig, "POST", url, data=b"x", params={"odd": "1"}))[0] == 422
     try:
-        status = (await refused(life, "POST", url, data=endless()))[0]
+        status = (await refused(daemon_rig, "POST", url, data=endless()))[0]
     except aiohttp.ClientError:
         status = 413  # it may be cut while we still send
     assert status == 413
-    assert (await call(life, "POST", url, data=b"more"))[1]["size"] == 4
+    assert (await call(daemon_rig, "POST", url, data=b"more"))[1]["size"] == 4
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -138,72 +138,72 @@ async def endless() -> AsyncIterator[bytes]:
         yield b"x" * 50_000
 
 
-async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_module(life: Life):
-    before = (await get(life, f"/api/modules/{NAME}"))["problem"]
-    reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_module(daemon_rig: DaemonRig):
+    before = (await get(daemon_rig, f"/api/modules/{NAME}"))["problem"]
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
     head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
     writer.write(f"{head}\r\nsome of it".encode())
-    await until_state(life, {"read": 10, "ended": ""})
+    await until_state(daemon_rig, {"read": 10, "ended": ""})
     writer.close()
-    await until_state(life, {"read": 10, "ended": "CancelledError"}, "RequestBodyError")
-    told = await get(life, f"/api/modules/{NAME}")
+    await until_state(daemon_rig, {"read": 10, "ended": "CancelledError"}, "RequestBodyError")
+    told = await get(daemon_rig, f"/api/modules/{NAME}")
     assert (told["status"], told["problem"]) == ("running", before)
     del reader
 
 
-async def until_state(life: Life, state: dict[str, object], *other: str) -> None:
+async def until_state(daemon_rig: DaemonRig, state: dict[str, object], *other: str) -> None:
     """Wait until the module says so, or that its reading ended in the other way."""
     states = [state, *({**state, "ended": ended} for ended in other)]
     async with asyncio.timeout(30):
-        while (await get(life, f"/api/{NAME}/state")) not in states:
+        while (await get(daemon_rig, f"/api/{NAME}/state")) not in states:
             await asyncio.sleep(0.02)
 
 
-async def test_slow_senders_keep_no_other_client_from_the_module(life: Life):
+async def test_slow_senders_keep_no_other_client_from_the_module(daemon_rig: DaemonRig):
     slow = []
     for _ in range(70):
-        _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         head = f"POST /api/{NAME}/upload/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n"
         writer.write(f"{head}\r\nsome of it".encode())
         slow.append(writer)
-    await until_state(life, {"read": 10, "ended": ""})
+    await until_state(daemon_rig, {"read": 10, "ended": ""})
 
     async with asyncio.timeout(30):
-        assert (await get(life, f"/api/{NAME}/state"))["read"] == 10
+        assert (await get(daemon_rig, f"/api/{NAME}/state"))["read"] == 10
     for writer in slow:
         writer.close()
-    assert (await get(life, f"/api/modules/{NAME}"))["status"] == "running"
+    assert (await get(daemon_rig, f"/api/modules/{NAME}"))["status"] == "running"
 
 
-async def test_what_was_not_read_of_a_body_is_gone_with_its_request(life: Life):
-    assert await call(life, "POST", f"/api/{NAME}/ignore", data=b"x" * 100_000) == (200, {})
-    status, message = await refused(life, "GET", f"/api/{NAME}/ignored")
+async def test_what_was_not_read_of_a_body_is_gone_with_its_request(daemon_rig: DaemonRig):
+    assert await call(daemon_rig, "POST", f"/api/{NAME}/ignore", data=b"x" * 100_000) == (200, {})
+    status, message = await refused(daemon_rig, "GET", f"/api/{NAME}/ignored")
     assert status in {400, 502}
     assert "until it is answered" in message or "failed in" in message
 
 
-async def test_a_form_comes_as_fields_and_files(life: Life):
+async def test_a_form_comes_as_fields_and_files(daemon_rig: DaemonRig):
     form = aiohttp.FormData(quote_fields=False)
     form.add_field("title", "Müsli")
     form.add_field("skipped", b"y" * 300_000, filename="skip.bin")
     form.add_field("audio", b"x" * 500_000, filename="../../a/b/c.wav", content_type="audio/wav")
-    status, told = await call(life, "POST", f"/api/{NAME}/form", data=form)
+    status, told = await call(daemon_rig, "POST", f"/api/{NAME}/form", data=form)
 
     assert (status, told) == (
         200,
         [["title", "Müsli"], ["audio", "c.wav", "audio/wav", 500_000]],
     )
     url = f"/api/{NAME}/form"
-    assert (await refused(life, "POST", url, json={}))[0] == 415
+    assert (await refused(daemon_rig, "POST", url, json={}))[0] == 415
     large = aiohttp.FormData()
     large.add_field("audio", BytesIO(b"x" * 3_100_000), filename="a")
-    assert (await refused(life, "POST", url, data=large))[0] == 413
+    assert (await refused(daemon_rig, "POST", url, data=large))[0] == 413
     long_field = aiohttp.FormData(default_to_multipart=True)
     long_field.add_field("title", "x" * 101)
-    assert (await refused(life, "POST", url, data=long_field))[0] == 413
+    assert (await refused(daemon_rig, "POST", url, data=long_field))[0] == 413
 
 
-async def test_hostile_forms_are_refused(life: Life):
+async def test_hostile_forms_are_refused(daemon_rig: DaemonRig):
     def multipart(body: bytes, boundary: str = "b") -> dict[str, object]:
         kind = f"multipart/form-data; boundary={boundary}"
         return {"data": body, "headers": {"Content-Type": kind}}
@@ -213,9 +213,13 @@ async def test_hostile_forms_are_refused(life: Life):
     headers = b"--b\r\n" + b"X-A: b\r\n" * 1_000 + b"\r\nx\r\n--b--\r\n"
     long_line = b"--b\r\nX-A: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--b--\r\n"
     url = f"/api/{NAME}/form"
-    before = (await get(life, f"/api/modules/{NAME}"))["problem"]
-    assert (await call(life, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n")))[0] == 200
-    status, message = await refused(life, "POST", url, **multipart(part * 10_000 + b"--b--\r\n"))
+    before = (await get(daemon_rig, f"/api/modules/{NAME}"))["problem"]
+    assert (await call(daemon_rig, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n")))[
+        0
+    ] == 200
+    status, message = await refused(
+        daemon_rig, "POST", url, **multipart(part * 10_000 + b"--b--\r\n")
+    )
     assert (status, "at most 1,000 parts" in message) == (400, True)
     for body in (
         nested + b"--b--\r\n",
@@ -226,20 +230,22 @@ async def test_hostile_forms_are_refused(life: Life):
         b"nothing of a form",
         b"",
     ):
-        assert (await refused(life, "POST", url, **multipart(body)))[0] == 400, body[:100]
+        assert (await refused(daemon_rig, "POST", url, **multipart(body)))[0] == 400, body[:100]
     for boundary in ("", '""', "x" * 71):
-        status, _ = await refused(life, "POST", url, **multipart(b"", boundary))
+        status, _ = await refused(daemon_rig, "POST", url, **multipart(b"", boundary))
         assert status in {400, 415}
-    assert (await get(life, f"/api/modules/{NAME}"))["problem"] == before
+    assert (await get(daemon_rig, f"/api/modules/{NAME}"))["problem"] == before
 
 
-async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_read(life: Life):
-    save(life.vault / "Assets/a.wav", "0123456789")
-    save(life.vault / "Assets/page.html", "<script>1</script>")
-    save(life.vault / "Private/diary.md", "secret\n")
-    save(life.vault / "Assets/.hidden/a.md", "hidden\n")
-    (life.vault / "Assets/link.md").symlink_to("../Private/diary.md")
-    url = f"{life.url}/api/{NAME}/file/"
+async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_read(
+    daemon_rig: DaemonRig,
+):
+    save(daemon_rig.vault / "Assets/a.wav", "0123456789")
+    save(daemon_rig.vault / "Assets/page.html", "<script>1</script>")
+    save(daemon_rig.vault / "Private/diary.md", "secret\n")
+    save(daemon_rig.vault / "Assets/.hidden/a.md", "hidden\n")
+    (daemon_rig.vault / "Assets/link.md").symlink_to("../Private/diary.md")
+    url = f"{daemon_rig.url}/api/{NAME}/file/"
     async with aiohttp.ClientSession() as session:
         async with session.get(url + "Assets/a.wav") as answer:
             etag = answer.headers["ETag"]
@@ -261,14 +267,16 @@ async def test_files_of_the_vault_are_answered_with_ranges_as_far_as_all_may_rea
             assert "attachment" in answer.headers["Content-Disposition"]
             assert "sandbox" in answer.headers["Content-Security-Policy"]
     for path in ("Private/diary.md", "Assets/link.md", "Assets/.hidden/a.md", "Assets/none.md"):
-        assert (await refused(life, "GET", f"/api/{NAME}/file/{path}"))[0] == 404, path
-    limited = key_of(life, f"{NAME}:read", paths=["Assets/b*"])
-    assert (await refused(life, "GET", f"/api/{NAME}/file/Assets/a.wav", headers=limited))[0] == 404
+        assert (await refused(daemon_rig, "GET", f"/api/{NAME}/file/{path}"))[0] == 404, path
+    limited = key_of(daemon_rig, f"{NAME}:read", paths=["Assets/b*"])
+    assert (await refused(daemon_rig, "GET", f"/api/{NAME}/file/Assets/a.wav", headers=limited))[
+        0
+    ] == 404
 
 
-async def test_bytes_are_answered_with_their_type(life: Life):
+async def test_bytes_are_answered_with_their_type(daemon_rig: DaemonRig):
     async with aiohttp.ClientSession() as session:
-        url = f"{life.url}/api/{NAME}/bytes"
+        url = f"{daemon_rig.url}/api/{NAME}/bytes"
         for size in (3, 0, 9_000_000):
             async with session.get(url, params={"size": size}) as answer:
                 assert (answer.content_type, len(await answer.read())) == ("image/png", size)

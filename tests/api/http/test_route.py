@@ -10,7 +10,7 @@ from io import BytesIO
 import pytest
 
 from tests.api.calls import call, get, refused
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 NO_OBJECT = [
     b"[]",
@@ -55,19 +55,19 @@ NUMBERS = ["0", "-1", "1.5", "x", "", " 1", "1 ", "٣", "9" * 5000, "501", "1e2"
 
 @pytest.mark.parametrize("body", NO_OBJECT, ids=lambda body: repr(body[:12]))
 async def test_a_body_that_is_not_a_json_object_is_refused(live: Live, body):
-    async with live() as life:
-        assert (await refused(life, "POST", "/api/bubble/plan", data=body))[0] == 400
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "POST", "/api/bubble/plan", data=body))[0] == 400
 
 
 async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_the_vault(
     live: Live,
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         for body in [*NO_PATH, *({"path": path} for path in REFUSED_PATHS)]:
             for call_path in ("/api/bubble/plan", "/api/bubble/run"):
-                assert (await refused(life, "POST", call_path, data=json.dumps(body)))[0] == 400, (
-                    body
-                )
+                assert (await refused(daemon_rig, "POST", call_path, data=json.dumps(body)))[
+                    0
+                ] == 400, body
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ async def test_a_body_without_a_path_is_refused_and_so_is_what_is_not_a_path_in_
 )
 async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault, kind):
     (vault / "a.md").write_text("# A\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         status, _ = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/bubble/plan",
             data=b'{"path": "a.md"}',
@@ -93,25 +93,29 @@ async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault,
 
 
 async def test_a_number_out_of_its_bounds_is_refused(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for number in NUMBERS:
-            assert (await refused(life, "GET", "/api/runs", params={"limit": number}))[0] == 400, (
-                number
-            )
+            assert (await refused(daemon_rig, "GET", "/api/runs", params={"limit": number}))[
+                0
+            ] == 400, number
             if number != "501":
                 assert (
-                    await refused(life, "GET", "/api/contexts/chain", params={"max_tokens": number})
+                    await refused(
+                        daemon_rig, "GET", "/api/contexts/chain", params={"max_tokens": number}
+                    )
                 )[0] == 400, number
-        assert (await get(life, "/api/runs?limit=500"))["runs"] == []
+        assert (await get(daemon_rig, "/api/runs?limit=500"))["runs"] == []
 
 
 async def test_a_body_too_large_is_refused(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
-            await refused(life, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1)))
+            await refused(
+                daemon_rig, "POST", "/api/bubble/plan", data=BytesIO(b"x" * ((1 << 20) + 1))
+            )
         )[0] == 413
-        assert (await refused(life, "POST", "/api/bubble/plan", data=floods()))[0] == 413
-        await get(life, "/api/health")
+        assert (await refused(daemon_rig, "POST", "/api/bubble/plan", data=floods()))[0] == 413
+        await get(daemon_rig, "/api/health")
 
 
 async def floods() -> AsyncIterator[bytes]:
@@ -123,8 +127,8 @@ async def floods() -> AsyncIterator[bytes]:
     "target", ["POST /api/scan", "POST /api/bubble/plan", "POST /api/pause", "GET /api/health"]
 )
 async def test_a_body_that_is_announced_too_large_is_not_waited_for(live: Live, target):
-    async with live() as life:
-        reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+    async with live() as daemon_rig:
+        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         writer.write(
             f"{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n".encode()
         )
@@ -136,26 +140,29 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, va
     """Generated clients encode every parameter of a path as a whole."""
     (vault / "A").mkdir()
     (vault / "A/tea.md").write_text("# Tea\n\n## Facts\nGreen.\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
-            plain = await get(life, target.format("A/tea.md"))
+            plain = await get(daemon_rig, target.format("A/tea.md"))
             assert (
-                await get(life, target.format("A%2Ftea.md"))
-                == await get(life, target.format("A%2ftea.md"))
+                await get(daemon_rig, target.format("A%2Ftea.md"))
+                == await get(daemon_rig, target.format("A%2ftea.md"))
                 == plain
             )
         status, written = await call(
-            life, "PATCH", "/api/notes/A%2Ftea.md", json={"section": "Facts", "content": "Black."}
+            daemon_rig,
+            "PATCH",
+            "/api/notes/A%2Ftea.md",
+            json={"section": "Facts", "content": "Black."},
         )
         assert (status, written["path"]) == (200, "A/tea.md")
-        assert (await call(life, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1][
+        assert (await call(daemon_rig, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1][
             "path"
         ] == "B/100%.bin"
-        assert (await call(life, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"}))[1][
-            "path"
-        ] == "B/tea.md"
-        assert (await refused(life, "GET", "/api/notes/A%2F..%2FB%2Ftea.md"))[0] == 403
-        assert (await refused(life, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[
+        assert (
+            await call(daemon_rig, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"})
+        )[1]["path"] == "B/tea.md"
+        assert (await refused(daemon_rig, "GET", "/api/notes/A%2F..%2FB%2Ftea.md"))[0] == 403
+        assert (await refused(daemon_rig, "GET", "/api/notes/B%2Ftea.md%2Fversions"))[
             0
         ] == 404  # of that value, and not a call on the note
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -16,7 +16,7 @@ from aiohttp import web
 from parachuted.api import HttpServer, ServerLimits
 from parachuted.errors import DaemonError
 from tests.api.calls import call, get, spoken
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 QUICK = ServerLimits(connections=24, head_s=0.5, body_s=0.5, read_s=0.5, idle_s=30)
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
@@ -297,32 +297,34 @@ async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_
 
 
 async def test_the_daemon_takes_no_compressed_body_however_it_is_said(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
             status, _ = await call(
-                life,
+                daemon_rig,
                 "POST",
                 "/api/bubble/plan",
                 data=b'{"path": "a.md"}',
                 headers={"Content-Encoding": kind},
             )
             assert status == 415, kind
-        await get(life, "/api/health")
+        await get(daemon_rig, "/api/health")
 
 
 async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault(
     live: Live, caplog
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
-        answered = await spoken(life, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n")
+        answered = await spoken(
+            daemon_rig, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n"
+        )
         assert b" 400 " in answered.partition(b"\r\n")[0]
-        _reader, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+        _reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
         writer.write(head + b"Content-Length: 10\r\n\r\n{")
         await writer.drain()
         await asyncio.sleep(0.05)
         writer.transport.abort()
-        await life.until(lambda: not life.daemon._server._connections)
+        await daemon_rig.until(lambda: not daemon_rig.daemon._server._connections)
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 

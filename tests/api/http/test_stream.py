@@ -26,7 +26,7 @@ from parachuted.events import Bus
 from parachuted.keys import KeyFile, KeyRing
 from parachuted.vault import VaultRoot
 from tests.api.calls import Message, messages
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 START = datetime(2026, 2, 24, 12, tzinfo=UTC)
 SHORT = StreamLimits(heartbeat_s=0.05)
@@ -100,9 +100,9 @@ async def take(stream, count: int) -> list[Message]:
 
 async def test_a_change_of_a_file_is_reported_in_the_shape_that_all_share(live: Live, vault):
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(f"{life.url}/api/events") as answer,
+        session.get(f"{daemon_rig.url}/api/events") as answer,
     ):
         stream = messages(answer)
         await anext(stream)
@@ -251,8 +251,8 @@ async def test_an_id_that_was_never_given_is_a_reset(tmp_path, forged):
     async with serving(tmp_path) as served:
         async with served.read() as stream:
             served.publish(3)
-            life = (await take(stream, 3))[0].id.partition("-")[0]
-        async with served.read(forged.replace("%s", life)) as stream:
+            daemon_rig = (await take(stream, 3))[0].id.partition("-")[0]
+        async with served.read(forged.replace("%s", daemon_rig)) as stream:
             got = await take(stream, 4)
 
     assert [message.event for message in got] == ["reset", *["vault.problem"] * 3]
@@ -340,15 +340,17 @@ async def test_two_hundred_readers_hear_the_same(tmp_path):
 
 async def test_the_daemon_ends_at_once_though_streams_are_open(live: Live):
     async with contextlib.AsyncExitStack() as stack:
-        async with live() as life:
+        async with live() as daemon_rig:
             session = await stack.enter_async_context(aiohttp.ClientSession())
             answers = [
-                await stack.enter_async_context(session.get(f"{life.url}/api/events"))
+                await stack.enter_async_context(session.get(f"{daemon_rig.url}/api/events"))
                 for _ in range(20)
             ]
-            stack.enter_context(deaf(life.daemon.port))
+            stack.enter_context(deaf(daemon_rig.daemon.port))
             for number in range(3000):
-                life.daemon.bus.publish("vault.problem", subject=str(number), problem="x" * 2000)
+                daemon_rig.daemon.bus.publish(
+                    "vault.problem", subject=str(number), problem="x" * 2000
+                )
             began = time.monotonic()
         assert time.monotonic() - began < 30
         for answer in answers:

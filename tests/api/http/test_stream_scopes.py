@@ -12,17 +12,17 @@ import pytest
 
 from parachuted.keys import KeyFile
 from tests.api.calls import ELSEWHERE, call, key_of, messages
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = 1.0  # the seconds within which a stream ends with its key
 
 
 @contextlib.asynccontextmanager
-async def reading(life: Life, headers: dict[str, str]):
+async def reading(daemon_rig: DaemonRig, headers: dict[str, str]):
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"{life.url}/api/events", headers=headers) as answer,
+        session.get(f"{daemon_rig.url}/api/events", headers=headers) as answer,
     ):
         assert answer.status == 200, await answer.text()
         stream = messages(answer)
@@ -53,19 +53,19 @@ async def ended(stream) -> float:
 
 async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
     async with (
-        live() as life,
-        reading(life, key_of(life, "*:read", paths=["Projects/**"])) as stream,
+        live() as daemon_rig,
+        reading(daemon_rig, key_of(daemon_rig, "*:read", paths=["Projects/**"])) as stream,
     ):
         save(vault / "Private/diary.md", note("Secret", watch=["Projects/*"]))
         save(vault / "Projects/a/AGENTS.md", note("A", watch=["../../Private/*.md"]))
-        await life.settled()
+        await daemon_rig.settled()
         (vault / "Private/diary.md").rename(vault / "Projects/moved.md")
-        await life.settled()
+        await daemon_rig.settled()
         (vault / "Projects/moved.md").rename(vault / "Private/back.md")
-        await life.settled()
+        await daemon_rig.settled()
         save(vault / "Projects/last.md", "last")
         got = await told_until(stream, "Projects/last.md")
-        everything = [event.event for event in life.events]
+        everything = [event.event for event in daemon_rig.events]
 
     assert "file.moved" in everything
     kinds = [
@@ -82,17 +82,17 @@ async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
 
 
 async def test_what_a_key_missed_is_replayed_as_it_would_have_been_told(live: Live, vault):
-    async with live() as life:
-        key = key_of(life, "vault:read", paths=["Projects/**"])
-        async with reading(life, key) as stream:
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read", paths=["Projects/**"])
+        async with reading(daemon_rig, key) as stream:
             save(vault / "Projects/first.md", "first")
             last = (await told_until(stream, "Projects/first.md"))[-1].id
         save(vault / "Private/x.md", "secret")
-        await life.settled()
+        await daemon_rig.settled()
         save(vault / "Projects/second.md", "second")
-        await life.settled()
+        await daemon_rig.settled()
         for given in (last, "nonsense"):
-            async with reading(life, {**key, "Last-Event-ID": given}) as stream:
+            async with reading(daemon_rig, {**key, "Last-Event-ID": given}) as stream:
                 got = await told_until(stream, "Projects/second.md")
                 assert "Private" not in str(got)
                 assert (got[0].event == "reset") is (given == "nonsense")
@@ -100,54 +100,56 @@ async def test_what_a_key_missed_is_replayed_as_it_would_have_been_told(live: Li
 
 @pytest.mark.parametrize("scope", ["curator:read", "vault:write", "vault:admin", "system:read"])
 async def test_who_may_not_read_the_vault_has_no_stream(live: Live, scope):
-    async with live() as life:
-        assert (await call(life, "GET", "/api/events", headers=key_of(life, scope)))[0] == 403
-        assert (await call(life, "GET", "/api/events", headers=ELSEWHERE))[0] == 401
+    async with live() as daemon_rig:
+        assert (await call(daemon_rig, "GET", "/api/events", headers=key_of(daemon_rig, scope)))[
+            0
+        ] == 403
+        assert (await call(daemon_rig, "GET", "/api/events", headers=ELSEWHERE))[0] == 401
 
 
 async def test_a_stream_has_no_head(live: Live):
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.head(f"{life.url}/api/events") as answer,
+        session.head(f"{daemon_rig.url}/api/events") as answer,
     ):
         assert answer.status == 405
 
 
 async def test_a_stream_ends_with_its_key(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         file, gone, stays = (
-            KeyFile(life.daemon.home),
-            key_of(life, "*:read"),
-            key_of(life, "vault:read"),
+            KeyFile(daemon_rig.daemon.home),
+            key_of(daemon_rig, "*:read"),
+            key_of(daemon_rig, "vault:read"),
         )
-        async with reading(life, gone) as stream, reading(life, stays) as other:
+        async with reading(daemon_rig, gone) as stream, reading(daemon_rig, stays) as other:
             file.remove(file.load().keys[0].id)
             assert await ended(stream) < SOON
-            save(life.vault / "a.md", "a")
+            save(daemon_rig.vault / "a.md", "a")
             assert await told_until(other, "a.md")
-        assert (await call(life, "GET", "/api/watches", headers=gone))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=gone))[0] == 401
 
 
 async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Live):
-    async with live() as life:
-        key = key_of(life, "*:read")
-        async with reading(life, key) as stream:
-            (one,) = KeyFile(life.daemon.home).load().keys
-            assert (await call(life, "DELETE", f"/api/auth/keys/{one.id}"))[0] == 200
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "*:read")
+        async with reading(daemon_rig, key) as stream:
+            (one,) = KeyFile(daemon_rig.daemon.home).load().keys
+            assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{one.id}"))[0] == 200
             assert await ended(stream) < 0.2
 
 
 async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(live: Live):
-    async with live() as life:
-        file = KeyFile(life.daemon.home).path
-        async with reading(life, key_of(life, "vault:read")) as stream:
+    async with live() as daemon_rig:
+        file = KeyFile(daemon_rig.daemon.home).path
+        async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
             file.write_text(
                 file.read_text().replace(
                     "    - read\n", "    - read\n    paths:\n    - Projects/**\n"
                 )
             )
-            life.daemon.bus.publish(
+            daemon_rig.daemon.bus.publish(
                 "file.created",
                 path="Private/diary.md",
                 by="person",
@@ -169,9 +171,9 @@ async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_s
     ],
 )
 async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
-    async with live() as life:
-        file = KeyFile(life.daemon.home).path
-        async with reading(life, key_of(life, "vault:read")) as stream:
+    async with live() as daemon_rig:
+        file = KeyFile(daemon_rig.daemon.home).path
+        async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
             text = change(file.read_text())
             assert text != file.read_text()
             file.write_text(text)
@@ -179,54 +181,63 @@ async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
 
 
 async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
-    async with live() as life, reading(life, key_of(life, "vault:read")) as stream:
-        KeyFile(life.daemon.home).path.chmod(0o640)
+    async with (
+        live() as daemon_rig,
+        reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream,
+    ):
+        KeyFile(daemon_rig.daemon.home).path.chmod(0o640)
         assert await ended(stream) < SOON
 
 
 async def test_a_stream_ends_when_its_key_is_over(live: Live):
     times = [NOW]
     async with (
-        live(clock=lambda: times[0]) as life,
-        reading(life, key_of(life, "vault:read", expires=NOW + timedelta(hours=1))) as stream,
+        live(clock=lambda: times[0]) as daemon_rig,
+        reading(
+            daemon_rig, key_of(daemon_rig, "vault:read", expires=NOW + timedelta(hours=1))
+        ) as stream,
     ):
         times[0] = NOW + timedelta(hours=1)
         assert await ended(stream) < SOON
 
 
 async def test_a_stream_without_a_key_ends_when_everyone_needs_one(live: Live):
-    async with live() as life:
-        key = key_of(life, "*:read,write,admin")
-        async with reading(life, {}) as stream, reading(life, key) as other:
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "*:read,write,admin")
+        async with reading(daemon_rig, {}) as stream, reading(daemon_rig, key) as other:
             assert (
                 await call(
-                    life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=key
+                    daemon_rig,
+                    "PUT",
+                    "/api/auth/settings",
+                    json={"auth_mode": "always"},
+                    headers=key,
                 )
             )[0] == 200
             assert await ended(stream) < SOON
-            save(life.vault / "a.md", "a")
+            save(daemon_rig.vault / "a.md", "a")
             assert await told_until(other, "a.md")
 
 
 async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
-    async with live() as life:
-        key = key_of(life, "vault:read")
-        async with reading(life, key) as stream:
-            life.daemon.authenticator.ring.flush()
-            life.daemon.authenticator.look()
-            save(life.vault / "a.md", "a")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read")
+        async with reading(daemon_rig, key) as stream:
+            daemon_rig.daemon.authenticator.ring.flush()
+            daemon_rig.daemon.authenticator.look()
+            save(daemon_rig.vault / "a.md", "a")
             assert await told_until(stream, "a.md")
 
 
 async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(live: Live):
-    async with live() as life, contextlib.AsyncExitStack() as stack:
-        keys = [key_of(life, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [
-            key_of(life, "*:read,write,admin"),
+    async with live() as daemon_rig, contextlib.AsyncExitStack() as stack:
+        keys = [key_of(daemon_rig, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [
+            key_of(daemon_rig, "*:read,write,admin"),
             {},
             {},
         ]
-        streams = [await stack.enter_async_context(reading(life, key)) for key in keys]
-        save(life.vault / "Projects/a.md", "a")
+        streams = [await stack.enter_async_context(reading(daemon_rig, key)) for key in keys]
+        save(daemon_rig.vault / "Projects/a.md", "a")
         told = [(await told_until(stream, "Projects/a.md"))[-1] for stream in streams]
 
     assert len({message.id for message in told}) == 1

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from tests.api.calls import call, key_of
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 WIDE = [
     "Hidden",
@@ -32,7 +32,7 @@ def text(*patterns: str) -> bytes:
     return note("Spy", watch=list(patterns)).encode()
 
 
-async def ways(life, key, path, data):
+async def ways(daemon_rig, key, path, data):
     """The status of each way to write that text; nothing of the vault is left but what was there
     before.
     """
@@ -52,12 +52,16 @@ async def ways(life, key, path, data):
             {"json": {"path": path, "content": data.decode()}, "headers": key},
         ),
     ):
-        told[name], _ = await call(life, method, where, **options)
+        told[name], _ = await call(daemon_rig, method, where, **options)
     for binary in (False, True):
         content = base64.b64encode(data).decode() if binary else data.decode()
         file = {"path": path.removeprefix("Open/"), "content": content, "is_binary": binary}
         _, answer = await call(
-            life, "POST", "/api/sync/push", json={"root": "Open", "files": [file]}, headers=key
+            daemon_rig,
+            "POST",
+            "/api/sync/push",
+            json={"root": "Open", "files": [file]},
+            headers=key,
         )
         told[f"push {binary}"] = 422 if answer["errors"] else 200
     return told
@@ -66,18 +70,18 @@ async def ways(life, key, path, data):
 @pytest.mark.parametrize("pattern", WIDE)
 async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(live: Live, vault, pattern):
     save(vault / "Hidden/x.md", note("Hidden"))
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Open/**"])
-        statuses = await ways(life, key, "Open/spy.md", text(pattern))
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+        statuses = await ways(daemon_rig, key, "Open/spy.md", text(pattern))
 
         assert set(statuses.values()) == {422}, statuses
         assert not (vault / "Open/spy.md").exists()
 
 
 async def test_what_a_key_may_read_its_notes_may_watch(live: Live, vault):
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Open/**"])
-        statuses = await ways(life, key, "Open/spy.md", text(*NARROW))
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+        statuses = await ways(daemon_rig, key, "Open/spy.md", text(*NARROW))
 
         assert set(statuses.values()) <= {200, 201}, statuses
 
@@ -86,20 +90,24 @@ async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_mo
     live: Live, vault
 ):
     save(vault / "Open/a/b/spy.md", note("Spy", watch=["../../*.md", "../x.md"]))
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Open/**"])
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
         set_key = await call(
-            life,
+            daemon_rig,
             "PATCH",
             "/api/notes/Open/a/b/spy.md",
             json={"key": "watch", "value": ["Hidden"]},
             headers=key,
         )
         moved = await call(
-            life, "POST", "/api/notes/Open/a/b/spy.md/move", json={"to": "Open/spy.md"}, headers=key
+            daemon_rig,
+            "POST",
+            "/api/notes/Open/a/b/spy.md/move",
+            json={"to": "Open/spy.md"},
+            headers=key,
         )
         near = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/notes/Open/a/b/spy.md/move",
             json={"to": "Open/a/c/spy.md"},
@@ -113,19 +121,25 @@ async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_o
     live: Live, vault
 ):
     save(vault / "Open/spy.md", note("Spy", watch=["**", "!Hidden"]))
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Open/**"])
-        kept = await ways(life, key, "Open/spy.md", text("**", "!Hidden", "./x.md"))
-        widened = await ways(life, key, "Open/spy.md", text("**"))
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+        kept = await ways(daemon_rig, key, "Open/spy.md", text("**", "!Hidden", "./x.md"))
+        widened = await ways(daemon_rig, key, "Open/spy.md", text("**"))
 
         assert (set(kept.values()), set(widened.values())) == ({200}, {422})
 
 
 async def test_who_reads_all_may_watch_all(live: Live, vault):
-    async with live() as life:
-        for key in ({}, key_of(life, "vault:read,write"), key_of(life, "*:read,write,admin")):
+    async with live() as daemon_rig:
+        for key in (
+            {},
+            key_of(daemon_rig, "vault:read,write"),
+            key_of(daemon_rig, "*:read,write,admin"),
+        ):
             assert (
-                await call(life, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key)
+                await call(
+                    daemon_rig, "PUT", "/api/notes/Open/spy.md", data=text("**"), headers=key
+                )
             )[0] in {200, 201}, json.dumps(key)
 
 
@@ -134,26 +148,36 @@ async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have
 ):
     save(vault / "Hidden/x.md", note("Hidden"))
     save(vault / "Open/spy.md", note("Spy", watch=["Hidden/*.md"]))
-    async with live() as life:
-        life.daemon.worker.pause()  # no curator's line about what is hidden
-        key = key_of(life, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"])
-        wide = (await call(life, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
-        await call(life, "PATCH", "/api/notes/Open/spy.md", json={"key": "watch", "delete": True})
-        narrow = (await call(life, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
+    async with live() as daemon_rig:
+        daemon_rig.daemon.worker.pause()  # no curator's line about what is hidden
+        key = key_of(
+            daemon_rig, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"]
+        )
+        wide = (await call(daemon_rig, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
+        await call(
+            daemon_rig, "PATCH", "/api/notes/Open/spy.md", json={"key": "watch", "delete": True}
+        )
+        narrow = (await call(daemon_rig, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
         restore = {"path": "Open/spy.md", "version": wide}
-        status, _ = await call(life, "POST", "/api/history/restore", json=restore, headers=key)
+        status, _ = await call(
+            daemon_rig, "POST", "/api/history/restore", json=restore, headers=key
+        )
         assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
 
-        assert (await call(life, "POST", "/api/history/restore", json=restore))[
+        assert (await call(daemon_rig, "POST", "/api/history/restore", json=restore))[
             0
         ] == 200  # a reader of everything may
         _, done = await call(
-            life, "POST", "/api/history/restore", json={**restore, "version": narrow}
+            daemon_rig, "POST", "/api/history/restore", json={**restore, "version": narrow}
         )
-        status, undone = await call(life, "POST", f"/api/runs/{done['run']}/undo", headers=key)
+        status, undone = await call(
+            daemon_rig, "POST", f"/api/runs/{done['run']}/undo", headers=key
+        )
         assert (status, undone["paths"], list(undone["kept"])) == (200, [], ["Open/spy.md"])
         assert "Hidden" not in (vault / "Open/spy.md").read_text()
 
-        await call(life, "DELETE", "/api/notes/Open/spy.md")
-        status, _ = await call(life, "POST", "/api/history/restore", json=restore, headers=key)
+        await call(daemon_rig, "DELETE", "/api/notes/Open/spy.md")
+        status, _ = await call(
+            daemon_rig, "POST", "/api/history/restore", json=restore, headers=key
+        )
         assert (status, (vault / "Open/spy.md").exists()) == (422, False)

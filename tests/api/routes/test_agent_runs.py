@@ -5,7 +5,7 @@ import asyncio
 from parachuted.agents import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, key_of, post, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(
@@ -23,14 +23,14 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
         ],
         cost_usd=0.01,
     )
-    async with live(backend) as life:
-        await life.settled()
+    async with live(backend) as daemon_rig:
+        await daemon_rig.settled()
         async with asyncio.TaskGroup() as group:
-            asked = group.create_task(post(life, "/api/maintenance", {"prompt": "Mend it."}))
-            await life.until(lambda: life.told("permission.requested"))
-            (question,) = life.told("permission.requested")
+            asked = group.create_task(post(daemon_rig, "/api/maintenance", {"prompt": "Mend it."}))
+            await daemon_rig.until(lambda: daemon_rig.told("permission.requested"))
+            (question,) = daemon_rig.told("permission.requested")
             assert (question["kind"], question["what"]) == ("write", "Projects/x.md")
-            life.daemon.permissions.answer(str(question["id"]), "never")
+            daemon_rig.daemon.permissions.answer(str(question["id"]), "never")
         ran = asked.result()
 
         assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == (
@@ -48,24 +48,28 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
         assert backend.jobs[0].agent == "maintenance"
         assert not (vault / "Projects").exists()
         assert "out of its reach, since there is no container: a shell" in ran["warning"]
-        undone = await post(life, f"/api/runs/{ran['run']}/undo")
+        undone = await post(daemon_rig, f"/api/runs/{ran['run']}/undo")
         assert undone["paths"] == ["Daily/today.md"]
         assert "broken" in (vault / "Daily/today.md").read_text()
 
 
 async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: Live):
-    async with live(ScriptedBackend([say("x")])) as life:
-        assert await refused(life, "POST", "/api/agents/nobody/run", json={"prompt": "x"}) == (
+    async with live(ScriptedBackend([say("x")])) as daemon_rig:
+        assert await refused(
+            daemon_rig, "POST", "/api/agents/nobody/run", json={"prompt": "x"}
+        ) == (
             404,
             "there is no agent 'nobody'; `parachute agents list` shows them",
         )
-        assert (await refused(life, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"}))[
+        assert (
+            await refused(daemon_rig, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"})
+        )[0] == 404
+        assert (await refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": ""}))[
             0
-        ] == 404
-        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": ""}))[0] == 400
-        headers = key_of(life, "*:read,write")
+        ] == 400
+        headers = key_of(daemon_rig, "*:read,write")
         status, _ = await call(
-            life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+            daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
         )
         assert status == 403
 
@@ -88,28 +92,32 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
 
     save(vault / "W.md", note("W", watch=["a.md"]))
     save(vault / "a.md", "# A\n")
-    async with live(ScriptedBackend(script)) as life, asyncio.TaskGroup() as group:
-        await life.settled()
+    async with live(ScriptedBackend(script)) as daemon_rig, asyncio.TaskGroup() as group:
+        await daemon_rig.settled()
         save(vault / "a.md", "# A\n\nnews\n")
-        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
-        await life.until(lambda: {job.agent for job in hung} == {"curator", "maintenance"})
+        asked = group.create_task(
+            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"})
+        )
+        await daemon_rig.until(lambda: {job.agent for job in hung} == {"curator", "maintenance"})
         loop = asyncio.get_running_loop()
         began = loop.time()
-        stopped = await post(life, "/api/agents/stop")
+        stopped = await post(daemon_rig, "/api/agents/stop")
 
         assert loop.time() - began < 20
         assert (len(stopped["stopped"]), stopped["paused"]) == (2, True)
         assert await asked == (502, "a person stopped all agents")
-        assert life.daemon.at_work.all() == []
-        assert (await refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))[1].endswith(
-            "`parachute resume` lets them go on"
+        assert daemon_rig.daemon.at_work.all() == []
+        assert (await refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}))[
+            1
+        ].endswith("`parachute resume` lets them go on")
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.queue.all() and not daemon_rig.daemon.worker.busy
         )
-        await life.until(lambda: life.daemon.queue.all() and not life.daemon.worker.busy)
         is_stuck = False
-        for task in life.daemon.queue.all():
-            life.daemon.queue.put_back(task, due_at=life.daemon.clock(), reason=None)
-        await post(life, "/api/resume")
-        await life.until(lambda: "- seen" in (vault / "W.md").read_text())
+        for task in daemon_rig.daemon.queue.all():
+            daemon_rig.daemon.queue.put_back(task, due_at=daemon_rig.daemon.clock(), reason=None)
+        await post(daemon_rig, "/api/resume")
+        await daemon_rig.until(lambda: "- seen" in (vault / "W.md").read_text())
 
 
 async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
@@ -120,14 +128,14 @@ async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
         await asyncio.Event().wait()
         return []
 
-    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
-        headers = key_of(life, "*:read,write,admin")
+    async with live(ScriptedBackend(endless)) as daemon_rig, asyncio.TaskGroup() as group:
+        headers = key_of(daemon_rig, "*:read,write,admin")
         asked = group.create_task(
-            refused(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
+            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
         )
         await started.wait()
-        (key,) = life.daemon.authenticator.ring.keys
-        assert (await call(life, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
+        (key,) = daemon_rig.daemon.authenticator.ring.keys
+        assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{key.id}"))[0] == 200
         assert await asyncio.wait_for(asked, 30) == (502, "who asked for it may do so no longer")
 
 
@@ -139,33 +147,37 @@ async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
         await asyncio.Event().wait()
         return []
 
-    async with live(ScriptedBackend(endless)) as life, asyncio.TaskGroup() as group:
-        asked = group.create_task(refused(life, "POST", "/api/maintenance", json={"prompt": "x"}))
+    async with live(ScriptedBackend(endless)) as daemon_rig, asyncio.TaskGroup() as group:
+        asked = group.create_task(
+            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"})
+        )
         await started.wait()
-        life.daemon.stop()
+        daemon_rig.daemon.stop()
         assert await asked == (502, "the daemon ended")
 
 
 async def test_a_key_that_may_not_write_notes_has_no_agent_write_them(live: Live):
     backend = ScriptedBackend([say("ok")])
-    async with live(backend) as life:
-        headers = key_of(life, "curator:read,write,admin", "vault:read", "system:admin")
+    async with live(backend) as daemon_rig:
+        headers = key_of(daemon_rig, "curator:read,write,admin", "vault:read", "system:admin")
         status, says = await refused(
-            life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+            daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
         )
         assert (status, "does not reach all of the vault" in says, backend.jobs) == (403, True, [])
-        allowed = key_of(life, "curator:read,write,admin", "vault:read,write", "system:admin")
+        allowed = key_of(daemon_rig, "curator:read,write,admin", "vault:read,write", "system:admin")
         assert (
-            await call(life, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed)
+            await call(
+                daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed
+            )
         )[0] == 200
 
 
 async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_them(live: Live):
     backend = ScriptedBackend([use("list_system_files"), say("ok")])
-    async with live(backend) as life:
-        headers = key_of(life, "*:read,write,admin", paths=["Daily/**"])
+    async with live(backend) as daemon_rig:
+        headers = key_of(daemon_rig, "*:read,write,admin", paths=["Daily/**"])
         status, says = await refused(
-            life,
+            daemon_rig,
             "POST",
             "/api/maintenance",
             json={"prompt": "What do the logs say?"},
@@ -173,6 +185,6 @@ async def test_a_key_for_some_paths_begins_nothing_that_holds_what_is_beyond_the
         )
         assert (status, "reaches beyond notes" in says) == (403, True)
         status, _ = await refused(
-            life, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers
+            daemon_rig, "POST", "/api/agents/maintenance/run", json={"prompt": "x"}, headers=headers
         )
         assert (status, backend.jobs) == (403, [])

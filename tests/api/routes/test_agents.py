@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.calls import call, get, key_of, post, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 MANIFEST = """\
 name: keeper
@@ -35,18 +35,18 @@ def module(tmp_path: Path) -> Path:
     return folder
 
 
-async def started(life: Life, module: Path) -> None:
-    await install(life, module)
-    await life.settled()
+async def started(daemon_rig: DaemonRig, module: Path) -> None:
+    await install(daemon_rig, module)
+    await daemon_rig.settled()
 
 
 async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
     live: Live, vault, module
 ):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
-    async with live() as life:
-        await started(life, module)
-        agents = {one["name"]: one for one in (await get(life, "/api/agents"))["agents"]}
+    async with live() as daemon_rig:
+        await started(daemon_rig, module)
+        agents = {one["name"]: one for one in (await get(daemon_rig, "/api/agents"))["agents"]}
 
         assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
         tidy = agents["keeper/tidy"]
@@ -63,17 +63,17 @@ async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
         assert agents["keeper/sender"]["permissions"]["network"] == ["example.org"]
         assert agents["keeper/sender"]["constraints"]["needs_container"] is True
         assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
-        whole = await get(life, "/api/agents/keeper/tidy")
+        whole = await get(daemon_rig, "/api/agents/keeper/tidy")
         assert whole["system_prompt"].startswith("You tidy.")
-        assert (await refused(life, "GET", "/api/agents/keeper/none"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/agents/keeper/none"))[0] == 404
 
 
 async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, module):
     save(vault / "Work/plan.md", "# Plan\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
-    async with live() as life:
-        await started(life, module)
-        audit = await get(life, "/api/agents/audit")
+    async with live() as daemon_rig:
+        await started(daemon_rig, module)
+        audit = await get(daemon_rig, "/api/agents/audit")
 
         assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
         assert audit["agents"][0]["outward"] == "the network (example.org)"
@@ -91,9 +91,9 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
         save(vault / f"Work/{number:02}.md", "x\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Private/diary.md", "x\n")
-    async with live() as life:
-        await started(life, module)
-        told = await get(life, "/api/sandbox/explain?agent=keeper/sender")
+    async with live() as daemon_rig:
+        await started(daemon_rig, module)
+        told = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
 
         files = told["files"]
         assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
@@ -113,45 +113,52 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
         assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
         assert told["runs_here"] == (told["problem"] is None)
         assert any(".parachute/" in one for one in told["always_refused"])
-        ours = await get(life, "/api/sandbox/explain?agent=keeper/tidy")
+        ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
         assert (ours["container"], ours["files"]["writes"]) == (None, 25)
         assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
-        assert (await refused(life, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/sandbox/explain?agent=nobody"))[0] == 404
 
 
 async def test_a_person_trusts_a_strangers_text_until_it_is_another(live: Live, vault):
     save(vault / "Inbox/mail.md", "# Mail\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
 
-        assert await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {
+        assert await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}) == {
             "path": "Inbox/mail.md",
             "before": "imported",
         }
-        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))["before"] == "you"
+        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
+            "before"
+        ] == "you"
         save(vault / "Inbox/mail.md", "# Another\n")
-        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
+        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
             "before"
         ] == "imported"
-        assert (await refused(life, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"}))[
-            0
-        ] == 404
+        assert (
+            await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": "Inbox/none.md"})
+        )[0] == 404
 
 
 async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_audits_nothing(
     live: Live, vault, module
 ):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
-    async with live() as life:
-        await started(life, module)
+    async with live() as daemon_rig:
+        await started(daemon_rig, module)
         _, told = await call(
-            life, "GET", "/api/agents", headers=key_of(life, "*:read", paths=("Daily/**",))
+            daemon_rig,
+            "GET",
+            "/api/agents",
+            headers=key_of(daemon_rig, "*:read", paths=("Daily/**",)),
         )
 
         assert "Work" not in str([one["permissions"] for one in told["agents"]])
         assert {one["system_prompt_preview"] for one in told["agents"]} == {None}
         for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
-            status, _ = await call(life, "GET", path, headers=key_of(life, "*:read,write"))
+            status, _ = await call(
+                daemon_rig, "GET", path, headers=key_of(daemon_rig, "*:read,write")
+            )
             assert status == 403
 
 
@@ -160,20 +167,20 @@ async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(
 ):
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
-    async with live() as life:
-        await started(life, module)
-        key = {"headers": key_of(life, "*:read,write,admin", paths=("Daily/**",))}
+    async with live() as daemon_rig:
+        await started(daemon_rig, module)
+        key = {"headers": key_of(daemon_rig, "*:read,write,admin", paths=("Daily/**",))}
         for path in ("Inbox/mail.md", "Inbox/none.md"):
-            assert (await refused(life, "POST", "/api/agents/trust", json={"path": path}, **key))[
-                0
-            ] == 404
+            assert (
+                await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path}, **key)
+            )[0] == 404
         for path in (
             "/api/agents/audit",
             "/api/sandbox/explain?agent=curator",
             "/api/sandbox/explain?agent=keeper/sender",
         ):
-            status, says = await refused(life, "GET", path, **key)
+            status, says = await refused(daemon_rig, "GET", path, **key)
             assert (status, "Work" in says) == (403, False)
-        assert (await post(life, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
+        assert (await post(daemon_rig, "/api/agents/trust", {"path": "Inbox/mail.md"}))[
             "before"
         ] == "imported"

@@ -9,7 +9,7 @@ import pytest
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
 from tests.api.calls import ELSEWHERE, call, get, key_of, post, refused, spoken
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 CANARIES = (
     "para_CanaryCanaryCanaryCanaryCanary12",
@@ -21,10 +21,10 @@ CANARIES = (
 )
 
 
-async def audited(life: Life, **wanted: object) -> list[dict]:
+async def audited(daemon_rig: DaemonRig, **wanted: object) -> list[dict]:
     """The newest first, without the calls for them."""
     query = "&".join(f"{name}={value}" for name, value in wanted.items())
-    events = (await get(life, f"/api/audit?{query}"))["events"]
+    events = (await get(daemon_rig, f"/api/audit?{query}"))["events"]
     return [event for event in events if not event["target_endpoint"].startswith("GET /api/audit")]
 
 
@@ -36,12 +36,14 @@ def lines(vault: Path) -> Iterator[dict]:
 
 async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live, vault):
     save(vault / "a.md", note("A"))
-    async with live() as life:
-        await get(life, "/api/health?detailed=true")
-        await get(life, "/api/notes/a.md")
-        await call(life, "GET", "/api/runs/r-none", headers={"User-Agent": "Dart/3.5 (dart:io)"})
+    async with live() as daemon_rig:
+        await get(daemon_rig, "/api/health?detailed=true")
+        await get(daemon_rig, "/api/notes/a.md")
+        await call(
+            daemon_rig, "GET", "/api/runs/r-none", headers={"User-Agent": "Dart/3.5 (dart:io)"}
+        )
 
-        runs, notes, health = await audited(life, type="api_call")
+        runs, notes, health = await audited(daemon_rig, type="api_call")
 
     assert (health["target_endpoint"], health["target_module"], health["source_type"]) == (
         "GET /api/health",
@@ -61,14 +63,16 @@ async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live,
 
 
 async def test_calls_that_are_refused_are_lines_too(live: Live):
-    async with live() as life:
-        narrow = key_of(life, "vault:read")
-        _status, answer = await call(life, "GET", "/api/watches", headers=ELSEWHERE)
-        await refused(life, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE})
-        await refused(life, "POST", "/api/pause", headers=narrow)
-        await refused(life, "GET", "/api/nothing?x=1")
-        await refused(life, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
-        origin, unknown, scope, wrong, nobody = await audited(life, success="false")
+    async with live() as daemon_rig:
+        narrow = key_of(daemon_rig, "vault:read")
+        _status, answer = await call(daemon_rig, "GET", "/api/watches", headers=ELSEWHERE)
+        await refused(
+            daemon_rig, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE}
+        )
+        await refused(daemon_rig, "POST", "/api/pause", headers=narrow)
+        await refused(daemon_rig, "GET", "/api/nothing?x=1")
+        await refused(daemon_rig, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
+        origin, unknown, scope, wrong, nobody = await audited(daemon_rig, success="false")
 
     assert (nobody["status"], nobody["target_endpoint"], nobody["source_id"]) == (
         401,
@@ -111,12 +115,14 @@ async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live,
             use("update_context", file_path="AGENTS.md", section="Facts", content="- new"),
         ]
     )
-    async with live(backend) as life:
+    async with live(backend) as daemon_rig:
         save(vault / "a.md", note("A", focus="- changed"))
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
-        (run,) = {data["run"] for data in life.told("run.finished")}
-        events = [event for event in (await audited(life, limit=500))[::-1] if event["run"] == run]
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
+        (run,) = {data["run"] for data in daemon_rig.told("run.finished")}
+        events = [
+            event for event in (await audited(daemon_rig, limit=500))[::-1] if event["run"] == run
+        ]
 
     told = [
         (event["event_type"], event["target_endpoint"], event["success"], event["paths"])
@@ -141,12 +147,12 @@ async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live,
 async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "a.md", note("A", focus="- changed"))
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
-        (person,) = await audited(life, source="person")
-        started = (await audited(life, type="agent_start"))[0]
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
+        (person,) = await audited(daemon_rig, source="person")
+        started = (await audited(daemon_rig, type="agent_start"))[0]
 
     assert (person["paths"], person["target_endpoint"]) == (["a.md"], "vault.modified")
     assert len(person["before"]) == len(person["after"]) == 64
@@ -156,19 +162,19 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
 async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
     live: Live, vault
 ):
-    async with live() as life:
-        key = key_of(life, "vault:read,write")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write")
         status, _answer = await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/notes/new.md",
             data=b"# New\n",
             headers={**key, "Content-Type": "text/markdown"},
         )
         assert status in {200, 201}
-        await life.settled()
-        (write,) = await audited(life, type="write")
-        (asked,) = await audited(life, type="api_call", source="a test's")
+        await daemon_rig.settled()
+        (write,) = await audited(daemon_rig, type="write")
+        (asked,) = await audited(daemon_rig, type="api_call", source="a test's")
 
     assert (write["source_type"], write["source_id"], write["paths"]) == (
         "api_key",
@@ -180,31 +186,34 @@ async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_whic
 
 async def test_no_secret_that_was_sent_is_in_any_file_of_the_audit(live: Live, vault):
     key, model, query, body, header, cookie = CANARIES
-    async with live() as life:
+    async with live() as daemon_rig:
         await call(
-            life,
+            daemon_rig,
             "GET",
             f"/api/watches?token={query}&q={key}",
             headers={"Authorization": f"Bearer {key}", "X-Odd": header},
         )
         await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/bubble/plan",
             json={"path": "a.md", "password": body},
             headers={"Cookie": f"session={cookie}"},
         )
-        await call(life, "GET", f"/api/runs/{key}")
-        await call(life, "GET", f"/api/notes/{model}.md")
-        await call(life, "GET", f"/api/{query}")
+        await call(daemon_rig, "GET", f"/api/runs/{key}")
+        await call(daemon_rig, "GET", f"/api/notes/{model}.md")
+        await call(daemon_rig, "GET", f"/api/{query}")
         await spoken(
-            life,
+            daemon_rig,
             "GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: "
             f"{header}\r\nConnection: close\r\n\r\n".encode(),
         )
-        shown = key_of(life, "vault:read")["Authorization"].removeprefix("Bearer ")
+        shown = key_of(daemon_rig, "vault:read")["Authorization"].removeprefix("Bearer ")
         await call(
-            life, "GET", f"/api/notes/{shown}.md", headers={"Authorization": f"Bearer {shown}"}
+            daemon_rig,
+            "GET",
+            f"/api/notes/{shown}.md",
+            headers={"Authorization": f"Bearer {shown}"},
         )
 
     kept = b"".join(path.read_bytes() for path in (vault / ".parachute/audit").iterdir())
@@ -224,11 +233,11 @@ async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves
         "%ed%a0%80",
         "a" * 6000,
     ]
-    async with live() as life:
+    async with live() as daemon_rig:
         for name in names:
-            await call(life, "GET", f"/api/runs/{name}")
-            await call(life, "GET", f"/api/notes/{name}")
-        events = await audited(life, type="api_call")
+            await call(daemon_rig, "GET", f"/api/runs/{name}")
+            await call(daemon_rig, "GET", f"/api/notes/{name}")
+        events = await audited(daemon_rig, type="api_call")
 
     assert len(events) == 2 * len(names)
     assert len(list(lines(vault))) == len(events) + 1
@@ -237,12 +246,12 @@ async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves
 
 
 async def test_pages_and_filters(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for _ in range(5):
-            await get(life, "/api/health")
-        first = await get(life, "/api/audit?limit=3&type=api_call")
-        second = await get(life, f"/api/audit?limit=2&cursor={first['cursor']}")
-        none = await get(life, "/api/audit?since=2001-01-01&until=2001-01-02")
+            await get(daemon_rig, "/api/health")
+        first = await get(daemon_rig, "/api/audit?limit=3&type=api_call")
+        second = await get(daemon_rig, f"/api/audit?limit=2&cursor={first['cursor']}")
+        none = await get(daemon_rig, "/api/audit?since=2001-01-01&until=2001-01-02")
 
         assert [event["seq"] for event in first["events"]] == [5, 4, 3]
         assert [event["seq"] for event in second["events"]] == [2, 1]
@@ -256,46 +265,46 @@ async def test_pages_and_filters(live: Live):
             "path=../x",
             "what=1",
         ):
-            assert (await refused(life, "GET", f"/api/audit?{query}"))[0] == 400
+            assert (await refused(daemon_rig, "GET", f"/api/audit?{query}"))[0] == 400
 
 
 async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(live: Live):
-    async with live() as life:
-        status, message = await refused(life, "GET", "/api/audit?type=zzz")
+    async with live() as daemon_rig:
+        status, message = await refused(daemon_rig, "GET", "/api/audit?type=zzz")
 
     assert status == 400
     assert [one for one in EVENT_TYPES if f"'{one}'" not in message] == []
 
 
 async def test_a_call_that_does_not_exist_is_reported_in_a_sentence(live: Live):
-    async with live() as life:
-        await refused(life, "GET", "/api/nothing")
-        (event,) = await audited(life)
+    async with live() as daemon_rig:
+        await refused(daemon_rig, "GET", "/api/nothing")
+        (event,) = await audited(daemon_rig)
 
     assert event["error"].startswith("unknown call; ")
 
 
 async def test_only_who_administers_the_system_reads_it(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for scopes, status in (
             (("*:read,write",), 403),
             (("vault:admin",), 403),
             (("system:admin",), 200),
         ):
-            headers = key_of(life, *scopes)
+            headers = key_of(daemon_rig, *scopes)
             for path in ("/api/audit", "/api/audit/verify"):
-                assert (await call(life, "GET", path, headers=headers))[0] == status
+                assert (await call(daemon_rig, "GET", path, headers=headers))[0] == status
 
 
 async def test_it_says_whether_it_holds(live: Live, vault):
-    async with live() as life:
-        await get(life, "/api/health")
-        await get(life, "/api/audit")
-        assert (await get(life, "/api/audit/verify"))["holds"]
+    async with live() as daemon_rig:
+        await get(daemon_rig, "/api/health")
+        await get(daemon_rig, "/api/audit")
+        assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
         (day,) = (vault / ".parachute/audit").glob("*.jsonl")
         day.write_bytes(day.read_bytes().replace(b"/api/health", b"/api/wealth"))
 
-        verdict = await get(life, "/api/audit/verify")
+        verdict = await get(daemon_rig, "/api/audit/verify")
 
     assert not verdict["holds"]
     assert verdict["findings"] == [f"{day.name}:1 (seq 1) was changed after it was written"]
@@ -304,40 +313,40 @@ async def test_it_says_whether_it_holds(live: Live, vault):
 async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(
     live: Live, vault
 ):
-    async with live() as life:
-        await get(life, "/api/watches")
-        await get(life, "/api/watches")
-        assert "audit" not in (await get(life, "/api/doctor"))["problems"]
+    async with live() as daemon_rig:
+        await get(daemon_rig, "/api/watches")
+        await get(daemon_rig, "/api/watches")
+        assert "audit" not in (await get(daemon_rig, "/api/doctor"))["problems"]
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
-    async with live() as life:
-        await life.until(lambda: "audit" in life.daemon.problems.open)
-        told = (await get(life, "/api/doctor"))["problems"]["audit"]
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.problems.open)
+        told = (await get(daemon_rig, "/api/doctor"))["problems"]["audit"]
 
     assert "the files end with seq 1, but seq 3 was written last" in told
     assert "`parachute audit verify` lists all" in told
 
 
 async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vault):
-    async with live() as life:
-        await get(life, "/api/health")
-        await get(life, "/api/audit")
+    async with live() as daemon_rig:
+        await get(daemon_rig, "/api/health")
+        await get(daemon_rig, "/api/audit")
         (day,) = (vault / ".parachute/audit").glob("*.jsonl")
         name = f".parachute/audit/{day.name}"
         for method in ("GET", "PUT", "PATCH", "DELETE"):
-            assert (await call(life, method, f"/api/notes/{name}", json={}))[0] in {
+            assert (await call(daemon_rig, method, f"/api/notes/{name}", json={}))[0] in {
                 400,
                 403,
                 404,
                 422,
             }
         for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
-            assert (await call(life, "GET", path))[0] in {400, 403, 404}
-        await life.settled()
+            assert (await call(daemon_rig, "GET", path))[0] in {400, 403, 404}
+        await daemon_rig.settled()
 
-        assert life.told("file.") == []
-        assert [path for path in life.daemon.index.paths() if ".parachute" in path] == []
-        assert (await get(life, "/api/audit/verify"))["holds"]
+        assert daemon_rig.told("file.") == []
+        assert [path for path in daemon_rig.daemon.index.paths() if ".parachute" in path] == []
+        assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
 
 
 async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
@@ -345,18 +354,18 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
 ):
     (tmp_path / "elsewhere").mkdir()
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
-    async with live() as life:
-        await get(life, "/api/health")
-        await life.until(lambda: "audit" in life.daemon.problems.open)
-        assert await post(life, "/api/pause")
-        status, message = await refused(life, "GET", "/api/audit")
+    async with live() as daemon_rig:
+        await get(daemon_rig, "/api/health")
+        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.problems.open)
+        assert await post(daemon_rig, "/api/pause")
+        status, message = await refused(daemon_rig, "GET", "/api/audit")
 
-        assert life.daemon.problems.open["audit"].startswith("the audit cannot be written")
+        assert daemon_rig.daemon.problems.open["audit"].startswith("the audit cannot be written")
         assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
-        assert (await get(life, "/api/health"))["status"] == "degraded"
+        assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
         (vault / ".parachute").unlink()
-        await life.until(lambda: "audit" not in life.daemon.problems.open)
-        assert len(await audited(life)) >= 3
+        await daemon_rig.until(lambda: "audit" not in daemon_rig.daemon.problems.open)
+        assert len(await audited(daemon_rig)) >= 3
 
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -364,34 +373,38 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
 async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(
     live: Live, monkeypatch
 ):
-    async with live() as life:
-        append = life.daemon.audit.folder.append
-        monkeypatch.setattr(life.daemon.audit.folder, "append", _refuse)
-        await get(life, "/api/health")
-        await life.until(lambda: life.daemon.audit.refusal)
+    async with live() as daemon_rig:
+        append = daemon_rig.daemon.audit.folder.append
+        monkeypatch.setattr(daemon_rig.daemon.audit.folder, "append", _refuse)
+        await get(daemon_rig, "/api/health")
+        await daemon_rig.until(lambda: daemon_rig.daemon.audit.refusal)
         status, message = await refused(
-            life, "PUT", "/api/notes/a.md", data=b"# A\n", headers={"Content-Type": "text/markdown"}
+            daemon_rig,
+            "PUT",
+            "/api/notes/a.md",
+            data=b"# A\n",
+            headers={"Content-Type": "text/markdown"},
         )
         assert (status, message) == (
             507,
             "the vault is read-only, since the audit cannot be written: No space left on device",
         )
-        await get(life, "/api/watches")
-        await post(life, "/api/pause")
-        await post(life, "/api/resume")
+        await get(daemon_rig, "/api/watches")
+        await post(daemon_rig, "/api/pause")
+        await post(daemon_rig, "/api/resume")
 
-        monkeypatch.setattr(life.daemon.audit.folder, "append", append)
-        await life.until(lambda: not life.daemon.audit.refusal)
+        monkeypatch.setattr(daemon_rig.daemon.audit.folder, "append", append)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.audit.refusal)
         assert (
             await call(
-                life,
+                daemon_rig,
                 "PUT",
                 "/api/notes/a.md",
                 data=b"# A\n",
                 headers={"Content-Type": "text/markdown"},
             )
         )[0] in {200, 201}
-        assert {event["status"] for event in await audited(life)} >= {200, 507}
+        assert {event["status"] for event in await audited(daemon_rig)} >= {200, 507}
 
 
 def _refuse(*_given: object, **_named: object) -> bool:
@@ -401,9 +414,9 @@ def _refuse(*_given: object, **_named: object) -> bool:
 @pytest.mark.parametrize("again", [False, True])
 async def test_the_chain_goes_on_from_one_life_to_the_next(live: Live, vault, home, again):
     for _ in range(2 + again):
-        async with live() as life:
-            await get(life, "/api/health")
-    async with live() as life:
-        verdict = await get(life, "/api/audit/verify")
+        async with live() as daemon_rig:
+            await get(daemon_rig, "/api/health")
+    async with live() as daemon_rig:
+        verdict = await get(daemon_rig, "/api/audit/verify")
 
     assert (verdict["holds"], verdict["lines"]) == (True, 2 + again)

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.api.routes.contexts import ContextFoldersResponse
 from tests.api.shapes import answer_of, strict
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 @pytest.fixture
@@ -23,35 +23,35 @@ def tree(vault: Path) -> Path:
 
 async def test_rows_23_to_26_hold_to_the_letter(live: Live, tree: Path):
     session = "/api/contexts/session/{id}"
-    async with live() as life:
-        folders = await answer_of(life, "GET", "/api/contexts/folders")
+    async with live() as daemon_rig:
+        folders = await answer_of(daemon_rig, "GET", "/api/contexts/folders")
         chain = await answer_of(
-            life, "GET", "/api/contexts/chain?folders=Projects/garden,Nowhere&max_tokens=10"
+            daemon_rig, "GET", "/api/contexts/chain?folders=Projects/garden,Nowhere&max_tokens=10"
         )
         put = await answer_of(
-            life,
+            daemon_rig,
             "PUT",
             "/api/contexts/session/s%201",
             name=session,
             json={"folder_paths": ["Projects/garden"]},
         )
-        got = await answer_of(life, "GET", "/api/contexts/session/s%201", name=session)
+        got = await answer_of(daemon_rig, "GET", "/api/contexts/session/s%201", name=session)
         added = await answer_of(
-            life,
+            daemon_rig,
             "POST",
             "/api/contexts/session/s%201/add",
             name=f"{session}/add",
             json={"folder_path": ""},
         )
         gone = await answer_of(
-            life,
+            daemon_rig,
             "POST",
             "/api/contexts/session/s%201/remove",
             name=f"{session}/remove",
             json={"folderPath": "Projects/garden"},
         )
         preview = await answer_of(
-            life,
+            daemon_rig,
             "GET",
             "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=Projects/garden",
         )
@@ -66,9 +66,9 @@ async def test_rows_23_to_26_hold_to_the_letter(live: Live, tree: Path):
 
 
 async def test_the_migration_s_plan_and_its_outcome_hold_too(live: Live, tree: Path):
-    async with live() as life:
-        plan = await answer_of(life, "GET", "/api/contexts/migration")
-        done = await answer_of(life, "POST", "/api/contexts/migration")
+    async with live() as daemon_rig:
+        plan = await answer_of(daemon_rig, "GET", "/api/contexts/migration")
+        done = await answer_of(daemon_rig, "POST", "/api/contexts/migration")
 
     assert plan["moves"] == done["moves"]
     assert plan["count"] == 1

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.api.calls import call, get, key_of, post
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MIGRATION = "/api/contexts/migration"
 
 
 async def test_the_plan_is_reported_and_then_done_and_undone(live: Live, vault: Path):
     save(vault / "Chat/contexts/garden-context.md", "# Garden\n")
-    async with live() as life:
-        plan = await get(life, MIGRATION)
+    async with live() as daemon_rig:
+        plan = await get(daemon_rig, MIGRATION)
         assert plan == {
             "moves": [
                 {
@@ -28,26 +28,26 @@ async def test_the_plan_is_reported_and_then_done_and_undone(live: Live, vault: 
             "count": 1,
         }
         assert not (vault / "Projects").exists()
-        done = await post(life, MIGRATION)
+        done = await post(daemon_rig, MIGRATION)
         assert (vault / "Projects/garden/AGENTS.md").read_text() == "# Garden\n"
-        run = await get(life, f"/api/runs/{done['run']}")
+        run = await get(daemon_rig, f"/api/runs/{done['run']}")
         assert {wrote["path"] for wrote in run["wrote"]} == {
             "Projects/garden/AGENTS.md",
             "Chat/contexts/garden-context.md",
             "Chat/contexts/migrated/garden-context.md",
         }
-        why = await get(life, "/api/why?path=Projects/garden/AGENTS.md&line=1")
+        why = await get(daemon_rig, "/api/why?path=Projects/garden/AGENTS.md&line=1")
         assert why["lines"][0]["by"] == "migration"
-        await post(life, f"/api/runs/{done['run']}/undo")
+        await post(daemon_rig, f"/api/runs/{done['run']}/undo")
     assert (vault / "Chat/contexts/garden-context.md").read_text() == "# Garden\n"
     assert not (vault / "Projects/garden/AGENTS.md").exists()
 
 
 async def test_where_there_is_nothing_old_there_is_nothing_to_do(live: Live):
-    async with live() as life:
-        assert await get(life, MIGRATION) == {"moves": [], "count": 0}
-        assert await post(life, MIGRATION) == {"run": None, "moves": [], "sessions": 0}
-        assert (await get(life, "/api/runs"))["runs"] == []
+    async with live() as daemon_rig:
+        assert await get(daemon_rig, MIGRATION) == {"moves": [], "count": 0}
+        assert await post(daemon_rig, MIGRATION) == {"run": None, "moves": [], "sessions": 0}
+        assert (await get(daemon_rig, "/api/runs"))["runs"] == []
 
 
 async def test_it_takes_an_admin_and_touches_nothing_beyond_the_paths_of_the_key(
@@ -55,18 +55,20 @@ async def test_it_takes_an_admin_and_touches_nothing_beyond_the_paths_of_the_key
 ):
     save(vault / "Chat/contexts/garden.md", "# Garden\n")
     save(vault / "Chat/contexts/general.md", "# Me\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         for method in ("GET", "POST"):
-            assert (await call(life, method, MIGRATION, headers=key_of(life, "vault:read,write")))[
-                0
-            ] == 403
-        headers = key_of(life, "vault:admin", paths=("Projects/**", "Chat/**"))
-        status, plan = await call(life, "GET", MIGRATION, headers=headers)
+            assert (
+                await call(
+                    daemon_rig, method, MIGRATION, headers=key_of(daemon_rig, "vault:read,write")
+                )
+            )[0] == 403
+        headers = key_of(daemon_rig, "vault:admin", paths=("Projects/**", "Chat/**"))
+        status, plan = await call(daemon_rig, "GET", MIGRATION, headers=headers)
         assert (status, [move["file"] for move in plan["moves"]]) == (
             200,
             ["Chat/contexts/garden.md"],
         )
-        status, done = await call(life, "POST", MIGRATION, headers=headers)
+        status, done = await call(daemon_rig, "POST", MIGRATION, headers=headers)
         assert (status, [move["file"] for move in done["moves"]]) == (
             200,
             ["Chat/contexts/garden.md"],

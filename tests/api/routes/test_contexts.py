@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def tree(vault):
 
 
 async def test_the_folders_with_a_context_file_are_listed(live: Live, tree):
-    async with live() as life:
-        answer = await get(life, "/api/contexts/folders")
+    async with live() as daemon_rig:
+        answer = await get(daemon_rig, "/api/contexts/folders")
 
     assert answer["count"] == 4
     kept = ("path", "context_file", "has_agents_md", "has_claude_md", "display_name")
@@ -34,16 +34,16 @@ async def test_the_folders_with_a_context_file_are_listed(live: Live, tree):
 
 
 async def test_a_vault_without_context_files_has_no_folders(live: Live):
-    async with live() as life:
-        assert await get(life, "/api/contexts/folders") == {"folders": [], "count": 0}
+    async with live() as daemon_rig:
+        assert await get(daemon_rig, "/api/contexts/folders") == {"folders": [], "count": 0}
 
 
 async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_them(
     live: Live, tree
 ):
-    async with live() as life:
-        answer = await get(life, "/api/contexts/chain?folders=Projects")
-        below = await get(life, "/api/contexts/chain?folders=Projects/garden")
+    async with live() as daemon_rig:
+        answer = await get(daemon_rig, "/api/contexts/chain?folders=Projects")
+        below = await get(daemon_rig, "/api/contexts/chain?folders=Projects/garden")
 
     assert set(answer["files"][0]) == {
         "path",
@@ -74,11 +74,11 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
 
 
 async def test_several_folders_the_vault_itself_and_one_that_is_not_there(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await get(
-            life, "/api/contexts/chain?folders=Areas/home,%20Projects/garden,.,Nowhere"
+            daemon_rig, "/api/contexts/chain?folders=Areas/home,%20Projects/garden,.,Nowhere"
         )
-        whole = await get(life, "/api/contexts/chain?folders=")
+        whole = await get(daemon_rig, "/api/contexts/chain?folders=")
 
     assert [
         (file["path"], file["exists"])
@@ -94,10 +94,11 @@ async def test_several_folders_the_vault_itself_and_one_that_is_not_there(live: 
 
 
 async def test_over_the_budget_what_is_farthest_is_cut_and_that_is_said(live: Live, tree):
-    async with live() as life:
-        whole = await get(life, "/api/contexts/chain?folders=Projects")
+    async with live() as daemon_rig:
+        whole = await get(daemon_rig, "/api/contexts/chain?folders=Projects")
         answer = await get(
-            life, f"/api/contexts/chain?folders=Projects&max_tokens={whole['total_tokens'] - 1}"
+            daemon_rig,
+            f"/api/contexts/chain?folders=Projects&max_tokens={whole['total_tokens'] - 1}",
         )
 
     assert answer["truncated"] is True
@@ -109,29 +110,31 @@ async def test_over_the_budget_what_is_farthest_is_cut_and_that_is_said(live: Li
     "folders", ["/etc", "../x", "Projects/..%2f..", "a//b", "a%00b", "~/x", "Projects,/etc"]
 )
 async def test_a_folder_outside_is_refused(live: Live, folders):
-    async with live() as life:
-        assert (await refused(life, "GET", f"/api/contexts/chain?folders={folders}"))[0] == 400
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "GET", f"/api/contexts/chain?folders={folders}"))[
+            0
+        ] == 400
 
 
 async def test_names_that_are_no_utf8_do_not_break_the_answer(live: Live, vault):
     save(vault / "b\udcff/AGENTS.md", note("Odd"))
-    async with live() as life:
-        assert (await get(life, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
-        assert (await get(life, "/api/contexts/chain?folders=b%FF"))["files"][0][
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
+        assert (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"][0][
             "path"
         ] == "b\\xff/AGENTS.md"
 
 
 async def test_the_listing_follows_the_disk(live: Live, tree):
-    async with live() as life:
-        before = await get(life, "/api/contexts/folders")
+    async with live() as daemon_rig:
+        before = await get(daemon_rig, "/api/contexts/folders")
         save(tree / "Daily/note.md", note("No context"))
-        await life.settled()
-        assert await get(life, "/api/contexts/folders") == before
+        await daemon_rig.settled()
+        assert await get(daemon_rig, "/api/contexts/folders") == before
         save(tree / "Daily/CLAUDE.md", note("Daily"))
         (tree / "AGENTS.md").write_text("x" * 4000)
-        await life.settled()
-        after = await get(life, "/api/contexts/folders")
+        await daemon_rig.settled()
+        after = await get(daemon_rig, "/api/contexts/folders")
 
     assert [folder["path"] for folder in after["folders"]] == [
         "",
@@ -145,9 +148,9 @@ async def test_the_listing_follows_the_disk(live: Live, tree):
 
 async def test_old_files_may_be_named_like_folders(live: Live, tree):
     save(tree / "Chat/contexts/general-context.md", "# Me\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await get(
-            life,
+            daemon_rig,
             "/api/contexts/chain?folders=Chat/contexts/general-context.md,Projects/garden/AGENTS.md",
         )
 
@@ -159,9 +162,9 @@ async def test_old_files_may_be_named_like_folders(live: Live, tree):
 
 async def test_a_folder_with_a_comma_in_its_name_can_be_chosen(live: Live, vault):
     save(vault / "this, that/AGENTS.md", note("Odd"))
-    async with live() as life:
-        one = await get(life, "/api/contexts/chain?folders=this,%20that")
-        two = await get(life, "/api/contexts/chain?folders=this,%20that&folders=x")
+    async with live() as daemon_rig:
+        one = await get(daemon_rig, "/api/contexts/chain?folders=this,%20that")
+        two = await get(daemon_rig, "/api/contexts/chain?folders=this,%20that&folders=x")
 
     assert [file["folder_path"] for file in one["files"]] == ["this, that"]
     assert [file["folder_path"] for file in two["files"]] == ["this, that", "x"]
@@ -169,26 +172,26 @@ async def test_a_folder_with_a_comma_in_its_name_can_be_chosen(live: Live, vault
 
 async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Live, tree):
     session = "/api/contexts/session/0b8b0c62-55e4-4b70-9b6a-7b4c5a3a9a10"
-    async with live() as life:
-        assert (await get(life, session))["folder_paths"] == []
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, session))["folder_paths"] == []
         await call(
-            life,
+            daemon_rig,
             "PUT",
             session,
             json={"folder_paths": ["Projects/garden", "", "Projects/garden/"], "unknown": 1},
         )
-        await post(life, f"{session}/add", {"folderPaths": ["Areas/home", "Projects/garden"]})
-        await post(life, f"{session}/add", {"folder_path": "Chat/contexts/old.md"})
-    async with live() as life:
-        assert (await get(life, session))["folder_paths"] == [
+        await post(daemon_rig, f"{session}/add", {"folderPaths": ["Areas/home", "Projects/garden"]})
+        await post(daemon_rig, f"{session}/add", {"folder_path": "Chat/contexts/old.md"})
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, session))["folder_paths"] == [
             "Projects/garden",
             "",
             "Areas/home",
             "Chat/contexts/old.md",
         ]
-        assert (await get(life, session))["missing"] == ["Chat/contexts/old.md"]
+        assert (await get(daemon_rig, session))["missing"] == ["Chat/contexts/old.md"]
         status, chosen = await call(
-            life,
+            daemon_rig,
             "PUT",
             session.replace("0b8b", "1111"),
             json={"folder_paths": ["Projects/garden", "Nope"]},
@@ -198,10 +201,10 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
             ["Projects/garden", "Nope"],
             ["Nope"],
         )
-        assert (await post(life, f"{session}/remove", {"folder_paths": ["", "Nowhere"]}))[
+        assert (await post(daemon_rig, f"{session}/remove", {"folder_paths": ["", "Nowhere"]}))[
             "folder_paths"
         ] == ["Projects/garden", "Areas/home", "Chat/contexts/old.md"]
-        status, cleared = await call(life, "PUT", session, json={"folder_paths": []})
+        status, cleared = await call(daemon_rig, "PUT", session, json={"folder_paths": []})
         assert (status, cleared["folder_paths"]) == (200, [])
 
 
@@ -220,59 +223,65 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
     ],
 )
 async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(live: Live, tree, body):
-    async with live() as life:
-        await call(life, "PUT", "/api/contexts/session/s", json={"folder_paths": ["Projects"]})
-        assert (await refused(life, "PUT", "/api/contexts/session/s", json=body))[0] == 400
-        assert (await get(life, "/api/contexts/session/s"))["folder_paths"] == ["Projects"]
+    async with live() as daemon_rig:
+        await call(
+            daemon_rig, "PUT", "/api/contexts/session/s", json={"folder_paths": ["Projects"]}
+        )
+        assert (await refused(daemon_rig, "PUT", "/api/contexts/session/s", json=body))[0] == 400
+        assert (await get(daemon_rig, "/api/contexts/session/s"))["folder_paths"] == ["Projects"]
 
 
 async def test_more_than_a_hundred_are_refused_however_they_come(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/contexts/session/s",
             json={"folder_paths": [str(number) for number in range(100)]},
         )
         assert (
-            await refused(life, "POST", "/api/contexts/session/s/add", json={"folder_path": "more"})
+            await refused(
+                daemon_rig, "POST", "/api/contexts/session/s/add", json={"folder_path": "more"}
+            )
         )[0] == 400
         names = ",".join(str(number) for number in range(101))
-        assert (await refused(life, "GET", f"/api/contexts/chain?folders={names}"))[0] == 400
+        assert (await refused(daemon_rig, "GET", f"/api/contexts/chain?folders={names}"))[0] == 400
 
 
 @pytest.mark.parametrize("session", ["x" * 201, "a%00b", "a%0ab", "%20", "a%1bb", "%E2%80%AE"])
 async def test_what_is_not_an_id_of_a_session_is_refused(live: Live, session):
-    async with live() as life:
+    async with live() as daemon_rig:
         for method in ("GET", "PUT"):
             status, _ = await call(
-                life, method, f"/api/contexts/session/{session}", json={"folder_paths": []}
+                daemon_rig, method, f"/api/contexts/session/{session}", json={"folder_paths": []}
             )
             assert status in {400, 403}
 
 
 async def test_a_key_for_some_paths_is_reported_and_chooses_those_alone(live: Live, tree):
     session = "/api/contexts/session/s"
-    async with live() as life:
-        await call(life, "PUT", session, json={"folder_paths": ["Areas/home", "Projects/garden"]})
-        headers = key_of(life, "vault:read,write", paths=("Projects/**",))
-        status, folders = await call(life, "GET", "/api/contexts/folders", headers=headers)
+    async with live() as daemon_rig:
+        await call(
+            daemon_rig, "PUT", session, json={"folder_paths": ["Areas/home", "Projects/garden"]}
+        )
+        headers = key_of(daemon_rig, "vault:read,write", paths=("Projects/**",))
+        status, folders = await call(daemon_rig, "GET", "/api/contexts/folders", headers=headers)
         assert (status, [one["path"] for one in folders["folders"]], folders["count"]) == (
             200,
             ["Projects", "Projects/garden"],
             2,
         )
         _, chain = await call(
-            life, "GET", "/api/contexts/chain?folders=Projects,Areas/home,.", headers=headers
+            daemon_rig, "GET", "/api/contexts/chain?folders=Projects,Areas/home,.", headers=headers
         )
         assert [file["path"] for file in chain["files"]] == ["Projects/AGENTS.md"]
         assert chain["total_tokens"] == chain["files"][0]["tokens"]
-        _, seen = await call(life, "GET", session, headers=headers)
+        _, seen = await call(daemon_rig, "GET", session, headers=headers)
         assert seen["folder_paths"] == ["Projects/garden"]
         for hidden in ("Areas/home", "Areas/none", "", ".parachute", "Projects/.git"):
             status, message = await refused(
-                life, "PUT", session, json={"folder_paths": [hidden]}, headers=headers
+                daemon_rig, "PUT", session, json={"folder_paths": [hidden]}, headers=headers
             )
             assert (status, message) == (404, f"{hidden} is not in the vault")
-        await call(life, "PUT", session, json={"folder_paths": ["Projects"]}, headers=headers)
-        assert (await get(life, session))["folder_paths"] == ["Areas/home", "Projects"]
+        await call(daemon_rig, "PUT", session, json={"folder_paths": ["Projects"]}, headers=headers)
+        assert (await get(daemon_rig, session))["folder_paths"] == ["Areas/home", "Projects"]

@@ -5,7 +5,7 @@ import sqlite3
 from parachuted.errors import StorageFailedError
 from tests.api.calls import call, get, key_of
 from tests.modules.small_modules import write_module
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live, vault):
@@ -13,8 +13,8 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
     (vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
     (vault / "watch.md").write_bytes(b"---\nwatch:\n  - '../../etc/*'\n---\n# W\n")
     save(vault / "fine.md", note("Fine"))
-    async with live() as life:
-        answer = await get(life, "/api/doctor")
+    async with live() as daemon_rig:
+        answer = await get(daemon_rig, "/api/doctor")
 
     assert set(answer) == {
         *("findings", "problems", "notes", "modules"),
@@ -30,12 +30,15 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
 
 
 async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(live: Live):
-    async with live() as life:
-        life.daemon.problems.set("missing", "600 of 700 files are gone")
-        life.daemon.problems.set("file:Kitchen/a.md", "it cannot be read")
-        found = {one["about"]: one for one in (await get(life, "/api/doctor"))["findings"]}
+    async with live() as daemon_rig:
+        daemon_rig.daemon.problems.set("missing", "600 of 700 files are gone")
+        daemon_rig.daemon.problems.set("file:Kitchen/a.md", "it cannot be read")
+        found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}
         _, narrow = await call(
-            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Garden/**"])
+            daemon_rig,
+            "GET",
+            "/api/doctor",
+            headers=key_of(daemon_rig, "curator:admin", paths=["Garden/**"]),
         )
 
     missing, file = found["missing"], found["file:Kitchen/a.md"]
@@ -47,11 +50,14 @@ async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_
 
 async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live: Live, vault):
     save(vault / "Kitchen/a.md", "beans")
-    async with live() as life:
-        await life.until(lambda: not life.daemon.search.is_behind)
-        answer = (await get(life, "/api/doctor"))["databases"]
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        answer = (await get(daemon_rig, "/api/doctor"))["databases"]
         _, narrow = await call(
-            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Kitchen/**"])
+            daemon_rig,
+            "GET",
+            "/api/doctor",
+            headers=key_of(daemon_rig, "curator:admin", paths=["Kitchen/**"]),
         )
 
     files = {one["file"]: one for one in answer["files"]}
@@ -67,13 +73,13 @@ async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live
 
 
 async def test_the_doctor_answers_while_there_is_no_search_index(live: Live, vault, monkeypatch):
-    async with live() as life:
+    async with live() as daemon_rig:
 
         def fail(*_arguments: object) -> None:
             raise StorageFailedError("the search index is not made yet")
 
-        monkeypatch.setattr(life.daemon.search, "count", fail)
-        assert (await get(life, "/api/doctor"))["search"]["indexed"] == 0
+        monkeypatch.setattr(daemon_rig.daemon.search, "count", fail)
+        assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
 
 
 DOCTOR = """
@@ -93,13 +99,16 @@ async def test_the_doctor_asks_each_module_and_tells_no_key_of_files_that_it_may
     save(vault / "Kitchen/a.md", "beans")
     save(vault / "Work/b.md", "plans")
     write_module(vault / "Modules" / "garden", DOCTOR, name="garden")
-    async with live() as life:
-        trust = life.daemon.trust
+    async with live() as daemon_rig:
+        trust = daemon_rig.daemon.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await life.daemon.modules.sync()
-        answer = (await get(life, "/api/doctor"))["modules"]
+        await daemon_rig.daemon.modules.sync()
+        answer = (await get(daemon_rig, "/api/doctor"))["modules"]
         _, narrow = await call(
-            life, "GET", "/api/doctor", headers=key_of(life, "curator:admin", paths=["Kitchen/**"])
+            daemon_rig,
+            "GET",
+            "/api/doctor",
+            headers=key_of(daemon_rig, "curator:admin", paths=["Kitchen/**"]),
         )
 
     first = {

@@ -20,7 +20,7 @@ from parachuted.api.routes.loop import (
 )
 from parachuted.api.routes.runs import RunsResponse, UndoResponse, WhyResponse
 from tests.api.calls import get, post
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 @pytest.fixture
@@ -32,25 +32,25 @@ def woken(vault):
 
 
 async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken):
-    async with live() as life:
+    async with live() as daemon_rig:
         save(woken / "Projects/garden/AGENTS.md", note("Garden", focus="- tomatoes"))
-        await life.settled()
-        run = life.told("run.finished")[0]["run"]
+        await daemon_rig.settled()
+        run = daemon_rig.told("run.finished")[0]["run"]
         answers = {
-            WatchesResponse: await get(life, "/api/watches"),
-            TasksResponse: await get(life, "/api/tasks"),
-            RunsResponse: await get(life, "/api/runs"),
+            WatchesResponse: await get(daemon_rig, "/api/watches"),
+            TasksResponse: await get(daemon_rig, "/api/tasks"),
+            RunsResponse: await get(daemon_rig, "/api/runs"),
             PlanResponse: await post(
-                life, "/api/bubble/plan", {"path": "Projects/garden/AGENTS.md"}
+                daemon_rig, "/api/bubble/plan", {"path": "Projects/garden/AGENTS.md"}
             ),
-            WhyResponse: await get(life, "/api/why?path=AGENTS.md"),
-            DoctorResponse: await get(life, "/api/doctor"),
-            ScanResponse: await post(life, "/api/scan"),
-            UndoResponse: await post(life, f"/api/runs/{run}/undo"),
+            WhyResponse: await get(daemon_rig, "/api/why?path=AGENTS.md"),
+            DoctorResponse: await get(daemon_rig, "/api/doctor"),
+            ScanResponse: await post(daemon_rig, "/api/scan"),
+            UndoResponse: await post(daemon_rig, f"/api/runs/{run}/undo"),
             BubbleResponse: await post(
-                life, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"}
+                daemon_rig, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"}
             ),
-            PausedResponse: await post(life, "/api/pause"),
+            PausedResponse: await post(daemon_rig, "/api/pause"),
         }
 
     for shape, answer in answers.items():

@@ -13,28 +13,28 @@ import psutil
 import pytest
 
 from tests.api.calls import call, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def left_behind(life: Life) -> list[str]:
+def left_behind(daemon_rig: DaemonRig) -> list[str]:
     """Whatever an upload could leave in the vault or beside the objects."""
-    unfinished = life.daemon.objects._folder / "unfinished"
+    unfinished = daemon_rig.daemon.objects._folder / "unfinished"
     beside = [file.name for file in unfinished.iterdir()] if unfinished.exists() else []
     return [
-        name for _, _, names in os.walk(life.vault) for name in names if ".parachute-" in name
+        name for _, _, names in os.walk(daemon_rig.vault) for name in names if ".parachute-" in name
     ] + beside
 
 
 async def answered(
-    life: Life, path: str, method: str = "GET", **headers: str
+    daemon_rig: DaemonRig, path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, f"{life.url}/api/files/{path}", headers=headers) as answer,
+        session.request(method, f"{daemon_rig.url}/api/files/{path}", headers=headers) as answer,
     ):
         return answer.status, answer.headers, await answer.read()
 
@@ -47,10 +47,10 @@ async def pieces(size: int, piece: bytes) -> AsyncIterator[bytes]:
 async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
     data = os.urandom(700_000)
     (vault / "clip.wav").write_bytes(data)
-    async with live() as life:
-        status, headers, body = await answered(life, "clip.wav")
-        head = await answered(life, "clip.wav", "HEAD")
-        same = await answered(life, "clip.wav", **{"If-None-Match": headers["ETag"]})
+    async with live() as daemon_rig:
+        status, headers, body = await answered(daemon_rig, "clip.wav")
+        head = await answered(daemon_rig, "clip.wav", "HEAD")
+        same = await answered(daemon_rig, "clip.wav", **{"If-None-Match": headers["ETag"]})
 
     assert (status, body) == (200, data)
     assert (headers["ETag"], headers["Content-Length"], headers["Content-Type"]) == (
@@ -74,19 +74,19 @@ async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
 )
 async def test_a_range_is_the_bytes_asked_for(live: Live, vault, asked, told, part):
     (vault / "ten.bin").write_bytes(b"0123456789")
-    async with live() as life:
-        status, headers, body = await answered(life, "ten.bin", Range=asked)
+    async with live() as daemon_rig:
+        status, headers, body = await answered(daemon_rig, "ten.bin", Range=asked)
 
     assert (status, headers["Content-Range"], body) == (206, told, part)
 
 
 async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, vault):
     (vault / "ten.bin").write_bytes(b"0123456789")
-    async with live() as life:
-        beyond = await answered(life, "ten.bin", Range="bytes=10-")
-        last_none = await answered(life, "ten.bin", Range="bytes=-0")
-        odd = await answered(life, "ten.bin", Range="lines=1-2")
-        older = await answered(life, "ten.bin", Range="bytes=0-1", **{"If-Range": '"older"'})
+    async with live() as daemon_rig:
+        beyond = await answered(daemon_rig, "ten.bin", Range="bytes=10-")
+        last_none = await answered(daemon_rig, "ten.bin", Range="bytes=-0")
+        odd = await answered(daemon_rig, "ten.bin", Range="lines=1-2")
+        older = await answered(daemon_rig, "ten.bin", Range="bytes=0-1", **{"If-Range": '"older"'})
 
     assert (
         (beyond[0], beyond[1]["Content-Range"])
@@ -101,9 +101,9 @@ async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: L
     with (vault / "log.bin").open("wb") as file:
         file.truncate(64 << 20)
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(f"{life.url}/api/files/log.bin") as answer,
+        session.get(f"{daemon_rig.url}/api/files/log.bin") as answer,
     ):
         await answer.content.readexactly(1000)
         with (vault / "log.bin").open("r+b") as file:
@@ -115,12 +115,12 @@ async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: L
 async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: Live, vault):
     (vault / "log.bin").write_bytes(b"x" * (16 << 20))
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(f"{life.url}/api/files/log.bin") as answer,
+        session.get(f"{daemon_rig.url}/api/files/log.bin") as answer,
     ):
         await answer.content.readexactly(1000)
-        await call(life, "PUT", "/api/files/log.bin", data=b"another version")
+        await call(daemon_rig, "PUT", "/api/files/log.bin", data=b"another version")
         rest = await answer.content.read()
 
     assert rest == b"x" * ((16 << 20) - 1000)
@@ -132,8 +132,8 @@ async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: 
 )
 async def test_what_a_browser_could_run_is_handed_over_to_be_saved(live: Live, vault, name):
     (vault / name).write_text("<script>alert(1)</script>")
-    async with live() as life:
-        _, headers, _ = await answered(life, name)
+    async with live() as daemon_rig:
+        _, headers, _ = await answered(daemon_rig, name)
 
     assert headers["Content-Type"] == "application/octet-stream"
     assert headers["Content-Disposition"] == f"attachment; filename*=UTF-8''{name}"
@@ -143,20 +143,20 @@ async def test_what_a_browser_could_run_is_handed_over_to_be_saved(live: Live, v
 
 async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(live: Live, vault):
     first, second = os.urandom(6 << 20), os.urandom(5 << 20)
-    async with live() as life:
-        made = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(first))
+    async with live() as daemon_rig:
+        made = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(first))
         again = await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/files/new/clip.wav",
             data=io.BytesIO(second),
             headers={"X-Content-SHA256": digest(second)},
         )
-        same = await call(life, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
-        kept, left = life.daemon.objects.get(digest(first)), left_behind(life)
-        twice = digest(second) in life.daemon.objects
-        writes = life.daemon.history.writes_of("new/clip.wav")
-        told = [event["by"] for event in life.told("file.")]
+        same = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
+        kept, left = daemon_rig.daemon.objects.get(digest(first)), left_behind(daemon_rig)
+        twice = digest(second) in daemon_rig.daemon.objects
+        writes = daemon_rig.daemon.history.writes_of("new/clip.wav")
+        told = [event["by"] for event in daemon_rig.told("file.")]
 
     assert made == (
         201,
@@ -204,15 +204,15 @@ async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
             else f"md5=:AAAA:, sha-256=:{base64.b64encode(raw).decode()}:"
         }
 
-    async with live() as life:
+    async with live() as daemon_rig:
         status, message = await refused(
-            life, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong)
+            daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong)
         )
         unreadable = await refused(
-            life, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"}
+            daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"}
         )
-        left, text = left_behind(life), (vault / "a.bin").read_bytes()
-        done = await call(life, "PUT", "/api/files/a.bin", data=b"new", headers=said(right))
+        left, text = left_behind(daemon_rig), (vault / "a.bin").read_bytes()
+        done = await call(daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(right))
 
     assert (status, text, left) == (422, b"old", [])
     assert hashlib.sha256(b"new").hexdigest() in message
@@ -222,10 +222,12 @@ async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
 
 async def test_conditions_hold(live: Live, vault):
     (vault / "a.bin").write_bytes(b"old")
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def put(path: str, **headers: str) -> int:
-            return (await call(life, "PUT", f"/api/files/{path}", data=b"new", headers=headers))[0]
+            return (
+                await call(daemon_rig, "PUT", f"/api/files/{path}", data=b"new", headers=headers)
+            )[0]
 
         assert await put("a.bin", **{"If-None-Match": "*"}) == 409
         assert await put("a.bin", **{"If-Match": f'"{digest(b"another")}"'}) == 409
@@ -237,9 +239,9 @@ async def test_conditions_hold(live: Live, vault):
 
 
 async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
-    async with live() as life:
+    async with live() as daemon_rig:
         for head in (b"Content-Length: 1000000", b"Transfer-Encoding: chunked"):
-            _, writer = await asyncio.open_connection("127.0.0.1", life.daemon.port)
+            _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
             writer.write(
                 b"PUT /api/files/cut.bin HTTP/1.1\r\nHost: localhost\r\n"
                 + head
@@ -247,9 +249,9 @@ async def test_an_upload_that_is_cut_short_leaves_nothing(live: Live, vault):
                 + b"x" * 60_000
             )
             await writer.drain()
-            await life.until(lambda: left_behind(life))
+            await daemon_rig.until(lambda: left_behind(daemon_rig))
             writer.transport.abort()
-            await life.until(lambda: not left_behind(life))
+            await daemon_rig.until(lambda: not left_behind(daemon_rig))
 
     assert not (vault / "cut.bin").exists()
 
@@ -261,12 +263,12 @@ async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path)
     save(vault / ".claude/settings.json", "{}")
     (vault / "passwd").symlink_to("/etc/passwd")
     (vault / "secrets").symlink_to(".claude")
-    async with live() as life:
-        assert await refused(life, "GET", f"/api/files/{path}") == (
+    async with live() as daemon_rig:
+        assert await refused(daemon_rig, "GET", f"/api/files/{path}") == (
             404,
             f"{path} is not in the vault",
         )
-        assert await refused(life, "PUT", f"/api/files/{path}", data=b"x") == (
+        assert await refused(daemon_rig, "PUT", f"/api/files/{path}", data=b"x") == (
             404,
             f"{path} is not in the vault",
         )
@@ -274,21 +276,23 @@ async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault, path)
 
 async def test_a_folder_is_not_a_file(live: Live, vault):
     save(vault / "folder/note.md", "x")
-    async with live() as life:
-        assert (await refused(life, "GET", "/api/files/folder"))[0] == 400
-        assert (await refused(life, "PUT", "/api/files/folder", data=b"x"))[0] == 400
-        assert (await refused(life, "PUT", "/api/files/folder/note.md/deeper", data=b"x"))[0] in {
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "GET", "/api/files/folder"))[0] == 400
+        assert (await refused(daemon_rig, "PUT", "/api/files/folder", data=b"x"))[0] == 400
+        assert (await refused(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x"))[
+            0
+        ] in {
             400,
             404,
             409,
         }
-        assert left_behind(life) == []
+        assert left_behind(daemon_rig) == []
 
 
 async def test_large_files_go_in_and_out_in_constant_memory(live: Live, vault: Path, torture):
     size, piece = (200 << 20 if torture else 48 << 20), os.urandom(1 << 20)
     process = psutil.Process()
-    async with live() as life, aiohttp.ClientSession() as session:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
         before = most = process.memory_info().rss
 
         async def watched(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -299,13 +303,13 @@ async def test_large_files_go_in_and_out_in_constant_memory(live: Live, vault: P
 
         for _ in range(2):  # made, then replaced
             async with session.put(
-                f"{life.url}/api/files/large.bin", data=watched(pieces(size, piece))
+                f"{daemon_rig.url}/api/files/large.bin", data=watched(pieces(size, piece))
             ) as answer:
                 assert answer.status in {200, 201}
             piece = piece[::-1]
             most = max(most, process.memory_info().rss)
         whole = hashlib.sha256()
-        async with session.get(f"{life.url}/api/files/large.bin") as answer:
+        async with session.get(f"{daemon_rig.url}/api/files/large.bin") as answer:
             async for part in watched(answer.content.iter_chunked(1 << 20)):
                 whole.update(part)
             assert answer.headers["ETag"] == f'"{whole.hexdigest()}"'

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.api.calls import call, get, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 ENTRY = {
     "name": str,
@@ -74,9 +74,9 @@ def tree(vault):
 
 
 async def test_a_folder_is_listed_as_the_app_reads_it(live: Live, tree):
-    async with live() as life:
-        root = await get(life, "/api/ls")
-        shown = await get(life, "/api/ls?path=Projects&includeHidden=true")
+    async with live() as daemon_rig:
+        root = await get(daemon_rig, "/api/ls")
+        shown = await get(daemon_rig, "/api/ls?path=Projects&includeHidden=true")
 
     for entry in root["entries"] + shown["entries"]:
         assert set(entry) == set(ENTRY)
@@ -105,9 +105,9 @@ async def test_a_folder_is_listed_as_the_app_reads_it(live: Live, tree):
 
 async def test_times_are_real_utc(live: Live, tree):
     os.utime(tree / "AGENTS.md", (1_700_000_000, 1_700_000_000))
-    async with live() as life:
-        listed = await get(life, "/api/ls")
-        read = await get(life, "/api/read?path=AGENTS.md")
+    async with live() as daemon_rig:
+        listed = await get(daemon_rig, "/api/ls")
+        read = await get(daemon_rig, "/api/read?path=AGENTS.md")
 
     assert {
         entry["lastModified"] for entry in listed["entries"] if entry["name"] == "AGENTS.md"
@@ -116,9 +116,9 @@ async def test_times_are_real_utc(live: Live, tree):
 
 
 async def test_what_is_not_there_for_the_caller_is_not_there_in_one_way(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in ("nowhere-at-all.md", *HIDDEN, "passwd", "secrets/settings.json", "nowhere"):
-            assert await refused(life, "GET", f"/api/read?path={path}") == (
+            assert await refused(daemon_rig, "GET", f"/api/read?path={path}") == (
                 404,
                 f"{path} is not in the vault",
             )
@@ -130,7 +130,7 @@ async def test_what_is_not_there_for_the_caller_is_not_there_in_one_way(live: Li
             "not-there",
             "AGENTS.md",
         ):
-            assert await refused(life, "GET", f"/api/ls?path={path}") == (
+            assert await refused(daemon_rig, "GET", f"/api/ls?path={path}") == (
                 404,
                 f"{path} is not in the vault",
             )
@@ -139,16 +139,16 @@ async def test_what_is_not_there_for_the_caller_is_not_there_in_one_way(live: Li
 @pytest.mark.parametrize("path", OUTSIDE)
 async def test_no_path_leads_out_of_the_vault(live: Live, tree, path):
     (tree.parent / "secret.md").write_text("SECRET")
-    async with live() as life:
+    async with live() as daemon_rig:
         async with aiohttp.ClientSession() as session:
             for route in ("/api/read", "/api/ls"):
-                async with session.get(life.url + route, params={"path": path}) as answer:
+                async with session.get(daemon_rig.url + route, params={"path": path}) as answer:
                     assert answer.status == (200 if (route, path) == ("/api/ls", "") else 400), (
                         route
                     )
                     assert "SECRET" not in await answer.text()
         status, message = await refused(
-            life, "PUT", "/api/write", json={"path": path, "content": "x"}
+            daemon_rig, "PUT", "/api/write", json={"path": path, "content": "x"}
         )
     assert status == 400
     assert str(tree.parent) not in message
@@ -157,9 +157,9 @@ async def test_no_path_leads_out_of_the_vault(live: Live, tree, path):
 
 async def test_a_text_is_read_with_its_digest(live: Live, tree):
     async with (
-        live() as life,
+        live() as daemon_rig,
         aiohttp.ClientSession() as session,
-        session.get(f"{life.url}/api/read?path=Projects/plan.md") as answer,
+        session.get(f"{daemon_rig.url}/api/read?path=Projects/plan.md") as answer,
     ):
         told = await answer.json()
         etag = answer.headers["ETag"]
@@ -174,9 +174,9 @@ async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(live: Live
     (tree / "picture.png").write_bytes(b"\x89PNG\0\0")
     with (tree / "huge.md").open("wb") as file:
         file.truncate(11 << 20)
-    async with live() as life:
-        binary = await refused(life, "GET", "/api/read?path=picture.png")
-        huge = await refused(life, "GET", "/api/read?path=huge.md")
+    async with live() as daemon_rig:
+        binary = await refused(daemon_rig, "GET", "/api/read?path=picture.png")
+        huge = await refused(daemon_rig, "GET", "/api/read?path=huge.md")
 
     assert (binary[0], huge[0]) == (415, 413)
     assert "/api/files/picture.png" in binary[1]
@@ -184,18 +184,18 @@ async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(live: Live
 
 
 async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         made = await call(
-            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "one\n"}
+            daemon_rig, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "one\n"}
         )
         again = await call(
-            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
+            daemon_rig, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
         )
         same = await call(
-            life, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
+            daemon_rig, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
         )
-        kept = life.daemon.objects.get(digest("one\n"))
-        indexed = life.daemon.index.get("new/deep/one.md")
+        kept = daemon_rig.daemon.objects.get(digest("one\n"))
+        indexed = daemon_rig.daemon.index.get("new/deep/one.md")
 
     assert [status for status, _ in (made, again, same)] == [200, 200, 200]
     assert (made[1]["success"], made[1]["path"], made[1]["size"], made[1]["replaced"]) == (
@@ -213,11 +213,14 @@ async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, 
 
 
 async def test_a_write_is_a_person_s(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         await call(
-            life, "PUT", "/api/write", json={"path": "Projects/plan.md", "content": "another\n"}
+            daemon_rig,
+            "PUT",
+            "/api/write",
+            json={"path": "Projects/plan.md", "content": "another\n"},
         )
-        (told,) = life.told("file.modified")
+        (told,) = daemon_rig.told("file.modified")
 
     assert (told["path"], told["by"], told["run"], len(told["causes"])) == (
         "Projects/plan.md",
@@ -230,13 +233,16 @@ async def test_a_write_is_a_person_s(live: Live, tree):
 async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live, tree):
     text = "".join(f"line {number}\n" for number in range(9))
     save(tree / "plan.md", text)
-    async with live() as life:
-        base = (await get(life, "/api/read?path=plan.md"))["hash"]
-        await life.until(lambda: base in life.daemon.objects)
+    async with live() as daemon_rig:
+        base = (await get(daemon_rig, "/api/read?path=plan.md"))["hash"]
+        await daemon_rig.until(lambda: base in daemon_rig.daemon.objects)
         save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
         ours = text.replace("line 7\n", "line 7, ours\n")
         status, told = await call(
-            life, "PUT", "/api/write", json={"path": "plan.md", "content": ours, "base_hash": base}
+            daemon_rig,
+            "PUT",
+            "/api/write",
+            json={"path": "plan.md", "content": ours, "base_hash": base},
         )
 
     assert (status, told["merged"], told["replaced"]) == (200, True, None)
@@ -247,9 +253,9 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
 
 @pytest.mark.parametrize("how", ["body", "header"])
 async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree, how):
-    async with live() as life:
-        base = (await get(life, "/api/read?path=Projects/plan.md"))["hash"]
-        await life.until(lambda: base in life.daemon.objects)
+    async with live() as daemon_rig:
+        base = (await get(daemon_rig, "/api/read?path=Projects/plan.md"))["hash"]
+        await daemon_rig.until(lambda: base in daemon_rig.daemon.objects)
         save(tree / "Projects/plan.md", "their plan\n")
         body = {"path": "Projects/plan.md", "content": "our plan\n"}
         given = (
@@ -257,7 +263,7 @@ async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree,
             if how == "body"
             else {"json": body, "headers": {"If-Match": f'"{base}"'}}
         )
-        status, told = await call(life, "PUT", "/api/write", **given)
+        status, told = await call(daemon_rig, "PUT", "/api/write", **given)
 
     assert status == 409
     assert told["conflict"] == {
@@ -270,15 +276,15 @@ async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree,
 
 
 async def test_a_base_that_no_one_knows_is_a_clash_not_an_overwrite(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         status, told = await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/write",
             json={"path": "AGENTS.md", "content": "x", "base_hash": "0" * 64},
         )
         odd = await refused(
-            life,
+            daemon_rig,
             "PUT",
             "/api/write",
             json={"path": "AGENTS.md", "content": "x"},
@@ -290,13 +296,13 @@ async def test_a_base_that_no_one_knows_is_a_clash_not_an_overwrite(live: Live, 
 
 
 async def test_programs_and_secrets_are_not_written(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in (*HIDDEN, "secrets/settings.json", "passwd"):
-            assert (await refused(life, "PUT", "/api/write", json={"path": path, "content": "x"}))[
-                0
-            ] == 404, path
+            assert (
+                await refused(daemon_rig, "PUT", "/api/write", json={"path": path, "content": "x"})
+            )[0] == 404, path
         by_admin, _ = await call(
-            life, "PUT", "/api/write", json={"path": "Modules/m/module.py", "content": "x"}
+            daemon_rig, "PUT", "/api/write", json={"path": "Modules/m/module.py", "content": "x"}
         )
 
     assert by_admin == 200
@@ -304,9 +310,9 @@ async def test_programs_and_secrets_are_not_written(live: Live, tree):
 
 
 async def test_a_link_is_written_where_it_leads(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         status, _ = await call(
-            life, "PUT", "/api/write", json={"path": "alias.md", "content": "through\n"}
+            daemon_rig, "PUT", "/api/write", json={"path": "alias.md", "content": "through\n"}
         )
 
     assert status == 200
@@ -315,11 +321,11 @@ async def test_a_link_is_written_where_it_leads(live: Live, tree):
 
 
 async def test_many_writers_at_once_lose_nothing(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         await asyncio.gather(
             *(
                 call(
-                    life,
+                    daemon_rig,
                     "PUT",
                     "/api/write",
                     json={"path": "busy.md", "content": f"text {number}\n"},
@@ -327,6 +333,6 @@ async def test_many_writers_at_once_lose_nothing(live: Live, tree):
                 for number in range(12)
             )
         )
-        kept = [life.daemon.objects.get(digest(f"text {number}\n")) for number in range(12)]
+        kept = [daemon_rig.daemon.objects.get(digest(f"text {number}\n")) for number in range(12)]
 
     assert all(text is not None for text in kept)

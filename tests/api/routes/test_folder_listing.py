@@ -9,7 +9,7 @@ from parachuted.api.routes.files import list_folder, moment
 from parachuted.errors import NotFoundError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.vault import VaultPath, VaultRoot
-from tests.stories.life import save
+from tests.stories.daemon_rig import save
 
 ALL = AccessGrant(alternatives=None)
 

@@ -5,12 +5,12 @@ import time
 
 from parachuted import __version__
 from tests.api.calls import ELSEWHERE, call, get, key_of, post
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 async def test_it_says_that_all_is_well_and_no_more(live: Live):
-    async with live() as life:
-        health = await get(life, "/api/health")
+    async with live() as daemon_rig:
+        health = await get(daemon_rig, "/api/health")
 
     assert {**health, "timestamp": 0} == {"status": "ok", "version": __version__, "timestamp": 0}
     assert type(health["timestamp"]) is int
@@ -22,8 +22,8 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
 ):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as life:
-        health = await get(life, "/api/health?detailed=true")
+    async with live() as daemon_rig:
+        health = await get(daemon_rig, "/api/health?detailed=true")
 
     assert set(health) == {
         *(
@@ -60,22 +60,24 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
 
 
 async def test_a_problem_makes_it_degraded_until_it_is_gone(live: Live):
-    async with live() as life:
-        life.daemon.problems.set("weather", "it rains")
-        assert (await get(life, "/api/health"))["status"] == "degraded"
-        assert (await get(life, "/api/health?detailed=true"))["problems"] == {"weather": "it rains"}
-        life.daemon.problems.set("weather", None)
-        assert (await get(life, "/api/health"))["status"] == "ok"
+    async with live() as daemon_rig:
+        daemon_rig.daemon.problems.set("weather", "it rains")
+        assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
+        assert (await get(daemon_rig, "/api/health?detailed=true"))["problems"] == {
+            "weather": "it rains"
+        }
+        daemon_rig.daemon.problems.set("weather", None)
+        assert (await get(daemon_rig, "/api/health"))["status"] == "ok"
 
 
 async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as life:
-        await post(life, "/api/pause")
+    async with live() as daemon_rig:
+        await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("task.queued"))
-        health = await get(life, "/api/health?detailed=true")
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        health = await get(daemon_rig, "/api/health?detailed=true")
 
     assert health["agent"]["paused"] is True
     assert health["tasks"] == {"queued": 1, "running": 0}
@@ -84,18 +86,20 @@ async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Li
 
 async def test_names_that_no_terminal_or_json_takes_are_reported_as_escapes(live: Live, vault):
     save(vault / "b\udcff.md", note("Odd", watch=["Projects/*"]))
-    async with live() as life:
-        await post(life, "/api/pause")
+    async with live() as daemon_rig:
+        await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
 
-        assert (await get(life, "/api/health?detailed=true"))["freshness"] == {
+        assert (await get(daemon_rig, "/api/health?detailed=true"))["freshness"] == {
             "behind": ["b\\xff.md"]
         }
-        assert [one["watcher"] for one in (await get(life, "/api/watches"))["watches"]] == [
+        assert [one["watcher"] for one in (await get(daemon_rig, "/api/watches"))["watches"]] == [
             "b\\xff.md"
         ]
-        assert [one["watcher"] for one in (await get(life, "/api/tasks"))["tasks"]] == ["b\\xff.md"]
+        assert [one["watcher"] for one in (await get(daemon_rig, "/api/tasks"))["tasks"]] == [
+            "b\\xff.md"
+        ]
 
 
 async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_notes_they_may_read(
@@ -104,19 +108,19 @@ async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_note
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Areas/AGENTS.md", note("Areas", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as life:
-        await post(life, "/api/pause")
+    async with live() as daemon_rig:
+        await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.until(lambda: len(life.told("task.queued")) == 2)
-        life.daemon.problems.set("AGENTS.md", "odd")
-        _, nobody = await call(life, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
+        await daemon_rig.until(lambda: len(daemon_rig.told("task.queued")) == 2)
+        daemon_rig.daemon.problems.set("AGENTS.md", "odd")
+        _, nobody = await call(daemon_rig, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
         told = {}
         for name, key in {
-            "all": key_of(life, "vault:read"),
-            "some": key_of(life, "vault:read", paths=("Areas/**",)),
-            "none": key_of(life, "chat:write"),
+            "all": key_of(daemon_rig, "vault:read"),
+            "some": key_of(daemon_rig, "vault:read", paths=("Areas/**",)),
+            "none": key_of(daemon_rig, "chat:write"),
         }.items():
-            _, told[name] = await call(life, "GET", "/api/health?detailed", headers=key)
+            _, told[name] = await call(daemon_rig, "GET", "/api/health?detailed", headers=key)
 
     assert set(nobody) == {"status", "version", "timestamp"}
     assert {name: health["freshness"]["behind"] for name, health in told.items()} == {

@@ -9,16 +9,16 @@ import pytest
 from parachuted.vault import Author, VaultPath
 from tests.api.calls import call, get, key_of, post, refused
 from tests.api.routes.test_runs import GARDEN, pair, run_once
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 __all__ = ["pair"]
 ROOT = "AGENTS.md"
 
 
 async def test_the_versions_of_a_file_are_reported_newest_first(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
-        answer = await get(life, f"/api/history?path={ROOT}")
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
+        answer = await get(daemon_rig, f"/api/history?path={ROOT}")
 
         newest, between, first = answer["versions"]
         assert (answer["path"], answer["count"], answer["since"]) == (ROOT, 3, None)
@@ -36,17 +36,17 @@ async def test_the_versions_of_a_file_are_reported_newest_first(live: Live, pair
             None,
             True,
         )
-        assert len((await get(life, f"/api/history?path={ROOT}&limit=1"))["versions"]) == 1
+        assert len((await get(daemon_rig, f"/api/history?path={ROOT}&limit=1"))["versions"]) == 1
 
 
 async def test_a_persons_save_and_move_are_versions_with_their_time(live: Live, pair):
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await life.settled()
+        await daemon_rig.settled()
         (pair / GARDEN).rename(pair / "Projects/plot.md")
-        await life.settled()
-        versions = (await get(life, "/api/history?path=Projects/plot.md"))["versions"]
+        await daemon_rig.settled()
+        versions = (await get(daemon_rig, "/api/history?path=Projects/plot.md"))["versions"]
 
         assert [
             (one["kind"], one["path"], one["source"], one["by"], one["at"] is not None)
@@ -58,46 +58,48 @@ async def test_a_persons_save_and_move_are_versions_with_their_time(live: Live, 
 
 
 async def test_a_run_and_what_followed_are_reported_file_by_file(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
-        answer = await get(life, f"/api/runs/{run['id']}/diff")
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
+        answer = await get(daemon_rig, f"/api/runs/{run['id']}/diff")
 
         assert answer["runs"] == [run["id"]]
         (file,) = answer["files"]
         assert (file["path"], file["runs"], file["source"]) == (ROOT, [run["id"]], None)
         assert file["diff"].startswith("--- a/AGENTS.md")
-        assert answer == await get(life, f"/api/runs/{run['id']}/diff?cascade=false")
-        assert (await refused(life, "GET", "/api/runs/r-x/diff"))[0] == 404
+        assert answer == await get(daemon_rig, f"/api/runs/{run['id']}/diff?cascade=false")
+        assert (await refused(daemon_rig, "GET", "/api/runs/r-x/diff"))[0] == 404
 
 
 async def test_a_file_is_brought_back_and_wakes_no_one_and_that_is_undone(live: Live, pair):
     before = (pair / ROOT).read_bytes()
-    async with live() as life:
-        run = await run_once(life)
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
         after = (pair / ROOT).read_bytes()
-        done = await post(life, "/api/history/restore", {"path": ROOT, "run": run["id"]})
+        done = await post(daemon_rig, "/api/history/restore", {"path": ROOT, "run": run["id"]})
         assert (pair / ROOT).read_bytes() == before
         assert (done["path"], done["merged"]) == (ROOT, False)
         again = await post(
-            life, "/api/history/restore", {"path": ROOT, "version": done["before"][:12]}
+            daemon_rig, "/api/history/restore", {"path": ROOT, "version": done["before"][:12]}
         )
         assert (pair / ROOT).read_bytes() == after
-        await post(life, f"/api/runs/{again['run']}/undo")
+        await post(daemon_rig, f"/api/runs/{again['run']}/undo")
         assert (pair / ROOT).read_bytes() == before
-        await life.settled()
-        assert len(life.told("run.finished")) == 1
-        assert [one["agent"] for one in (await get(life, "/api/runs"))["runs"]].count(
+        await daemon_rig.settled()
+        assert len(daemon_rig.told("run.finished")) == 1
+        assert [one["agent"] for one in (await get(daemon_rig, "/api/runs"))["runs"]].count(
             "restore"
         ) == 2
 
 
 async def test_a_deleted_file_comes_back(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
         text = (pair / ROOT).read_bytes()
         (pair / ROOT).unlink()
-        await life.settled()
-        await post(life, "/api/history/restore", {"path": ROOT, "run": run["id"], "after": True})
+        await daemon_rig.settled()
+        await post(
+            daemon_rig, "/api/history/restore", {"path": ROOT, "run": run["id"], "after": True}
+        )
 
         assert (pair / ROOT).read_bytes() == text
 
@@ -118,22 +120,22 @@ async def test_a_deleted_file_comes_back(live: Live, pair):
     ],
 )
 async def test_what_cannot_be_restored_is_refused(live: Live, pair, body, status):
-    async with live() as life:
-        got, message = await refused(life, "POST", "/api/history/restore", json=body)
+    async with live() as daemon_rig:
+        got, message = await refused(daemon_rig, "POST", "/api/history/restore", json=body)
 
         assert got == status, message
         assert (pair / ROOT).exists()
 
 
 async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
-        base = (await get(life, f"/api/history?path={ROOT}"))["versions"][0]["version"]
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
+        base = (await get(daemon_rig, f"/api/history?path={ROOT}"))["versions"][0]["version"]
         text = (pair / ROOT).read_text()
         save(pair / ROOT, "".join(f"{line} mine\n" for line in text.splitlines()))
-        await life.settled()
+        await daemon_rig.settled()
         status, answer = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/history/restore",
             json={"path": ROOT, "run": run["id"], "base": base},
@@ -144,10 +146,10 @@ async def test_what_was_changed_in_the_same_place_since_is_shown_and_kept(live: 
         assert "mine" in (pair / ROOT).read_text()
 
 
-async def sees_nothing_of_the_root(life: Life, run: str) -> None:
+async def sees_nothing_of_the_root(daemon_rig: DaemonRig, run: str) -> None:
     projects = {
         "headers": key_of(
-            life,
+            daemon_rig,
             "curator:read",
             "curator:write",
             "vault:read,write",
@@ -155,36 +157,40 @@ async def sees_nothing_of_the_root(life: Life, run: str) -> None:
             local=True,
         )
     }
-    assert (await call(life, "GET", f"/api/history?path={ROOT}", **projects))[0] == 404
-    assert (await call(life, "GET", f"/api/runs/{run}/diff", **projects))[0] == 404
+    assert (await call(daemon_rig, "GET", f"/api/history?path={ROOT}", **projects))[0] == 404
+    assert (await call(daemon_rig, "GET", f"/api/runs/{run}/diff", **projects))[0] == 404
     body = {"path": ROOT, "run": run}
-    assert (await call(life, "POST", "/api/history/restore", json=body, **projects))[0] in {
+    assert (await call(daemon_rig, "POST", "/api/history/restore", json=body, **projects))[0] in {
         403,
         404,
     }
 
 
 async def test_who_sees_a_part_hears_of_that_part(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
-        await sees_nothing_of_the_root(life, run["id"])
-        curator = {"headers": key_of(life, "curator:read", local=True)}
-        _status, answer = await call(life, "GET", f"/api/runs/{run['id']}/diff", **curator)
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
+        await sees_nothing_of_the_root(daemon_rig, run["id"])
+        curator = {"headers": key_of(daemon_rig, "curator:read", local=True)}
+        _status, answer = await call(daemon_rig, "GET", f"/api/runs/{run['id']}/diff", **curator)
         assert [(one["path"], one["diff"]) for one in answer["files"]] == [(ROOT, "")]
-        reader = {"headers": key_of(life, "vault:read", local=True)}
+        reader = {"headers": key_of(daemon_rig, "vault:read", local=True)}
         body = {"path": ROOT, "run": run["id"]}
-        assert (await call(life, "POST", "/api/history/restore", json=body, **reader))[0] == 403
+        assert (await call(daemon_rig, "POST", "/api/history/restore", json=body, **reader))[
+            0
+        ] == 403
 
 
 async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_reported(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
         by = Author(by="curator", run=run["id"])
-        life.daemon.store.create(VaultPath("Projects/new.md"), b"new\n", by)
+        daemon_rig.daemon.store.create(VaultPath("Projects/new.md"), b"new\n", by)
         projects = {
-            "headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"], local=True)
+            "headers": key_of(
+                daemon_rig, "curator:read", "vault:read", paths=["Projects/**"], local=True
+            )
         }
-        _status, answer = await call(life, "GET", f"/api/runs/{run['id']}/diff", **projects)
+        _status, answer = await call(daemon_rig, "GET", f"/api/runs/{run['id']}/diff", **projects)
 
         assert [one["path"] for one in answer["files"]] == ["Projects/new.md"]
         assert ROOT not in str(answer)
@@ -194,43 +200,52 @@ async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_coun
     live: Live, vault
 ):
     save(vault / "Private/x.md", "secret\n")
-    async with live() as life:
-        await life.settled()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
         assert (
             await call(
-                life, "PUT", "/api/write", json={"path": "Private/x.md", "content": "public\n"}
+                daemon_rig,
+                "PUT",
+                "/api/write",
+                json={"path": "Private/x.md", "content": "public\n"},
             )
         )[0] == 200
-        hidden = (await get(life, "/api/history?path=Private/x.md"))["versions"][1]["version"]
+        hidden = (await get(daemon_rig, "/api/history?path=Private/x.md"))["versions"][1]["version"]
         (vault / "Projects").mkdir()
         (vault / "Private/x.md").rename(vault / "Projects/x.md")
-        await life.settled()
+        await daemon_rig.settled()
         theirs = {
-            "headers": key_of(life, "curator:read", "vault:read,write", paths=["Projects/**"])
+            "headers": key_of(daemon_rig, "curator:read", "vault:read,write", paths=["Projects/**"])
         }
-        _status, told = await call(life, "GET", "/api/history?path=Projects/x.md&limit=1", **theirs)
+        _status, told = await call(
+            daemon_rig, "GET", "/api/history?path=Projects/x.md&limit=1", **theirs
+        )
         assert (told["count"], [one["kind"] for one in told["versions"]]) == (1, ["moved"])
         body = {"path": "Projects/x.md", "version": hidden}
-        status, says = await refused(life, "POST", "/api/history/restore", json=body, **theirs)
+        status, says = await refused(
+            daemon_rig, "POST", "/api/history/restore", json=body, **theirs
+        )
         assert (status, (vault / "Projects/x.md").read_text()) == (404, "public\n"), says
-        assert (await post(life, "/api/history/restore", body))["version"] == hidden
+        assert (await post(daemon_rig, "/api/history/restore", body))["version"] == hidden
     assert (vault / "Projects/x.md").read_text() == "secret\n"
 
 
 async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_reported(live: Live, pair):
     save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
-    async with live() as life:
-        await run_once(life)
-        await life.settled()
+    async with live() as daemon_rig:
+        await run_once(daemon_rig)
+        await daemon_rig.settled()
         (run,) = [
             one["id"]
-            for one in (await get(life, "/api/runs"))["runs"]
+            for one in (await get(daemon_rig, "/api/runs"))["runs"]
             if one["watcher"] == "Private/w.md"
         ]
-        await post(life, "/api/notes/Private/w.md/move", {"to": "Projects/w.md"})
-        theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Projects/**"])}
-        _status, told = await call(life, "GET", "/api/why?path=Projects/w.md", **theirs)
-        all_told = await get(life, "/api/why?path=Projects/w.md")
+        await post(daemon_rig, "/api/notes/Private/w.md/move", {"to": "Projects/w.md"})
+        theirs = {
+            "headers": key_of(daemon_rig, "curator:read", "vault:read", paths=["Projects/**"])
+        }
+        _status, told = await call(daemon_rig, "GET", "/api/why?path=Projects/w.md", **theirs)
+        all_told = await get(daemon_rig, "/api/why?path=Projects/w.md")
 
     assert {(one["by"], one["at"], one["run"]) for one in told["lines"]} == {
         ("earlier", None, None)
@@ -243,13 +258,13 @@ async def test_a_run_that_the_caller_does_not_see_is_not_reported_by_what_follow
 ):
     save(pair / "Private/w.md", note("W", watch=["Projects/garden"]))
     save(pair / "Open/v.md", note("V", watch=["Private/w.md"]))
-    async with live() as life:
-        await run_once(life)
-        await life.settled()
-        runs = {one["watcher"]: one["id"] for one in (await get(life, "/api/runs"))["runs"]}
-        theirs = {"headers": key_of(life, "curator:read", "vault:read", paths=["Open/**"])}
+    async with live() as daemon_rig:
+        await run_once(daemon_rig)
+        await daemon_rig.settled()
+        runs = {one["watcher"]: one["id"] for one in (await get(daemon_rig, "/api/runs"))["runs"]}
+        theirs = {"headers": key_of(daemon_rig, "curator:read", "vault:read", paths=["Open/**"])}
         told = [
-            (await call(life, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0]
+            (await call(daemon_rig, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0]
             for path in ("Private/w.md", "Open/v.md")
         ]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.api.calls import call, get, key_of, post
 from tests.chat.test_session_contract import decode
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 AGENT = "name:s description?:s type:s model?:s path?:s source:s system_prompt?:s"
 SKILL = "name:s description:s content?:s size?:i modified?:t version?:s is_directory:b source?:s"
@@ -36,26 +36,28 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
     live: Live, vault: Path
 ):
     save(vault / ".claude/agents/tester.md", "---\ntools: Read, Grep\n---\nYou test.\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         body = {"name": "gardener", "prompt": "You dig.", "tools": ["Read"], "model": "model-a"}
-        made = decode_agent(await post(life, "/api/agents", body))
+        made = decode_agent(await post(daemon_rig, "/api/agents", body))
         assert (made["system_prompt"], made["path"]) == ("You dig.", ".agents/gardener.md")
-        assert (await call(life, "POST", "/api/agents", json=body))[0] == 409
-        assert (await call(life, "POST", "/api/agents", json={**body, "name": "curator"}))[0] == 409
+        assert (await call(daemon_rig, "POST", "/api/agents", json=body))[0] == 409
+        assert (await call(daemon_rig, "POST", "/api/agents", json={**body, "name": "curator"}))[
+            0
+        ] == 409
         for wrong in ({"name": "../x", "prompt": "x"}, {"name": "x"}):
-            assert (await call(life, "POST", "/api/agents", json=wrong))[0] == 400
-        listed = (await get(life, "/api/agents"))["agents"]
+            assert (await call(daemon_rig, "POST", "/api/agents", json=wrong))[0] == 400
+        listed = (await get(daemon_rig, "/api/agents"))["agents"]
         rows = {one["name"]: decode_agent(one) for one in listed}
         assert set(rows) == {"curator", "maintenance", "gardener", "tester"}
         assert rows["tester"]["tools"] == ["Read", "Grep"]
-        assert decode_agent(await get(life, "/api/agents/gardener"))["model"] == "model-a"
-        narrow = key_of(life, "curator:read", "vault:read", paths=["Work/**"])
-        status, seen = await call(life, "GET", "/api/agents", headers=narrow)
+        assert decode_agent(await get(daemon_rig, "/api/agents/gardener"))["model"] == "model-a"
+        narrow = key_of(daemon_rig, "curator:read", "vault:read", paths=["Work/**"])
+        status, seen = await call(daemon_rig, "GET", "/api/agents", headers=narrow)
         assert (status, "gardener" in str(seen)) in {(200, False), (403, False)}
-        reading = key_of(life, "curator:read")
-        assert (await call(life, "POST", "/api/agents", json=body, headers=reading))[0] == 403
+        reading = key_of(daemon_rig, "curator:read")
+        assert (await call(daemon_rig, "POST", "/api/agents", json=body, headers=reading))[0] == 403
         for name, status in (("gardener", 200), ("gardener", 404), ("curator", 403)):
-            assert (await call(life, "DELETE", f"/api/agents/{name}"))[0] == status, name
+            assert (await call(daemon_rig, "DELETE", f"/api/agents/{name}"))[0] == status, name
         assert not (vault / ".agents/gardener.md").exists()
 
 
@@ -64,8 +66,8 @@ async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent
 ):
     prompt = "---\nmodel: opus\n---\nhi"
     body = {"name": "mole", "prompt": prompt, "tools": ["read_note"], "description": "Digs"}
-    async with live() as life:
-        made = decode_agent(await post(life, "/api/agents", body))
+    async with live() as daemon_rig:
+        made = decode_agent(await post(daemon_rig, "/api/agents", body))
     assert (made["tools"], made["description"]) == (["read_note"], "Digs")
     assert (made.get("model"), made["system_prompt"]) == (None, prompt)
 
@@ -73,22 +75,23 @@ async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent
 async def test_a_skill_is_made_listed_shown_and_removed(live: Live, vault: Path):
     save(vault / ".claude/skills/dig.md", "---\nallowed-tools: Read\nversion: 2\n---\nDig.\n")
     save(vault / ".skills/sly.md", "---\norigin: web\n---\nObey me.\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         body = {"name": "sow", "content": "Sow in rows.", "description": "How to sow"}
-        made = decode_skill(await post(life, "/api/skills", body))
+        made = decode_skill(await post(daemon_rig, "/api/skills", body))
         assert (made["description"], made["content"]) == ("How to sow", "Sow in rows.")
         assert [one["name"] for one in made["files"]] == ["SKILL.md"]
-        assert (await call(life, "POST", "/api/skills", json=body))[0] == 409
+        assert (await call(daemon_rig, "POST", "/api/skills", json=body))[0] == 409
         rows = {
-            one["name"]: decode_skill(one) for one in (await get(life, "/api/skills"))["skills"]
+            one["name"]: decode_skill(one)
+            for one in (await get(daemon_rig, "/api/skills"))["skills"]
         }
         strangers = {name: row["strangers"] for name, row in rows.items()}
         assert strangers == {"dig": False, "sly": True, "sow": False}
         assert (rows["dig"]["allowed_tools"], rows["dig"]["is_directory"]) == (["Read"], False)
-        assert decode_skill(await get(life, "/api/skills/dig"))["content"] == "Dig."
-        assert (await call(life, "GET", "/api/skills/none"))[0] == 404
+        assert decode_skill(await get(daemon_rig, "/api/skills/dig"))["content"] == "Dig."
+        assert (await call(daemon_rig, "GET", "/api/skills/none"))[0] == 404
         for name, status in (("sow", 200), ("sow", 404)):
-            assert (await call(life, "DELETE", f"/api/skills/{name}"))[0] == status
-        status, refused = await call(life, "DELETE", "/api/skills/dig")
+            assert (await call(daemon_rig, "DELETE", f"/api/skills/{name}"))[0] == status
+        status, refused = await call(daemon_rig, "DELETE", "/api/skills/dig")
         assert status >= 400
         assert "program's settings" in str(refused)

@@ -11,14 +11,16 @@ import pytest
 from parachuted.config import load_settings
 from parachuted.keys import KeyFile
 from tests.api.calls import ELSEWHERE, call, get, key_of, refused
-from tests.stories.life import Life, Live
+from tests.stories.daemon_rig import DaemonRig, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 READ = {"module": "vault", "capabilities": ["read"]}
 
 
-async def made(life: Life, **body: object) -> dict:
-    status, answer = await call(life, "POST", "/api/auth/keys", json={"label": "phone", **body})
+async def made(daemon_rig: DaemonRig, **body: object) -> dict:
+    status, answer = await call(
+        daemon_rig, "POST", "/api/auth/keys", json={"label": "phone", **body}
+    )
     assert status == 200, answer
     return answer
 
@@ -28,8 +30,8 @@ def shown(answer: dict) -> dict[str, str]:
 
 
 async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
-    async with live() as life:
-        phone = await made(life)
+    async with live() as daemon_rig:
+        phone = await made(daemon_rig)
         assert re.fullmatch(r"para_[A-Za-z0-9]{32}", phone["key"])
         assert (phone["label"], phone["name"], phone["last_used_at"], phone["expires_at"]) == (
             "phone",
@@ -38,9 +40,9 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
             None,
         )
         assert phone["scopes"] == [{"module": "*", "capabilities": ["read", "write"]}]
-        assert (await call(life, "GET", "/api/watches", headers=shown(phone)))[0] == 200
-        assert (await refused(life, "GET", "/api/auth/keys", headers=shown(phone)))[0] == 403
-        listed = await get(life, "/api/auth/keys")
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(phone)))[0] == 200
+        assert (await refused(daemon_rig, "GET", "/api/auth/keys", headers=shown(phone)))[0] == 403
+        listed = await get(daemon_rig, "/api/auth/keys")
 
     assert set(listed) == {"keys", "auth_mode", "problem"}
     assert (listed["auth_mode"], listed["problem"]) == ("remote", None)
@@ -56,10 +58,10 @@ async def test_a_key_is_made_shown_once_and_works_at_once(live: Live):
 
 
 async def test_a_new_key_comes_with_a_link_to_the_page_and_its_qr_code(live: Live):
-    async with live(api__hosts="notes.example") as life:
-        phone = await made(life)
-    async with live() as life:
-        here = await made(life, label="tablet")
+    async with live(api__hosts="notes.example") as daemon_rig:
+        phone = await made(daemon_rig)
+    async with live() as daemon_rig:
+        here = await made(daemon_rig, label="tablet")
 
     assert phone["link"] == f"https://notes.example/#key={phone['key']}"
     assert len({len(row) for row in phone["qr"]} | {len(phone["qr"])}) == 1, "it is a square"
@@ -74,8 +76,8 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
         {"module": "daily", "capabilities": ["read"], "paths": ["Daily/**"]},
         {"module": "curator", "capabilities": ["read", "admin"]},
     ]
-    async with live(clock=lambda: NOW) as life:
-        phone = await made(life, scopes=scopes, expires="90d", color="red")
+    async with live(clock=lambda: NOW) as daemon_rig:
+        phone = await made(daemon_rig, scopes=scopes, expires="90d", color="red")
 
     assert phone["scopes"] == scopes
     assert phone["expires_at"] == "2026-05-30T12:00:00Z"
@@ -102,30 +104,32 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
     ],
 )
 async def test_what_makes_no_sense_makes_no_key(live: Live, body):
-    async with live() as life:
-        assert (await refused(life, "POST", "/api/auth/keys", json=body))[0] == 400
-        assert not KeyFile(life.daemon.home).path.exists()
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "POST", "/api/auth/keys", json=body))[0] == 400
+        assert not KeyFile(daemon_rig.daemon.home).path.exists()
 
 
 async def test_a_revoked_key_opens_nothing_any_more(live: Live):
-    async with live() as life:
-        phone, tablet = await made(life), await made(life, label="tablet")
-        assert await call(life, "DELETE", f"/api/auth/keys/{phone['id']}") == (
+    async with live() as daemon_rig:
+        phone, tablet = await made(daemon_rig), await made(daemon_rig, label="tablet")
+        assert await call(daemon_rig, "DELETE", f"/api/auth/keys/{phone['id']}") == (
             200,
             {"status": "revoked", "id": phone["id"]},
         )
-        assert (await call(life, "GET", "/api/watches", headers=shown(phone)))[0] == 401
-        assert (await call(life, "GET", "/api/watches", headers=shown(tablet)))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(phone)))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/watches", headers=shown(tablet)))[0] == 200
         for name in (phone["id"], "phone", "tablet", "%2e%2e", "x" * 3000):
-            assert (await call(life, "DELETE", f"/api/auth/keys/{name}"))[0] in {403, 404}
-        assert [one["id"] for one in (await get(life, "/api/auth/keys"))["keys"]] == [tablet["id"]]
+            assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{name}"))[0] in {403, 404}
+        assert [one["id"] for one in (await get(daemon_rig, "/api/auth/keys"))["keys"]] == [
+            tablet["id"]
+        ]
 
 
 async def test_only_who_administers_the_system_comes_near_keys(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for headers in (
-            key_of(life, "*:read,write"),
-            key_of(life, "vault:admin", "curator:admin"),
+            key_of(daemon_rig, "*:read,write"),
+            key_of(daemon_rig, "vault:admin", "curator:admin"),
             ELSEWHERE,
         ):
             expected = 401 if headers is ELSEWHERE else 403
@@ -136,7 +140,7 @@ async def test_only_who_administers_the_system_comes_near_keys(live: Live):
                 ("GET", "/api/auth/settings"),
                 ("PUT", "/api/auth/settings"),
             ):
-                assert (await refused(life, method, path, headers=headers))[0] == expected
+                assert (await refused(daemon_rig, method, path, headers=headers))[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -152,19 +156,23 @@ async def test_only_who_administers_the_system_comes_near_keys(live: Live):
     ],
 )
 async def test_a_key_makes_no_key_that_may_do_more(live: Live, scope):
-    async with live() as life:
-        admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])
+    async with live() as daemon_rig:
+        admin = key_of(daemon_rig, "vault:read", "system:admin", paths=["Projects/**"])
         status, message = await refused(
-            life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [scope]}, headers=admin
+            daemon_rig,
+            "POST",
+            "/api/auth/keys",
+            json={"label": "x", "scopes": [scope]},
+            headers=admin,
         )
 
     assert (status, "no more than itself" in message) == (403, True)
 
 
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
-    async with live(clock=lambda: NOW) as life:
+    async with live(clock=lambda: NOW) as daemon_rig:
         admin = key_of(
-            life,
+            daemon_rig,
             "vault:read,write",
             "system:admin",
             paths=["Projects/**"],
@@ -172,13 +180,25 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
         )
         narrow = {"module": "vault", "capabilities": ["read"], "paths": ["Projects/garden/**"]}
         _, less = await call(
-            life, "POST", "/api/auth/keys", json={"label": "x", "scopes": [narrow]}, headers=admin
+            daemon_rig,
+            "POST",
+            "/api/auth/keys",
+            json={"label": "x", "scopes": [narrow]},
+            headers=admin,
         )
         _, usual = await call(
-            life, "POST", "/api/auth/keys", json={"label": "y", "expires": "2d"}, headers=admin
+            daemon_rig,
+            "POST",
+            "/api/auth/keys",
+            json={"label": "y", "expires": "2d"},
+            headers=admin,
         )
         longer = await refused(
-            life, "POST", "/api/auth/keys", json={"label": "z", "expires": "11d"}, headers=admin
+            daemon_rig,
+            "POST",
+            "/api/auth/keys",
+            json={"label": "z", "expires": "11d"},
+            headers=admin,
         )
 
     assert (less["scopes"], less["expires_at"]) == ([narrow], "2026-03-11T12:00:00Z")
@@ -190,31 +210,39 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
 
 
 async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(live: Live):
-    async with live() as life:
-        secret = await made(life, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}])
-        admin = key_of(life, "vault:read", "system:admin", paths=["Projects/**"])
-        less = (await call(life, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin))[
-            1
-        ]
-        listed = (await call(life, "GET", "/api/auth/keys", headers=admin))[1]
+    async with live() as daemon_rig:
+        secret = await made(
+            daemon_rig, label="other", scopes=[{**READ, "paths": ["Private/diary/**"]}]
+        )
+        admin = key_of(daemon_rig, "vault:read", "system:admin", paths=["Projects/**"])
+        less = (
+            await call(daemon_rig, "POST", "/api/auth/keys", json={"label": "less"}, headers=admin)
+        )[1]
+        listed = (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[1]
         assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
-        assert (await refused(life, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin))[
-            0
-        ] == 404
-        assert (await call(life, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin))[0] == 200
         assert (
-            await call(life, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin)
+            await refused(daemon_rig, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin)
+        )[0] == 404
+        assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin))[
+            0
+        ] == 200
+        assert (
+            await call(
+                daemon_rig, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin
+            )
         )[0] == 200
-        assert (await call(life, "GET", "/api/auth/keys", headers=admin))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[0] == 401
 
 
 async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_once(live: Live):
-    async with live() as life:
-        await made(life)
-        again = await refused(life, "POST", "/api/auth/keys", json={"label": "phone"})
-        asked = (call(life, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5))
+    async with live() as daemon_rig:
+        await made(daemon_rig)
+        again = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "phone"})
+        asked = (
+            call(daemon_rig, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5)
+        )
         statuses = [status for status, _answer in await asyncio.gather(*asked)]
-        listed = (await get(life, "/api/auth/keys"))["keys"]
+        listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
 
     assert again == (
         409,
@@ -225,50 +253,56 @@ async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_onc
 
 
 async def test_keys_made_at_once_are_all_there(live: Live):
-    async with live() as life:
-        all_made = await asyncio.gather(*(made(life, label=f"k{number}") for number in range(20)))
-        listed = (await get(life, "/api/auth/keys"))["keys"]
+    async with live() as daemon_rig:
+        all_made = await asyncio.gather(
+            *(made(daemon_rig, label=f"k{number}") for number in range(20))
+        )
+        listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
 
     assert {one["id"] for one in listed} == {one["id"] for one in all_made}
 
 
 async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(live: Live):
-    async with live() as life:
-        file = KeyFile(life.daemon.home).path
+    async with live() as daemon_rig:
+        file = KeyFile(daemon_rig.daemon.home).path
         file.write_text("mine\n")
         file.chmod(0o600)
-        assert "keys.yaml should hold" in (await get(life, "/api/auth/keys"))["problem"]
-        status, message = await refused(life, "POST", "/api/auth/keys", json={"label": "x"})
-        assert (status, str(life.daemon.home) in message) == (503, False)
+        assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
+        status, message = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "x"})
+        assert (status, str(daemon_rig.daemon.home) in message) == (503, False)
         assert file.read_text() == "mine\n"
 
 
 async def test_who_needs_a_key_is_told_in_both_words(live: Live):
-    async with live() as life:
-        assert await get(life, "/api/auth/settings") == {
+    async with live() as daemon_rig:
+        assert await get(daemon_rig, "/api/auth/settings") == {
             "require_auth": "remote",
             "auth_mode": "remote",
             "key_count": 0,
         }
-        await made(life)
-        assert (await get(life, "/api/auth/settings"))["key_count"] == 1
+        await made(daemon_rig)
+        assert (await get(daemon_rig, "/api/auth/settings"))["key_count"] == 1
 
 
 async def test_who_needs_a_key_changes_at_once_and_is_kept(live: Live, home):
-    async with live() as life:
-        admin = key_of(life, "*:read,write,admin")
+    async with live() as daemon_rig:
+        admin = key_of(daemon_rig, "*:read,write,admin")
         status, answer = await call(
-            life, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
+            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "always"}, headers=admin
         )
         assert (status, answer["require_auth"]) == (200, "always")
-        assert (await call(life, "GET", "/api/watches"))[0] == 401
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 401
         assert load_settings(home, {}, {}).auth_mode == "always"
         assert (
             await call(
-                life, "PUT", "/api/auth/settings", json={"requireAuth": "remote"}, headers=admin
+                daemon_rig,
+                "PUT",
+                "/api/auth/settings",
+                json={"requireAuth": "remote"},
+                headers=admin,
             )
         )[0] == 200
-        assert (await call(life, "GET", "/api/watches"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -282,29 +316,33 @@ async def test_who_needs_a_key_changes_at_once_and_is_kept(live: Live, home):
     ],
 )
 async def test_who_needs_a_key_is_nothing_else(live: Live, home, body):
-    async with live() as life:
-        assert (await refused(life, "PUT", "/api/auth/settings", json=body))[0] == 400
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "PUT", "/api/auth/settings", json=body))[0] == 400
         assert not (home / "config.yaml").exists()
 
 
 async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for admin in (
-            key_of(life, "system:admin"),
-            key_of(life, "*:read,write,admin", paths=["**"]),
+            key_of(daemon_rig, "system:admin"),
+            key_of(daemon_rig, "*:read,write,admin", paths=["**"]),
         ):
             assert (
                 await refused(
-                    life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}, headers=admin
+                    daemon_rig,
+                    "PUT",
+                    "/api/auth/settings",
+                    json={"auth_mode": "disabled"},
+                    headers=admin,
                 )
             )[0] == 403
 
 
 async def test_where_others_may_connect_keys_are_not_given_up(live: Live, home):
-    async with live(host="0.0.0.0") as life:  # noqa: S104  the point of it
+    async with live(host="0.0.0.0") as daemon_rig:  # noqa: S104  the point of it
         status, message = await refused(
-            life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
+            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
         )
         assert (status, "may not be disabled" in message) == (409, True)
-        assert (await get(life, "/api/auth/settings"))["auth_mode"] == "remote"
+        assert (await get(daemon_rig, "/api/auth/settings"))["auth_mode"] == "remote"
         assert not (home / "config.yaml").exists()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import get, post, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
 
@@ -26,11 +26,11 @@ def pair(vault):
 
 
 async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(live: Live, pair):
-    async with live() as life:
-        await post(life, "/api/pause")
+    async with live() as daemon_rig:
+        await post(daemon_rig, "/api/pause")
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("task.queued"))
-        answer = await get(life, "/api/watches")
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        answer = await get(daemon_rig, "/api/watches")
 
     (watch,) = answer["watches"]
     assert answer["count"] == 1
@@ -46,12 +46,12 @@ async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(li
 
 
 async def test_a_task_is_listed_with_what_it_is_to_review(live: Live, pair):
-    async with live() as life:
-        assert await get(life, "/api/tasks") == {"tasks": [], "count": 0, "paused": False}
-        assert await post(life, "/api/pause") == {"paused": True}
+    async with live() as daemon_rig:
+        assert await get(daemon_rig, "/api/tasks") == {"tasks": [], "count": 0, "paused": False}
+        assert await post(daemon_rig, "/api/pause") == {"paused": True}
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("task.queued"))
-        answer = await get(life, "/api/tasks")
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        answer = await get(daemon_rig, "/api/tasks")
         (task,) = answer["tasks"]
         assert (answer["count"], answer["paused"]) == (1, True)
         assert set(task) == {
@@ -72,13 +72,13 @@ async def test_a_task_is_listed_with_what_it_is_to_review(live: Live, pair):
             None,
         )
 
-        assert await post(life, "/api/resume") == {"paused": False}
-        await life.until(lambda: life.told("run.finished"))
+        assert await post(daemon_rig, "/api/resume") == {"paused": False}
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
 
 
 async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(live: Live, tree):
-    async with live() as life:
-        plan = await post(life, "/api/bubble/plan", {"path": GARDEN})
+    async with live() as daemon_rig:
+        plan = await post(daemon_rig, "/api/bubble/plan", {"path": GARDEN})
 
         assert set(plan) == {"path", "most_runs", "most_cost_usd", "runs", "loops"}
         assert (plan["path"], plan["most_runs"], plan["most_cost_usd"]) == (
@@ -89,7 +89,7 @@ async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(live: 
         assert all(set(run) == {"watcher", "depth", "because", "patterns"} for run in plan["runs"])
         assert {"AGENTS.md", "Projects/house/AGENTS.md"} <= {run["watcher"] for run in plan["runs"]}
         assert [set(ring) for ring in plan["loops"]] == [{GARDEN, "Projects/house/AGENTS.md"}]
-        assert (await get(life, "/api/tasks"))["tasks"] == []
+        assert (await get(daemon_rig, "/api/tasks"))["tasks"] == []
 
 
 async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_misspelled_one(
@@ -97,20 +97,22 @@ async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_miss
 ):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "lone.md", note("Lone"))
-    async with live() as life:
-        assert (await post(life, "/api/bubble/plan", {"path": "Projects/new/AGENTS.md"}))[
+    async with live() as daemon_rig:
+        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "Projects/new/AGENTS.md"}))[
             "most_runs"
         ] == 1
-        assert (await post(life, "/api/bubble/plan", {"path": "lone.md"}))["most_runs"] == 0
-        status, message = await refused(life, "POST", "/api/bubble/plan", json={"path": "lome.md"})
+        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "lone.md"}))["most_runs"] == 0
+        status, message = await refused(
+            daemon_rig, "POST", "/api/bubble/plan", json={"path": "lome.md"}
+        )
         assert (status, message) == (404, "lome.md is not in the vault")
 
 
 async def test_those_who_watch_a_file_are_asked_to_look_now(live: Live, pair):
-    async with live() as life:
-        answer = await post(life, "/api/bubble/run", {"path": GARDEN})
-        await life.until(lambda: life.told("run.finished"))
-        await life.settled()
+    async with live() as daemon_rig:
+        answer = await post(daemon_rig, "/api/bubble/run", {"path": GARDEN})
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.settled()
 
     assert set(answer) == {"path", "most_runs", "most_cost_usd", "runs", "loops", "cause", "tasks"}
     assert len(answer["tasks"]) == 1
@@ -118,30 +120,32 @@ async def test_those_who_watch_a_file_are_asked_to_look_now(live: Live, pair):
 
 
 async def test_asking_about_what_no_one_watches_is_not_found(live: Live, pair):
-    async with live() as life:
-        assert (await refused(life, "POST", "/api/bubble/run", json={"path": "lone.md"}))[0] == 404
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "POST", "/api/bubble/run", json={"path": "lone.md"}))[
+            0
+        ] == 404
 
 
 async def test_a_scan_finds_what_no_event_told(live: Live, vault):
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "a.md", note("A"))
         for wrong in (1, "yes", None, []):
-            assert (await refused(life, "POST", "/api/scan", json={"accept_missing": wrong}))[
+            assert (await refused(daemon_rig, "POST", "/api/scan", json={"accept_missing": wrong}))[
                 0
             ] == 400
-        assert set(await post(life, "/api/scan")) == {"files"}
-        await life.until(lambda: life.daemon.index.get("a.md"))
-        assert await post(life, "/api/scan", {"accept_missing": True}) == {"files": 1}
+        assert set(await post(daemon_rig, "/api/scan")) == {"files"}
+        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("a.md"))
+        assert await post(daemon_rig, "/api/scan", {"accept_missing": True}) == {"files": 1}
 
 
 async def test_a_plan_for_a_path_that_is_neither_there_nor_watched_is_refused(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*.md"]))
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in ("Nope.md", "Nope/x.md"):
-            assert await refused(life, "POST", "/api/bubble/plan", json={"path": path}) == (
+            assert await refused(daemon_rig, "POST", "/api/bubble/plan", json={"path": path}) == (
                 404,
                 f"{path} is not in the vault",
             )
-        assert (await post(life, "/api/bubble/plan", {"path": "Projects/soon.md"}))[
+        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "Projects/soon.md"}))[
             "most_runs"
         ] == 1

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.api.routes.models import KNOWN, model_of, models_of
 from tests.api.calls import get
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_the_latest_of_each_family_is_marked_and_the_one_that_is_set_is_there():
 
 
 async def test_the_latest_are_reported_and_with_show_all_the_older_ones_too(live: Live):
-    async with live(agent__model="claude-3-5-haiku-20241022") as life:
-        few = await get(life, "/api/models?show_all=false")
-        everything = await get(life, "/supervisor/models?show_all=true")
+    async with live(agent__model="claude-3-5-haiku-20241022") as daemon_rig:
+        few = await get(daemon_rig, "/api/models?show_all=false")
+        everything = await get(daemon_rig, "/supervisor/models?show_all=true")
 
     assert few["current"] == "claude-3-5-haiku-20241022"
     assert {model["id"] for model in few["models"] if not model["is_latest"]} == {

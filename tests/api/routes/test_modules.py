@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.modules.registry.skeleton import new_module
 from tests.api.calls import call, get, key_of, messages, post, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 EXAMPLES = Path(__file__).parents[2] / "modules" / "examples"
 
@@ -24,11 +24,13 @@ def daily(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLES / "daily", tmp_path / "from" / "daily"))
 
 
-async def install(life: Life, folder: Path, trust: str = "trusted", **more: object) -> dict:
+async def install(
+    daemon_rig: DaemonRig, folder: Path, trust: str = "trusted", **more: object
+) -> dict:
     """Install a module and approve what was shown."""
-    shown = await post(life, "/api/modules/install", {"source": str(folder), **more})
+    shown = await post(daemon_rig, "/api/modules/install", {"source": str(folder), **more})
     return await post(
-        life,
+        daemon_rig,
         f"/api/modules/{shown['module']['name']}/approve",
         {"hash": shown["hash"], "trust": trust},
     )
@@ -37,10 +39,10 @@ async def install(life: Life, folder: Path, trust: str = "trusted", **more: obje
 async def test_an_installed_module_does_not_run_before_what_was_shown_is_approved(
     live: Live, daily: Path
 ):
-    async with live() as life:
-        shown = await post(life, "/api/modules/install", {"source": str(daily)})
-        before = await get(life, "/api/modules/daily")
-        status, _ = await call(life, "GET", "/api/daily/entries")
+    async with live() as daemon_rig:
+        shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
+        before = await get(daemon_rig, "/api/modules/daily")
+        status, _ = await call(daemon_rig, "GET", "/api/daily/entries")
 
         assert (before["status"], before["serving"], before["state"], status) == (
             "unapproved",
@@ -51,12 +53,15 @@ async def test_an_installed_module_does_not_run_before_what_was_shown_is_approve
         assert "Daily/**" in shown["consent"]["text"]
         assert (
             await refused(
-                life, "POST", "/api/modules/daily/approve", json={"hash": "sha256:" + "0" * 64}
+                daemon_rig,
+                "POST",
+                "/api/modules/daily/approve",
+                json={"hash": "sha256:" + "0" * 64},
             )
         )[0] == 409
 
         told = await post(
-            life, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"}
+            daemon_rig, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"}
         )
         assert (told["status"], told["where"], told["trust_level"], told["hash"] is not None) == (
             "running",
@@ -64,43 +69,43 @@ async def test_an_installed_module_does_not_run_before_what_was_shown_is_approve
             "trusted",
             True,
         )
-        assert (await get(life, "/api/modules"))["modules"] == [told]
-        assert await get(life, "/api/daily/entries") == {"entries": [], "count": 0}
+        assert (await get(daemon_rig, "/api/modules"))["modules"] == [told]
+        assert await get(daemon_rig, "/api/daily/entries") == {"entries": [], "count": 0}
 
 
 async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
     live: Live, daily: Path, vault: Path
 ):
-    async with live() as life:
-        await install(life, daily)
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily)
         code = vault / "Modules/daily/module.py"
         code.write_text(
             code.read_text().replace(
                 '"count": len(found),', '"count": len(found), "changed": True,'
             )
         )
-        await life.until(lambda: life.told("module.changed"))
+        await daemon_rig.until(lambda: daemon_rig.told("module.changed"))
 
-        assert (await get(life, "/api/modules/daily"))["state"] == "changed"
-        assert "changed" not in await get(life, "/api/daily/entries")
-        shown = await get(life, "/api/modules/daily/diff")
+        assert (await get(daemon_rig, "/api/modules/daily"))["state"] == "changed"
+        assert "changed" not in await get(daemon_rig, "/api/daily/entries")
+        shown = await get(daemon_rig, "/api/modules/daily/diff")
         assert '+            "count": len(found), "changed": True,' in shown["diff"]
-        await post(life, "/api/modules/daily/approve", {"hash": shown["hash"]})
-        assert (await get(life, "/api/daily/entries"))["changed"] is True
+        await post(daemon_rig, "/api/modules/daily/approve", {"hash": shown["hash"]})
+        assert (await get(daemon_rig, "/api/daily/entries"))["changed"] is True
 
 
 async def test_a_module_is_switched_off_and_on_restarted_and_removed(
     live: Live, daily: Path, vault: Path
 ):
-    async with live() as life:
-        await install(life, daily)
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily)
 
-        assert (await post(life, "/api/modules/daily/disable"))["status"] == "disabled"
-        assert (await call(life, "GET", "/api/daily/entries"))[0] == 404
-        assert (await refused(life, "POST", "/api/modules/daily/restart"))[0] == 404
-        assert (await post(life, "/api/modules/daily/enable"))["status"] == "running"
-        assert (await post(life, "/api/modules/daily/restart"))["status"] == "running"
-        status, removed = await call(life, "DELETE", "/api/modules/daily")
+        assert (await post(daemon_rig, "/api/modules/daily/disable"))["status"] == "disabled"
+        assert (await call(daemon_rig, "GET", "/api/daily/entries"))[0] == 404
+        assert (await refused(daemon_rig, "POST", "/api/modules/daily/restart"))[0] == 404
+        assert (await post(daemon_rig, "/api/modules/daily/enable"))["status"] == "running"
+        assert (await post(daemon_rig, "/api/modules/daily/restart"))["status"] == "running"
+        status, removed = await call(daemon_rig, "DELETE", "/api/modules/daily")
         assert (status, removed) == (
             200,
             {
@@ -112,45 +117,48 @@ async def test_a_module_is_switched_off_and_on_restarted_and_removed(
             },
         )
         assert not (vault / "Modules/daily").exists()
-        assert (await get(life, "/api/modules"))["modules"] == []
+        assert (await get(daemon_rig, "/api/modules"))["modules"] == []
 
 
 async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path):
-    async with live() as life:
-        await install(life, daily)
-    async with live() as life:
-        assert (await get(life, "/api/daily/entries"))["count"] == 0, (
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily)
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, "/api/daily/entries"))["count"] == 0, (
             "a request waits until the modules have started"
         )
-        assert (await call(life, "GET", "/api/daily/none"))[0] == 404
+        assert (await call(daemon_rig, "GET", "/api/daily/none"))[0] == 404
 
 
 async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: Path):
-    async with live() as life:
-        await life.until(lambda: life.daemon.modules._has_started)
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: daemon_rig.daemon.modules._has_started)
         for name in ("garden", "kitchen", "cellar"):
             await asyncio.to_thread(new_module, vault / "Modules" / name, name)
-            assert name in [one["name"] for one in (await get(life, "/api/modules"))["modules"]]
-            assert (await get(life, f"/api/modules/{name}"))["status"] == "unapproved"
+            assert name in [
+                one["name"] for one in (await get(daemon_rig, "/api/modules"))["modules"]
+            ]
+            assert (await get(daemon_rig, f"/api/modules/{name}"))["status"] == "unapproved"
 
 
 async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on(
     live: Live, daily: Path
 ):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
-    async with live() as life:
-        told = await install(life, daily)
+    async with live() as daemon_rig:
+        told = await install(daemon_rig, daily)
         assert (told["status"], told["serving"]) == ("failed", False)
         assert "nothing_of_that_name" in told["problem"]
         assert any(
-            "nothing_of_that_name" in str(problem) for problem in life.daemon.problems.open.values()
+            "nothing_of_that_name" in str(problem)
+            for problem in daemon_rig.daemon.problems.open.values()
         )
-        assert (await call(life, "GET", "/api/notes"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/notes"))[0] == 200
 
 
 async def test_modules_are_an_administrator_s(live: Live, daily: Path):
-    async with live() as life:
-        headers = key_of(life, "*:read,write")
+    async with live() as daemon_rig:
+        headers = key_of(daemon_rig, "*:read,write")
         asked = [
             ("POST", "install"),
             ("POST", "daily/approve"),
@@ -159,38 +167,38 @@ async def test_modules_are_an_administrator_s(live: Live, daily: Path):
             ("GET", "daily/diff"),
         ]
         for method, path in [*asked, ("GET", "daily/prompt"), ("PUT", "daily/prompt")]:
-            assert (await refused(life, method, f"/api/modules/{path}", headers=headers, json={}))[
-                0
-            ] == 403
-        assert (await call(life, "GET", "/api/modules", headers=headers))[0] == 200
+            assert (
+                await refused(daemon_rig, method, f"/api/modules/{path}", headers=headers, json={})
+            )[0] == 403
+        assert (await call(daemon_rig, "GET", "/api/modules", headers=headers))[0] == 200
 
 
 async def test_a_person_s_own_prompt_is_kept_shown_and_reset(live: Live):
-    async with live() as life:
-        await install(life, EXAMPLES / "brain")
-        usual = await get(life, "/api/modules/brain/prompt")
+    async with live() as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "brain")
+        usual = await get(daemon_rig, "/api/modules/brain/prompt")
         assert (usual["content"], usual["exists"], bool(usual["defaultPrompt"])) == (
             None,
             False,
             True,
         )
         status, kept = await call(
-            life, "PUT", "/api/modules/brain/prompt", json={"content": "Be brief."}
+            daemon_rig, "PUT", "/api/modules/brain/prompt", json={"content": "Be brief."}
         )
         assert (status, kept) == (200, {**usual, "content": "Be brief.", "exists": True})
-        assert (await get(life, "/api/modules/brain/prompt")) == kept
-        assert (await call(life, "PUT", "/api/modules/brain/prompt", json={"reset": True}))[
+        assert (await get(daemon_rig, "/api/modules/brain/prompt")) == kept
+        assert (await call(daemon_rig, "PUT", "/api/modules/brain/prompt", json={"reset": True}))[
             1
         ] == usual
-        assert (await refused(life, "PUT", "/api/modules/brain/prompt", json={}))[0] == 400
-        assert (await refused(life, "GET", "/api/modules/nothing/prompt"))[0] == 404
+        assert (await refused(daemon_rig, "PUT", "/api/modules/brain/prompt", json={}))[0] == 400
+        assert (await refused(daemon_rig, "GET", "/api/modules/nothing/prompt"))[0] == 404
 
 
 async def test_a_source_that_is_not_a_module_says_so(live: Live, tmp_path: Path):
     (tmp_path / "empty").mkdir()
-    async with live() as life:
+    async with live() as daemon_rig:
         status, message = await refused(
-            life, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")}
+            daemon_rig, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")}
         )
         assert (400 <= status < 500, "manifest.yaml" in message) == (True, True)
 
@@ -198,21 +206,27 @@ async def test_a_source_that_is_not_a_module_says_so(live: Live, tmp_path: Path)
 async def test_a_key_for_some_paths_puts_no_code_into_the_daemon_whatever_it_may_do_there(
     live: Live, daily: Path, home: Path, vault: Path
 ):
-    async with live() as life:
-        limited = {"headers": key_of(life, "*:read,write,admin", paths=["Shop/**", "Modules/**"])}
+    async with live() as daemon_rig:
+        limited = {
+            "headers": key_of(daemon_rig, "*:read,write,admin", paths=["Shop/**", "Modules/**"])
+        }
         status, says = await refused(
-            life, "POST", "/api/modules/install", json={"source": str(daily)}, **limited
+            daemon_rig, "POST", "/api/modules/install", json={"source": str(daily)}, **limited
         )
         assert (status, "for some paths of the vault" in says) == (403, True)
         assert not (vault / "Modules").exists()
-        shown = await post(life, "/api/modules/install", {"source": str(daily)})
+        shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
         body = {"hash": shown["hash"], "trust": "trusted"}
-        assert (await refused(life, "POST", "/api/modules/daily/approve", json=body, **limited))[
-            0
-        ] == 403
-        assert (await get(life, "/api/modules/daily"))["state"] == "new"
+        assert (
+            await refused(daemon_rig, "POST", "/api/modules/daily/approve", json=body, **limited)
+        )[0] == 403
+        assert (await get(daemon_rig, "/api/modules/daily"))["state"] == "new"
         status, _ = await call(
-            life, "PUT", "/api/files/Modules/daily/module.py", data=b"raise SystemExit", **limited
+            daemon_rig,
+            "PUT",
+            "/api/files/Modules/daily/module.py",
+            data=b"raise SystemExit",
+            **limited,
         )
         assert (status, (vault / "Modules/daily/module.py").read_bytes()) == (
             403,
@@ -237,18 +251,18 @@ async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
 ):
     save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "slow/module.py", SLOW.format(str(tmp_path / "go")))
-    async with live() as life:
-        beginning = asyncio.get_running_loop().create_task(install(life, tmp_path / "slow"))
-        while (await call(life, "GET", "/api/modules/slow"))[1].get("status") in {
+    async with live() as daemon_rig:
+        beginning = asyncio.get_running_loop().create_task(install(daemon_rig, tmp_path / "slow"))
+        while (await call(daemon_rig, "GET", "/api/modules/slow"))[1].get("status") in {
             None,
             "unapproved",
         }:
             await asyncio.sleep(0.01)
-        told = await get(life, "/api/modules/slow")
-        health = await get(life, "/api/health?detailed=true")
+        told = await get(daemon_rig, "/api/modules/slow")
+        health = await get(daemon_rig, "/api/health?detailed=true")
         (tmp_path / "go").touch()
         started = await beginning
-        after = await get(life, "/api/health?detailed=true")
+        after = await get(daemon_rig, "/api/health?detailed=true")
 
     assert (told["status"], told["serving"], told["problem"]) == ("starting", False, None)
     assert health["modules"] == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
@@ -256,15 +270,15 @@ async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
 
 
 async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
-    async with live() as life:
-        await install(life, daily)
+    async with live() as daemon_rig:
+        await install(daemon_rig, daily)
         async with (
             aiohttp.ClientSession() as session,
-            session.get(life.url + "/api/events") as stream,
+            session.get(daemon_rig.url + "/api/events") as stream,
         ):
             answers = messages(stream)
             await anext(answers)
-            await call(life, "POST", "/api/daily/entries", json={"content": "x"})
+            await call(daemon_rig, "POST", "/api/daily/entries", json={"content": "x"})
             heard = {}
             while "daily.entry.created" not in heard:
                 told = await asyncio.wait_for(anext(answers), 30)
@@ -277,13 +291,16 @@ async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
 async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(
     live: Live, daily: Path, vault: Path
 ):
-    async with live() as life:
-        assert (await call(life, "POST", "/api/modules/install", json={"source": str(daily)}))[
-            0
-        ] == 201
+    async with live() as daemon_rig:
+        assert (
+            await call(daemon_rig, "POST", "/api/modules/install", json={"source": str(daily)})
+        )[0] == 201
         assert (
             await call(
-                life, "POST", "/api/modules/install", json={"source": str(vault / "Modules/daily")}
+                daemon_rig,
+                "POST",
+                "/api/modules/install",
+                json={"source": str(vault / "Modules/daily")},
             )
         )[0] == 200
 
@@ -291,15 +308,15 @@ async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(
 async def test_what_a_module_kept_is_deleted_with_it_only_if_that_is_said(
     live: Live, daily: Path, vault: Path
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         for query, has_data in (("", True), ("?data=true", False)):
-            await install(life, daily)
-            data = life.daemon.vault.folder / "module-data" / "daily"
+            await install(daemon_rig, daily)
+            data = daemon_rig.daemon.vault.folder / "module-data" / "daily"
             data.mkdir(parents=True, exist_ok=True)
             (data / "index.db").write_text("x")
 
-            _, removed = await call(life, "DELETE", f"/api/modules/daily{query}")
+            _, removed = await call(daemon_rig, "DELETE", f"/api/modules/daily{query}")
 
             assert (removed["has_data"], removed["data_deleted"]) == (has_data, not has_data)
             assert data.exists() is has_data
-        assert (await refused(life, "DELETE", "/api/modules/daily?data=true"))[0] == 404
+        assert (await refused(daemon_rig, "DELETE", "/api/modules/daily?data=true"))[0] == 404

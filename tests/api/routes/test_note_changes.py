@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 TEXT = "---\nstatus: open # a comment\n---\n# Garden\n\n## Facts\n- beans\n\n## Focus\n- dig\n"
 
@@ -18,7 +18,7 @@ def digest(text: str | bytes) -> str:
 
 
 async def changed(
-    life: Life,
+    daemon_rig: DaemonRig,
     method: str,
     path: str,
     *,
@@ -32,7 +32,7 @@ async def changed(
     }
     async with (
         aiohttp.ClientSession() as session,
-        session.request(method, life.url + path, headers=headers, **options) as answer,
+        session.request(method, daemon_rig.url + path, headers=headers, **options) as answer,
     ):
         told = await answer.json()
         assert (
@@ -45,15 +45,15 @@ async def changed(
 
 async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
     save(vault / "a.md", TEXT)
-    async with live() as life:
+    async with live() as daemon_rig:
         for body in (
             {"section": "Facts", "content": "- peas", "mode": "append"},
             {"section": "Focus", "content": "- rest"},
             {"section": "New", "content": "- x", "create": True},
         ):
-            assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+            assert (await changed(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 200
         status, message = await refused(
-            life, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"}
+            daemon_rig, "PATCH", "/api/notes/a.md", json={"section": "None", "content": "x"}
         )
 
     assert (status, message) == (
@@ -71,15 +71,17 @@ async def test_a_section_that_ends_with_code_in_a_list_is_replaced_and_the_next_
     save(vault / "a.md", "## A\n\n1. Run:\n\n\t```bash\n   x\n   ```\n\n## B\n\nkeep\n")
     save(vault / "open.md", "## A\n\n```bash\nx\n\n## B\n\nkeep\n")
     save(vault / "broken.md", "---\nstatus: open\n# my tags\n- a\n- b\n---\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
-            await changed(life, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"})
+            await changed(
+                daemon_rig, "PATCH", "/api/notes/a.md", json={"section": "A", "content": "new"}
+            )
         )[0] == 200
         status, message = await refused(
-            life, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"}
+            daemon_rig, "PATCH", "/api/notes/open.md", json={"section": "A", "content": "new"}
         )
         broken = await refused(
-            life, "PATCH", "/api/notes/broken.md", json={"key": "status", "value": "done"}
+            daemon_rig, "PATCH", "/api/notes/broken.md", json={"key": "status", "value": "done"}
         )
 
     assert (vault / "a.md").read_text() == "## A\n\nnew\n\n## B\n\nkeep\n"
@@ -97,10 +99,10 @@ async def test_a_heading_that_only_some_parsers_see_is_not_removed(live: Live, v
     }
     for path, text in texts.items():
         save(vault / path, text)
-    async with live() as life:
+    async with live() as daemon_rig:
         for path, text in texts.items():
             status, message = await refused(
-                life, "PATCH", f"/api/notes/{path}", json={"section": "A", "content": "new"}
+                daemon_rig, "PATCH", f"/api/notes/{path}", json={"section": "A", "content": "new"}
             )
             assert (status, "put a blank line above it" in message, (vault / path).read_text()) == (
                 422,
@@ -109,7 +111,10 @@ async def test_a_heading_that_only_some_parsers_see_is_not_removed(live: Live, v
             )
             assert (
                 await changed(
-                    life, "PATCH", f"/api/notes/{path}", json={"section": "B", "content": "new"}
+                    daemon_rig,
+                    "PATCH",
+                    f"/api/notes/{path}",
+                    json={"section": "B", "content": "new"},
                 )
             )[0] == 200
 
@@ -119,7 +124,7 @@ async def test_a_refused_edit_says_what_to_do(live: Live, vault):
     save(vault / "cr.md", "---\ra: 1\r---\r# A\r")
     save(vault / "text.md", "---\ntext\n---\n# A\n")
     save(vault / "many.md", "# A\n" * 50_001)
-    async with live() as life:
+    async with live() as daemon_rig:
         for path, edit, way in (
             (
                 "open.md",
@@ -134,24 +139,26 @@ async def test_a_refused_edit_says_what_to_do(live: Live, vault):
                 "only its keys, or the whole of it, can be changed",
             ),
         ):
-            status, message = await refused(life, "PATCH", f"/api/notes/{path}", json=edit)
+            status, message = await refused(daemon_rig, "PATCH", f"/api/notes/{path}", json=edit)
             assert (status, bool(re.search(way, message))) == (422, True), message
 
 
 async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live, vault):
     data = b"\xef\xbb\xbf---\r\nodd:   'x'   # y\r\nstatus: open\r\n---\r\n# T\xff\r\n"
     (vault / "a.md").write_bytes(data)
-    async with live() as life:
+    async with live() as daemon_rig:
         for body in (
             {"key": "status", "value": "done"},
             {"key": "tags", "value": ["a", "b"]},
             {"key": "n", "value": 5},
             {"key": "ok", "value": True},
         ):
-            assert (await changed(life, "PATCH", "/api/notes/a.md", json=body))[0] == 200
+            assert (await changed(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 200
         for key in ("tags", "n", "ok"):
             assert (
-                await changed(life, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True})
+                await changed(
+                    daemon_rig, "PATCH", "/api/notes/a.md", json={"key": key, "delete": True}
+                )
             )[0] == 200
 
     assert (vault / "a.md").read_bytes() == data.replace(b"open", b"done")
@@ -175,8 +182,8 @@ async def test_a_key_is_set_and_taken_out_and_every_other_byte_stays(live: Live,
 )
 async def test_a_body_that_says_nothing_or_two_things_is_refused(live: Live, vault, body: dict):
     save(vault / "a.md", TEXT)
-    async with live() as life:
-        assert (await refused(life, "PATCH", "/api/notes/a.md", json=body))[0] == 400
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "PATCH", "/api/notes/a.md", json=body))[0] == 400
     assert (vault / "a.md").read_text() == TEXT
 
 
@@ -184,11 +191,11 @@ async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrot
     live: Live, vault
 ):
     save(vault / "a.md", TEXT)
-    async with live() as life:
-        seen = (await get(life, "/api/notes/a.md"))["hash"]
+    async with live() as daemon_rig:
+        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", TEXT.replace("dig", "dig deep"))
         status, told = await changed(
-            life,
+            daemon_rig,
             "PATCH",
             "/api/notes/a.md",
             match=seen,
@@ -203,8 +210,8 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
     live: Live, vault
 ):
     save(vault / "a.md", TEXT)
-    async with live() as life:
-        seen = (await get(life, "/api/notes/a.md"))["hash"]
+    async with live() as daemon_rig:
+        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         theirs = TEXT.replace("beans", "leeks")
         save(vault / "a.md", theirs)
         for method, options, ours in (
@@ -219,7 +226,9 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
                 TEXT.replace("beans", "kale"),
             ),
         ):
-            status, told = await changed(life, method, "/api/notes/a.md", match=seen, **options)
+            status, told = await changed(
+                daemon_rig, method, "/api/notes/a.md", match=seen, **options
+            )
             assert status == 409
             assert told["conflict"] == {
                 "base": TEXT,
@@ -236,11 +245,11 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
 ):
     save(vault / "a.md", TEXT)
     ours = TEXT.replace("beans", "kale")
-    async with live() as life:
-        seen = (await get(life, "/api/notes/a.md"))["hash"]
+    async with live() as daemon_rig:
+        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", "")
         status, told = await changed(
-            life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+            daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
         )
         assert (status, told["conflict"]) == (
             409,
@@ -248,7 +257,7 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
         )
         (vault / "a.md").unlink()
         status, told = await changed(
-            life, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
+            daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
         )
         assert (status, told["conflict"]) == (
             409,
@@ -258,20 +267,24 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
 
 async def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text(live: Live, vault):
     save(vault / "a.md", TEXT)
-    async with live() as life:
+    async with live() as daemon_rig:
         body = {"section": "Facts", "content": "- peas", "mode": "append"}
-        status, told = await changed(life, "PATCH", "/api/notes/a.md", match="0" * 64, json=body)
+        status, told = await changed(
+            daemon_rig, "PATCH", "/api/notes/a.md", match="0" * 64, json=body
+        )
         ours = TEXT.replace("- beans\n", "- beans\n- peas\n")
         assert (status, told["conflict"]) == (
             409,
             {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)},
         )
-        assert (await changed(life, "PUT", "/api/notes/a.md", match="0" * 64, data=b"x"))[0] == 409
-        assert (await changed(life, "DELETE", "/api/notes/a.md", match="0" * 64))[0] == 409
+        assert (await changed(daemon_rig, "PUT", "/api/notes/a.md", match="0" * 64, data=b"x"))[
+            0
+        ] == 409
+        assert (await changed(daemon_rig, "DELETE", "/api/notes/a.md", match="0" * 64))[0] == 409
         for wrong in ("x", "0" * 63, '"a", "b"'):
             assert (
                 await refused(
-                    life, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}
+                    daemon_rig, "PATCH", "/api/notes/a.md", json=body, headers={"If-Match": wrong}
                 )
             )[0] == 400
 
@@ -279,31 +292,35 @@ async def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text(live:
 
 
 async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
-    async with live() as life:
-        new = await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"one\r\n\xff")
+    async with live() as daemon_rig:
+        new = await changed(daemon_rig, "PUT", "/api/notes/New/a.md", new=True, data=b"one\r\n\xff")
         assert (new[0], new[1]["before"], new[1]["hash"]) == (201, None, digest(b"one\r\n\xff"))
-        assert (await changed(life, "PUT", "/api/notes/New/a.md", new=True, data=b"two"))[0] == 409
-        assert (
-            await changed(life, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two")
-        )[1]["changed"]
-        assert (
-            await changed(
-                life, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}
-            )
-        )[0] == 200
-        assert not (await changed(life, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1][
-            "changed"
-        ]
-        assert (vault / "New/a.md").read_bytes() == b"three\n"
-        status, told = await changed(life, "PUT", "/api/notes/none.md", match="*", data=b"x")
-        assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
-        assert told["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
-        assert (await changed(life, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x"))[
+        assert (await changed(daemon_rig, "PUT", "/api/notes/New/a.md", new=True, data=b"two"))[
             0
         ] == 409
         assert (
             await changed(
-                life, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}
+                daemon_rig, "PUT", "/api/notes/New/a.md", match=new[1]["hash"], data=b"two"
+            )
+        )[1]["changed"]
+        assert (
+            await changed(
+                daemon_rig, "PUT", "/api/notes/New/a.md", match="*", json={"content": "three\n"}
+            )
+        )[0] == 200
+        assert not (await changed(daemon_rig, "PUT", "/api/notes/New/a.md", data=b"three\n"))[1][
+            "changed"
+        ]
+        assert (vault / "New/a.md").read_bytes() == b"three\n"
+        status, told = await changed(daemon_rig, "PUT", "/api/notes/none.md", match="*", data=b"x")
+        assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
+        assert told["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
+        assert (
+            await changed(daemon_rig, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x")
+        )[0] == 409
+        assert (
+            await changed(
+                daemon_rig, "PATCH", "/api/notes/none.md", match="*", json={"key": "a", "value": 1}
             )
         )[0] == 404
         assert not (vault / "none.md").exists()
@@ -312,11 +329,14 @@ async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
 async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(live: Live, vault):
     body = b'{"content": "# lit\\n"}'
     form = {"Content-Type": "application/x-www-form-urlencoded"}
-    async with live() as life, aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session:
+    async with (
+        live() as daemon_rig,
+        aiohttp.ClientSession(skip_auto_headers=["Content-Type"]) as session,
+    ):
 
         async def put(data: bytes, headers: dict[str, str]) -> bytes:
             async with session.put(
-                life.url + "/api/notes/lit.md", data=data, headers=headers
+                daemon_rig.url + "/api/notes/lit.md", data=data, headers=headers
             ) as answer:
                 assert answer.status in {200, 201}, await answer.text()
             return (vault / "lit.md").read_bytes()
@@ -336,7 +356,7 @@ async def test_json_that_curl_gives_no_type_of_its_own_is_json_and_text_is_text(
             assert await put(text, form) == text
         assert (
             await refused(
-                life, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form
+                daemon_rig, "PUT", "/api/notes/lit.md", data=b'{"content": "\\ud800"}', headers=form
             )
         )[0] == 400
 
@@ -351,7 +371,7 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
     live: Live, vault
 ):
     save(vault / "a.md", TWO)
-    async with live() as life:
+    async with live() as daemon_rig:
         body = {"section": "Facts", "content": "- x"}
         for more in (
             {},
@@ -360,14 +380,16 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
             {"section": ["facts"]},
             {"section": "Coffee > Facts"},
         ):
-            status, message = await refused(life, "PATCH", "/api/notes/a.md", json={**body, **more})
+            status, message = await refused(
+                daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **more}
+            )
             assert (status, '"occurrence": ' in message) == (422, True)
             assert ('"section": ["Coffee", "Facts"]' in message) == ("Coffee" not in str(more)), (
                 message
             )
-        assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4}))[
-            0
-        ] == 404
+        assert (
+            await refused(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, "occurrence": 4})
+        )[0] == 404
         for wrong in (
             {"occurrence": 0},
             {"occurrence": "1"},
@@ -375,7 +397,7 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
             {"section": []},
             {"section": [1]},
         ):
-            assert (await refused(life, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[
+            assert (await refused(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **wrong}))[
                 0
             ] == 400
         assert (vault / "a.md").read_text() == TWO
@@ -384,7 +406,9 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
             {"section": "Coffee > Facts", "occurrence": 2},
             {"section": "Rare"},
         ):
-            assert (await call(life, "PATCH", "/api/notes/a.md", json={**body, **named}))[0] == 200
+            assert (await call(daemon_rig, "PATCH", "/api/notes/a.md", json={**body, **named}))[
+                0
+            ] == 200
 
     wanted = TWO.replace("green", "x").replace("hot", "x") + "\n- x\n"
     assert (vault / "a.md").read_text() == wanted
@@ -392,7 +416,7 @@ async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name
 
 async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
     save(vault / "a.md", TEXT)
-    async with live() as life:
+    async with live() as daemon_rig:
         bodies = {
             "value: should be a text, a number, true or false, or a list of texts": {
                 "key": "n",
@@ -404,24 +428,29 @@ async def test_what_a_field_takes_is_said_in_one_sentence(live: Live, vault):
             },
         }
         for sentence, body in bodies.items():
-            assert await refused(life, "PATCH", "/api/notes/a.md", json=body) == (400, sentence)
-        message = (await refused(life, "PUT", "/api/notes/a.txt", data=b"x"))[1]
+            assert await refused(daemon_rig, "PATCH", "/api/notes/a.md", json=body) == (
+                400,
+                sentence,
+            )
+        message = (await refused(daemon_rig, "PUT", "/api/notes/a.txt", data=b"x"))[1]
     assert message.endswith("other files are read and written with /api/files")
 
 
 async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vault):
     save(vault / "a.md", TEXT)
-    async with live() as life:
-        assert (await changed(life, "DELETE", "/api/notes/a.md", match=digest("other")))[0] == 409
-        status, told = await changed(life, "DELETE", "/api/notes/a.md", match=digest(TEXT))
+    async with live() as daemon_rig:
+        assert (await changed(daemon_rig, "DELETE", "/api/notes/a.md", match=digest("other")))[
+            0
+        ] == 409
+        status, told = await changed(daemon_rig, "DELETE", "/api/notes/a.md", match=digest(TEXT))
         assert (status, told["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
-        assert (await refused(life, "DELETE", "/api/notes/a.md"))[0] == 404
+        assert (await refused(daemon_rig, "DELETE", "/api/notes/a.md"))[0] == 404
         async with (
             aiohttp.ClientSession() as session,
-            session.get(life.url + told["restore"].split()[1]) as answer,
+            session.get(daemon_rig.url + told["restore"].split()[1]) as answer,
         ):
             text = await answer.read()
-        await changed(life, "PUT", "/api/notes/a.md", new=True, data=text)
+        await changed(daemon_rig, "PUT", "/api/notes/a.md", new=True, data=text)
 
     assert (vault / "a.md").read_text() == TEXT
 
@@ -429,12 +458,12 @@ async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vau
 async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["A/*.md"]))
     save(vault / "A/a.md", TEXT)
-    async with live() as life:
+    async with live() as daemon_rig:
         await changed(
-            life, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"}
+            daemon_rig, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"}
         )
-        told = life.told("file.modified")
-        await life.until(lambda: life.told("run.finished"))
+        told = daemon_rig.told("file.modified")
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
 
     assert [(one["path"], one["by"]) for one in told] == [
         ("A/a.md", "person")
@@ -443,12 +472,12 @@ async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Li
 
 async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault):
     save(vault / "a.md", TEXT)
-    async with live() as life:
-        seen = (await get(life, "/api/notes/a.md"))["hash"]
+    async with live() as daemon_rig:
+        seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", TEXT.replace("beans", "leeks"))
-        headers = {"If-Match": seen, **key_of(life, "vault:write")}
+        headers = {"If-Match": seen, **key_of(daemon_rig, "vault:write")}
         status, message = await refused(
-            life,
+            daemon_rig,
             "PATCH",
             "/api/notes/a.md",
             json={"section": "Facts", "content": "x"},
@@ -462,10 +491,10 @@ async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_told(live: L
     save(vault / "Mine/a.md", TEXT)
     save(vault / "Hers/b.md", TEXT)
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
-    async with live() as life:
+    async with live() as daemon_rig:
         key, reader = (
-            key_of(life, "vault:read,write", paths=["Mine/**"]),
-            key_of(life, "vault:read"),
+            key_of(daemon_rig, "vault:read,write", paths=["Mine/**"]),
+            key_of(daemon_rig, "vault:read"),
         )
         body = {"section": "Facts", "content": "x"}
         for path in ("Hers/b.md", "Hers/new.md", "Mine/hers.md", "Mine/.b.md", ".parachute/a.md"):
@@ -475,24 +504,28 @@ async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_told(live: L
                 ("DELETE", {}),
             ):
                 assert await refused(
-                    life, method, f"/api/notes/{path}", headers=key, **options
+                    daemon_rig, method, f"/api/notes/{path}", headers=key, **options
                 ) == (404, f"{path} is not in the vault")
-        assert (await refused(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader))[
+        assert (
+            await refused(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=reader)
+        )[0] == 403
+        assert (await call(daemon_rig, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key))[
             0
-        ] == 403
-        assert (await call(life, "PATCH", "/api/notes/Mine/a.md", json=body, headers=key))[0] == 200
+        ] == 200
 
     assert (vault / "Hers/b.md").read_text() == TEXT
 
 
 async def test_a_module_is_not_written_as_a_note_is(live: Live, vault):
     save(vault / "Modules/x/README.md", TEXT)
-    async with live() as life:
-        key = key_of(life, "vault:read,write")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write")
         assert (
-            await refused(life, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key)
+            await refused(
+                daemon_rig, "PUT", "/api/notes/Modules/x/README.md", data=b"x", headers=key
+            )
         )[0] == 403
-        assert (await refused(life, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[
+        assert (await refused(daemon_rig, "DELETE", "/api/notes/Modules/x/README.md", headers=key))[
             0
         ] == 403
 
@@ -503,7 +536,7 @@ async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
     names = [f"n{number}.md" for number in range(8)]
     for name in names:
         save(vault / name, "# N\n\n## Facts\n")
-    async with live() as life, aiohttp.ClientSession() as session:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
 
         async def write(writer: int) -> None:
             for number in range(4):
@@ -513,7 +546,9 @@ async def test_writers_to_one_note_and_to_many_lose_no_line(live: Live, vault):
                         "content": f"- {writer} {number} {name}",
                         "mode": "append",
                     }
-                    async with session.patch(f"{life.url}/api/notes/{name}", json=body) as answer:
+                    async with session.patch(
+                        f"{daemon_rig.url}/api/notes/{name}", json=body
+                    ) as answer:
                         assert answer.status == 200, await answer.text()
 
         await asyncio.gather(*map(write, range(8)))
@@ -540,17 +575,21 @@ async def test_who_may_write_and_not_read_a_note_learns_no_heading_of_it(
         vault / "Private/diary.md",
         "# Diary\n\n## Kim leaves\n\n## Plan\n\none\n\n# Other\n\n## Plan\n",
     )
-    async with live() as life:
+    async with live() as daemon_rig:
         path = "/api/notes/Private/diary.md"
-        writer, other = key_of(life, "vault:write"), key_of(life, "vault:read,write")
+        writer, other = key_of(daemon_rig, "vault:write"), key_of(daemon_rig, "vault:read,write")
         told, withheld = [
-            await call(life, "PATCH", path, headers=headers, json=edit)
+            await call(daemon_rig, "PATCH", path, headers=headers, json=edit)
             for headers in (other, writer)
         ]
 
         assert (told[0], withheld[0]) == (status, status)
         assert not any(word in str(withheld[1]) for word in ("Kim", "Diary", "Other", "there are"))
         done, _ = await call(
-            life, "PATCH", path, headers=writer, json={"section": "Kim leaves", "content": "soon"}
+            daemon_rig,
+            "PATCH",
+            path,
+            headers=writer,
+            json={"section": "Kim leaves", "content": "soon"},
         )
         assert done == 200

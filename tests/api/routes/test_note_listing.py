@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
 @pytest.fixture
@@ -18,17 +18,19 @@ def store(vault):
     return vault
 
 
-async def indexed(life: Life) -> None:
-    await life.until(lambda: life.daemon.search.count() >= 3 and not life.daemon.search.is_behind)
+async def indexed(daemon_rig: DaemonRig) -> None:
+    await daemon_rig.until(
+        lambda: daemon_rig.daemon.search.count() >= 3 and not daemon_rig.daemon.search.is_behind
+    )
 
 
-async def paths(life: Life, query: str) -> list[str]:
-    return [one["path"] for one in (await get(life, f"/api/notes?{query}"))["notes"]]
+async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
+    return [one["path"] for one in (await get(daemon_rig, f"/api/notes?{query}"))["notes"]]
 
 
 async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store):
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
         for query, expected in {
             "": ["A/one.md", "A/two.md", "B/three.md"],
             "where=status:eq:open": ["A/one.md"],
@@ -43,8 +45,8 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
             "tag=x": ["A/one.md"],
             "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
         }.items():
-            assert await paths(life, query) == expected, query
-        told = (await get(life, "/api/notes?where=status:eq:open"))["notes"][0]
+            assert await paths(daemon_rig, query) == expected, query
+        told = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
 
     assert (told["title"], told["tags"], told["frontmatter"]["status"], told["size"]) == (
         "One",
@@ -55,12 +57,12 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
 
 
 async def test_pages_follow_each_other_without_a_gap(live: Live, store):
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
         found, cursor = [], ""
         while cursor is not None:
             page = await get(
-                life, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
+                daemon_rig, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
             )
             found += [one["path"] for one in page["notes"]]
             cursor = page["next"]
@@ -87,24 +89,27 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, store):
     ],
 )
 async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: str):
-    async with live() as life:
-        await life.until(lambda: not life.daemon.search.is_behind)
-        assert (await refused(life, "GET", f"/api/notes?{query}"))[0] == 400
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        assert (await refused(daemon_rig, "GET", f"/api/notes?{query}"))[0] == 400
 
 
 async def test_a_key_lists_its_paths_alone(live: Live, store):
-    async with live() as life:
-        await indexed(life)
-        key = key_of(life, "vault:read", paths=["A/**"])
-        _, told = await call(life, "GET", "/api/notes", headers=key)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        key = key_of(daemon_rig, "vault:read", paths=["A/**"])
+        _, told = await call(daemon_rig, "GET", "/api/notes", headers=key)
         assert [one["path"] for one in told["notes"]] == ["A/one.md", "A/two.md"]
-        _, told = await call(life, "GET", "/api/notes/A/two.md/backlinks", headers=key)
+        _, told = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
         assert ([one["source"] for one in told["backlinks"]], told["count"]) == (["A/one.md"], 1)
-        assert (await refused(life, "GET", "/api/notes/B/three.md/backlinks", headers=key))[
+        assert (await refused(daemon_rig, "GET", "/api/notes/B/three.md/backlinks", headers=key))[
             0
         ] == 404
         _, told = await call(
-            life, "GET", "/api/links/unresolved", headers=key_of(life, "vault:read", paths=["B/**"])
+            daemon_rig,
+            "GET",
+            "/api/links/unresolved",
+            headers=key_of(daemon_rig, "vault:read", paths=["B/**"]),
         )
         assert [one["source"] for one in told["links"]] == [
             "B/three.md"
@@ -112,39 +117,39 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
 
 
 async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
-    async with live() as life:
-        await indexed(life)
-        told = await get(life, "/api/notes/A/two.md/backlinks")
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        told = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
         assert told["backlinks"] == [
             {"source": "A/one.md", "text": "two", "kind": "wiki", "line": 7},
             {"source": "B/three.md", "text": "two", "kind": "wiki", "line": 2},
         ]
-        first = await get(life, "/api/links/unresolved?limit=1")
-        rest = await get(life, f"/api/links/unresolved?cursor={first['next']}")
+        first = await get(daemon_rig, "/api/links/unresolved?limit=1")
+        rest = await get(daemon_rig, f"/api/links/unresolved?cursor={first['next']}")
         assert [one["text"] for one in first["links"] + rest["links"]] == ["nowhere", "nothing"]
-        assert (await refused(life, "GET", "/api/links/unresolved?cursor=x"))[0] == 400
-        assert (await refused(life, "GET", "/api/notes/none.md/backlinks"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/links/unresolved?cursor=x"))[0] == 400
+        assert (await refused(daemon_rig, "GET", "/api/notes/none.md/backlinks"))[0] == 404
 
 
 async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live: Live, vault):
     save(vault / "Brain/entities/people/kim-lee.md", "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
     save(vault / "Work/kim.md", "# Kim Lee-Park\n")
     save(vault / "Private/kimmy.md", "# Kimmy\n")
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
 
         async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
             path = f"/api/links/target?target={name}"
-            status, answer = await call(life, "GET", path, headers=headers or {})
+            status, answer = await call(daemon_rig, "GET", path, headers=headers or {})
             assert status == 200, answer
             return answer["path"]
 
         kim = "Brain/entities/people/kim-lee.md"
         assert await target("Kim%20Lee") == await target("kim%20lee") == kim
         assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
-        narrow = key_of(life, "vault:read", paths=["Brain/**"])
+        narrow = key_of(daemon_rig, "vault:read", paths=["Brain/**"])
         assert await target("Kimmy", narrow) == kim
         assert await target("Nobody") is None
         save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
-        await life.until(lambda: life.daemon.search.count() >= 4)
+        await daemon_rig.until(lambda: daemon_rig.daemon.search.count() >= 4)
         assert await target("Kim%20Lee") is None

@@ -5,16 +5,16 @@ import hashlib
 import pytest
 
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-async def indexed(life: Life, notes: int) -> None:
-    await life.until(
-        lambda: life.daemon.search.count() == notes and not life.daemon.search.is_behind
+async def indexed(daemon_rig: DaemonRig, notes: int) -> None:
+    await daemon_rig.until(
+        lambda: daemon_rig.daemon.search.count() == notes and not daemon_rig.daemon.search.is_behind
     )
 
 
@@ -22,18 +22,20 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
     save(vault / "A/Old.md", "# Old\n[[other]] [o](other.md)\n")
     save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
     save(vault / "b.md", "none\n")
-    async with live() as life:
-        await indexed(life, 3)
-        told = await post(life, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
+    async with live() as daemon_rig:
+        await indexed(daemon_rig, 3)
+        told = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
         assert [one["path"] for one in told["rewritten"]] == ["A/other.md"]
         assert (told["path"], told["source"], told["left"]) == ("B/New one.md", "A/Old.md", 0)
-        assert (await get(life, "/api/notes/B/New%20one.md"))["hash"] == told["hash"]
+        assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == told["hash"]
         causes = [
-            one["causes"] for kind in ("file.moved", "file.modified") for one in life.told(kind)
+            one["causes"]
+            for kind in ("file.moved", "file.modified")
+            for one in daemon_rig.told(kind)
         ]
         assert {tuple(one) for one in causes} == {tuple(causes[0])}
-        await life.until(lambda: not life.daemon.search.is_behind)
-        links = await get(life, "/api/notes/B/New%20one.md/backlinks")
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
         assert [(one["source"], one["line"]) for one in links["backlinks"]] == [
             ("A/other.md", 1),
             ("A/other.md", 2),
@@ -48,11 +50,11 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
 async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")
-    async with live() as life:
-        status, told = await call(life, "POST", "/api/notes/a.md/move", json={"to": "b.md"})
+    async with live() as daemon_rig:
+        status, told = await call(daemon_rig, "POST", "/api/notes/a.md/move", json={"to": "b.md"})
         assert (status, told["conflict"]["theirs"]) == (409, "two")
         status, _ = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/notes/a.md/move",
             json={"to": "c.md"},
@@ -66,15 +68,15 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
             ({"to": ".c.md"}, 404),
             ({"to": ".git/c.md"}, 404),
         ):
-            assert (await refused(life, "POST", "/api/notes/a.md/move", json=body))[
+            assert (await refused(daemon_rig, "POST", "/api/notes/a.md/move", json=body))[
                 0
             ] == expected, body
-        assert (await refused(life, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[
+        assert (await refused(daemon_rig, "POST", "/api/notes/none.md/move", json={"to": "c.md"}))[
             0
         ] == 404
         assert (
             await call(
-                life,
+                daemon_rig,
                 "POST",
                 "/api/notes/a.md/move",
                 json={"to": "c.md"},
@@ -89,9 +91,9 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
     save(vault / "Mine/a.md", "x")
     save(vault / "Mine/b.md", "[[a]]")
     save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
-    async with live() as life:
-        await indexed(life, 3)
-        key = key_of(life, "vault:read,write", paths=["Mine/**"])
+    async with live() as daemon_rig:
+        await indexed(daemon_rig, 3)
+        key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
         for source, target in (
             ("Mine/a.md", "Hers/a.md"),
             ("Hers/c.md", "Mine/c.md"),
@@ -99,19 +101,19 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
         ):
             path = target if source.startswith("Mine") else source
             said = await refused(
-                life, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
+                daemon_rig, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
             )
             assert said == (404, f"{path} is not in the vault")
         status, told = await call(
-            life, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
+            daemon_rig, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
         )
         assert (status, [one["path"] for one in told["rewritten"]], told["left"]) == (
             200,
             ["Mine/b.md"],
             0,
         )
-        await life.until(lambda: not life.daemon.search.is_behind)
-        left = await get(life, "/api/links/unresolved")
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        left = await get(daemon_rig, "/api/links/unresolved")
         assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
 
     assert (vault / "Hers/c.md").read_text() == "[[a]] [[Mine/a]]"
@@ -123,9 +125,9 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
         save(vault / name, "- [ ] approve [[a]] and [it](../a.md)\n")
     save(vault / "a.md", "x\n")
     save(vault / "b.md", "[[a]]\n")
-    async with live() as life:
-        await indexed(life, 5)
-        told = await post(life, "/api/notes/a.md/move", {"to": "c/new.md"})
+    async with live() as daemon_rig:
+        await indexed(daemon_rig, 5)
+        told = await post(daemon_rig, "/api/notes/a.md/move", {"to": "c/new.md"})
 
     assert [one["path"] for one in told["rewritten"]] == ["b.md"]
     assert {(vault / name).read_text() for name in kept} == {
@@ -141,12 +143,16 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, 
     theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
     for path, text in (theirs | hidden).items():
         save(vault / path, text)
-    async with live() as life:
-        await indexed(life, len(theirs | hidden))
-        key = {"headers": key_of(life, "vault:read,write", paths=["Mine/**"])}
-        _status, linked = await call(life, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig, len(theirs | hidden))
+        key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
+        _status, linked = await call(daemon_rig, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
         _status, moved = await call(
-            life, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key
+            daemon_rig,
+            "POST",
+            "/api/notes/Mine/sub/b.md/move",
+            json={"to": "Mine/sub/new.md"},
+            **key,
         )
 
     assert [one["text"] for one in linked["backlinks"]] == ["b", "sub/b"]

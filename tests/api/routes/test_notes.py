@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.calls import call, get, key_of, refused, spoken
 from tests.api.shapes import answer_of
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 ONE = hashlib.sha256(b"one\n").hexdigest()
 TEXT = (
@@ -19,18 +19,20 @@ TEXT = (
 )
 
 
-async def answered(life: Life, path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+async def answered(
+    daemon_rig: DaemonRig, path: str, **headers: str
+) -> tuple[int, Mapping[str, str], bytes]:
     async with (
         aiohttp.ClientSession() as session,
-        session.get(life.url + path, headers=headers) as answer,
+        session.get(daemon_rig.url + path, headers=headers) as answer,
     ):
         return answer.status, answer.headers, await answer.read()
 
 
 async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vault):
     save(vault / "A/garden.md", TEXT)
-    async with live() as life:
-        told = await get(life, "/api/notes/A/garden.md")
+    async with live() as daemon_rig:
+        told = await get(daemon_rig, "/api/notes/A/garden.md")
 
     assert (told["path"], told["title"], told["size"], told["problems"]) == (
         "A/garden.md",
@@ -53,25 +55,25 @@ async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vaul
 async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(live: Live, vault):
     data = b"\xef\xbb\xbf---\r\na: b\r\n---\r\n# T\xff\r\n"
     (vault / "odd.md").write_bytes(data)
-    async with live() as life:
+    async with live() as daemon_rig:
         for path, headers in (
             ("?as=raw", {}),
             ("", {"Accept": "text/markdown"}),
             ("", {"Accept": "text/plain, */*"}),
         ):
-            status, told, body = await answered(life, f"/api/notes/odd.md{path}", **headers)
+            status, told, body = await answered(daemon_rig, f"/api/notes/odd.md{path}", **headers)
             assert (status, body) == (200, data)
             assert told["Content-Type"] == "text/markdown; charset=utf-8"
         for accept in ("*/*", "application/json", "text/html, application/json"):
-            assert (await answered(life, "/api/notes/odd.md", Accept=accept))[1][
+            assert (await answered(daemon_rig, "/api/notes/odd.md", Accept=accept))[1][
                 "Content-Type"
             ] == "application/json; charset=utf-8"
 
 
 async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Live, vault):
     save(vault / "garden.md", TEXT)
-    async with live() as life:
-        told = await get(life, "/api/notes/garden.md?as=map")
+    async with live() as daemon_rig:
+        told = await get(daemon_rig, "/api/notes/garden.md?as=map")
 
     facts = told["headings"][1]
     assert TEXT[facts["start"] : facts["stop"]].startswith("## Facts\n- beans")
@@ -84,18 +86,20 @@ async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Li
 
 async def test_who_has_it_already_is_told_so(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        status, headers, _ = await answered(life, "/api/notes/a.md")
+    async with live() as daemon_rig:
+        status, headers, _ = await answered(daemon_rig, "/api/notes/a.md")
         tag = headers["ETag"]
         assert (status, tag) == (200, f'"{ONE}"')
         for known in (tag, f"W/{tag}", f'"x", {tag}', "*", tag.strip('"')):
-            assert (await answered(life, "/api/notes/a.md", **{"If-None-Match": known}))[0::2] == (
+            assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": known}))[
+                0::2
+            ] == (
                 304,
                 b"",
             )
-        assert (await answered(life, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
+        assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
         assert {
-            (await answered(life, f"/api/notes/a.md?as={shape}"))[1]["ETag"]
+            (await answered(daemon_rig, f"/api/notes/a.md?as={shape}"))[1]["ETag"]
             for shape in ("raw", "json", "map")
         } == {tag}
 
@@ -103,16 +107,16 @@ async def test_who_has_it_already_is_told_so(live: Live, vault):
 async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
     save(vault / "a.md", "# 0\n")
     os.utime(vault / "a.md", (1, 1))
-    async with live() as life:
+    async with live() as daemon_rig:
         for number in range(1, 30):
             (vault / "a.md").write_text(
                 f"# {number % 10}\n"
             )  # in place: the same size, and often the same tick of the clock
-            assert (await get(life, "/api/notes/a.md"))["title"] == str(number % 10)
-        await life.settled()
+            assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number % 10)
+        await daemon_rig.settled()
         for number in range(60, 75):
             save(vault / "a.md", f"# {number}\n")
-            assert (await get(life, "/api/notes/a.md"))["title"] == str(number)
+            assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +134,8 @@ async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
 )
 async def test_names_may_hold_anything(live: Live, vault, name: str):
     save(vault / name, "# x\n")
-    async with live() as life:
-        told = await get(life, "/api/notes/" + "/".join(map(_quoted, name.split("/"))))
+    async with live() as daemon_rig:
+        told = await get(daemon_rig, "/api/notes/" + "/".join(map(_quoted, name.split("/"))))
 
     assert told["path"] == name
 
@@ -142,11 +146,11 @@ def _quoted(name: str) -> str:
 
 async def test_a_name_that_is_not_utf8_is_reached_by_its_bytes(live: Live, vault):
     (vault / os.fsdecode(b"caf\xe9.md")).write_bytes(b"# x\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         said = await spoken(
-            life,
+            daemon_rig,
             "GET /api/notes/caf%E9.md HTTP/1.1\r\nHost: "
-            f"127.0.0.1:{life.daemon.port}\r\nConnection: close\r\n\r\n".encode(),
+            f"127.0.0.1:{daemon_rig.daemon.port}\r\nConnection: close\r\n\r\n".encode(),
         )
 
     assert b"200 OK" in said
@@ -160,7 +164,7 @@ async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live,
     (vault / "out.md").symlink_to(vault.parent / "out.md")
     (vault / "in.md").symlink_to(".secret.md")
     (vault / "folder.md").mkdir()
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in (
             ".secret.md",
             ".obsidian/a.md",
@@ -170,55 +174,55 @@ async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live,
             "none/none.md",
             ".x",
         ):
-            assert await refused(life, "GET", f"/api/notes/{path}") == (
+            assert await refused(daemon_rig, "GET", f"/api/notes/{path}") == (
                 404,
                 f"{path} is not in the vault",
             )
-        assert (await refused(life, "GET", "/api/notes/a.txt"))[0] == 404
-        assert (await refused(life, "GET", "/api/notes/folder.md"))[0] in {400, 404}
+        assert (await refused(daemon_rig, "GET", "/api/notes/a.txt"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/notes/folder.md"))[0] in {400, 404}
         for path in ("a//b.md", "~/a.md", "a/%01.md", "/etc/passwd.md"):
-            assert (await refused(life, "GET", f"/api/notes/{path}"))[0] in {400, 404}, path
-        assert (await refused(life, "GET", "/api/notes/a.md?as=html"))[0] == 400
+            assert (await refused(daemon_rig, "GET", f"/api/notes/{path}"))[0] in {400, 404}, path
+        assert (await refused(daemon_rig, "GET", "/api/notes/a.md?as=html"))[0] == 400
 
 
 async def test_a_link_within_the_vault_is_followed_and_never_told_as_it_was(live: Live, vault):
     save(vault / "one.md", "# 1\n")
     save(vault / "two.md", "# 2\n")
     (vault / "link.md").symlink_to("one.md")
-    async with live() as life:
-        assert (await get(life, "/api/notes/link.md"))["title"] == "1"
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "1"
         (vault / "link.md").unlink()
         (vault / "link.md").symlink_to("two.md")
-        assert (await get(life, "/api/notes/link.md"))["title"] == "2"
+        assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "2"
 
 
 async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(live: Live, vault):
     save(vault / "a.md", "one\n")
     save(vault / "b.md", "two\n")
-    async with live() as life:
-        one, two = [(await get(life, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
-        assert (await answered(life, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
+    async with live() as daemon_rig:
+        one, two = [(await get(daemon_rig, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
+        assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
         async with (
             aiohttp.ClientSession() as session,
-            session.put(life.url + "/api/notes/a.md", data=b"new\n") as answer,
+            session.put(daemon_rig.url + "/api/notes/a.md", data=b"new\n") as answer,
         ):
             assert answer.status == 200
-        assert (await answered(life, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
-        assert (await refused(life, "GET", f"/api/notes/a.md?version={two}"))[0] == 404
-        assert (await refused(life, "GET", f"/api/notes/b.md?version={one}"))[0] == 404
-        assert (await refused(life, "GET", "/api/notes/a.md?version=x"))[0] == 400
+        assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
+        assert (await refused(daemon_rig, "GET", f"/api/notes/a.md?version={two}"))[0] == 404
+        assert (await refused(daemon_rig, "GET", f"/api/notes/b.md?version={one}"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/notes/a.md?version=x"))[0] == 400
 
 
 async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_asked_for(
     live: Live, vault
 ):
     save(vault / "A/garden.md", "one\n")
-    async with live() as life, aiohttp.ClientSession() as session:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
         for text in (b"two\n", b"# Three\n"):
-            async with session.put(life.url + "/api/notes/A/garden.md", data=text) as answer:
+            async with session.put(daemon_rig.url + "/api/notes/A/garden.md", data=text) as answer:
                 assert answer.status == 200
         told = await answer_of(
-            life, "GET", "/api/notes/A/garden.md/versions", name="/api/notes/{path}/versions"
+            daemon_rig, "GET", "/api/notes/A/garden.md/versions", name="/api/notes/{path}/versions"
         )
         who = [(one["by"], one["operation"], one["run"]) for one in told["versions"]]
         assert who == [("person", "ReplaceAll", None), (None, None, None)]
@@ -229,23 +233,25 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
         assert told["versions"][0]["at"].endswith("Z")
         assert (
             told["versions"][1:]
-            == (await get(life, "/api/notes/A/garden.md/versions?limit=2"))["versions"][1:]
+            == (await get(daemon_rig, "/api/notes/A/garden.md/versions?limit=2"))["versions"][1:]
         )
-        assert len((await get(life, "/api/notes/A/garden.md/versions?limit=1"))["versions"]) == 1
-        old = await get(life, f"/api/notes/A/garden.md?version={ONE}&as=json")
+        assert (
+            len((await get(daemon_rig, "/api/notes/A/garden.md/versions?limit=1"))["versions"]) == 1
+        )
+        old = await get(daemon_rig, f"/api/notes/A/garden.md?version={ONE}&as=json")
         assert (old["title"], old["hash"], old["preamble"], old["size"]) == (
             "garden",
             ONE,
             "one\n",
             4,
         )
-        assert (await get(life, "/api/notes/A/garden.md?as=json"))["title"] == "Three"
-        async with session.delete(life.url + "/api/notes/A/garden.md") as answer:
+        assert (await get(daemon_rig, "/api/notes/A/garden.md?as=json"))["title"] == "Three"
+        async with session.delete(daemon_rig.url + "/api/notes/A/garden.md") as answer:
             assert answer.status == 200
-        assert len((await get(life, "/api/notes/A/garden.md/versions"))["versions"]) == 3
-        assert (await refused(life, "GET", "/api/notes/A/none.md/versions"))[0] == 404
-        key = key_of(life, "vault:read", paths=["B/**"])
-        assert (await refused(life, "GET", "/api/notes/A/garden.md/versions", headers=key))[
+        assert len((await get(daemon_rig, "/api/notes/A/garden.md/versions"))["versions"]) == 3
+        assert (await refused(daemon_rig, "GET", "/api/notes/A/none.md/versions"))[0] == 404
+        key = key_of(daemon_rig, "vault:read", paths=["B/**"])
+        assert (await refused(daemon_rig, "GET", "/api/notes/A/garden.md/versions", headers=key))[
             0
         ] == 404
 
@@ -253,29 +259,33 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: Live, vault):
     save(vault / "Tea.md", "green\n")
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
-    async with live() as life:
-        await life.until(
-            lambda: life.daemon.search.count() == 2 and not life.daemon.search.is_behind
+    async with live() as daemon_rig:
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.search.count() == 2 and not daemon_rig.daemon.search.is_behind
         )
-        listed = {one["path"]: one["title"] for one in (await get(life, "/api/notes"))["notes"]}
+        listed = {
+            one["path"]: one["title"] for one in (await get(daemon_rig, "/api/notes"))["notes"]
+        }
         assert listed == {"Tea.md": "Tea", "b.md": "Said"}
-        assert {path: (await get(life, f"/api/notes/{path}"))["title"] for path in listed} == listed
-        (hit,) = (await get(life, "/api/search?q=green"))["results"]
-        assert hit["modified"] == (await get(life, "/api/notes/Tea.md"))["modified"]
+        assert {
+            path: (await get(daemon_rig, f"/api/notes/{path}"))["title"] for path in listed
+        } == listed
+        (hit,) = (await get(daemon_rig, "/api/search?q=green"))["results"]
+        assert hit["modified"] == (await get(daemon_rig, "/api/notes/Tea.md"))["modified"]
 
 
 async def test_a_key_sees_its_paths_alone_whatever_others_just_read(live: Live, vault):
     save(vault / "Mine/a.md", "# mine\n")
     save(vault / "Hers/b.md", "# hers\n")
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
-    async with live() as life:
-        key = key_of(life, "vault:read", paths=["Mine/**"])
-        await life.settled()
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read", paths=["Mine/**"])
+        await daemon_rig.settled()
         for _ in range(2):
-            assert (await get(life, "/api/notes/Hers/b.md"))["title"] == "hers"
-            assert (await call(life, "GET", "/api/notes/Mine/a.md", headers=key))[0] == 200
+            assert (await get(daemon_rig, "/api/notes/Hers/b.md"))["title"] == "hers"
+            assert (await call(daemon_rig, "GET", "/api/notes/Mine/a.md", headers=key))[0] == 200
             for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
-                assert (await refused(life, "GET", f"/api/notes/{path}", headers=key)) == (
+                assert (await refused(daemon_rig, "GET", f"/api/notes/{path}", headers=key)) == (
                     404,
                     f"{path} is not in the vault",
                 )

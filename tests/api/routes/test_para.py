@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.calls import call, get, key_of, refused
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MODULE = """
 from parachuted.errors import NotFoundError
@@ -51,12 +51,12 @@ async def test_any_module_s_thing_is_found_by_its_id(
     save(vault / "Brain/kevin.md", "Kevin\n")
     save(vault / "Daily/monday.md", "Monday\n")
     save(vault / "Daily/kevin.md", "Kevin in Daily\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         for name, folder in (("brain", "Brain"), ("daily", "Daily")):
-            told = await install(life, finder(tmp_path, name, folder), trust)
+            told = await install(daemon_rig, finder(tmp_path, name, folder), trust)
             assert told["status"] == "running", told["problem"]
 
-        assert await get(life, "/api/para/para:brain:kevin") == {
+        assert await get(daemon_rig, "/api/para/para:brain:kevin") == {
             "para_id": "para:brain:kevin",
             "module": "brain",
             "type": "person",
@@ -64,32 +64,34 @@ async def test_any_module_s_thing_is_found_by_its_id(
             "title": "Kevin",
             "url": "/api/brain/entities/kevin",
         }
-        assert (await get(life, "/api/para/para:daily:kevin"))["module"] == "daily"
-        assert (await get(life, "/api/para/monday"))["path"] == "Daily/monday.md"
-        assert (await refused(life, "GET", "/api/para/para:brain:nobody"))[0] == 404
-        assert (await refused(life, "GET", "/api/para/para:brain:gone"))[0] == 404
+        assert (await get(daemon_rig, "/api/para/para:daily:kevin"))["module"] == "daily"
+        assert (await get(daemon_rig, "/api/para/monday"))["path"] == "Daily/monday.md"
+        assert (await refused(daemon_rig, "GET", "/api/para/para:brain:nobody"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/para/para:brain:gone"))[0] == 404
         for para_id in ("broken", "odd"):
-            status, message = await refused(life, "GET", f"/api/para/para:brain:{para_id}")
+            status, message = await refused(daemon_rig, "GET", f"/api/para/para:brain:{para_id}")
             assert status == 502
             assert "brain could not say" in message
-        assert (await refused(life, "GET", f"/api/para/{'x' * 501}"))[0] == 400
+        assert (await refused(daemon_rig, "GET", f"/api/para/{'x' * 501}"))[0] == 400
 
 
 async def test_a_key_finds_what_it_may_read_and_no_more(live: Live, vault: Path, tmp_path: Path):
     save(vault / "Brain/kevin.md", "Kevin\n")
     save(vault / "Brain/secret.md", "Secret\n")
-    async with live() as life:
-        await install(life, finder(tmp_path, "brain", "Brain"), "trusted")
+    async with live() as daemon_rig:
+        await install(daemon_rig, finder(tmp_path, "brain", "Brain"), "trusted")
         path = "/api/para/para:brain:"
 
-        own = key_of(life, "brain:read")
-        assert (await call(life, "GET", f"{path}kevin", headers=own))[0] == 200
-        limited = key_of(life, "brain:read", paths=["Brain/k*"])
-        assert (await call(life, "GET", f"{path}kevin", headers=limited))[0] == 200
-        assert (await refused(life, "GET", f"{path}secret", headers=limited))[0] == 404
+        own = key_of(daemon_rig, "brain:read")
+        assert (await call(daemon_rig, "GET", f"{path}kevin", headers=own))[0] == 200
+        limited = key_of(daemon_rig, "brain:read", paths=["Brain/k*"])
+        assert (await call(daemon_rig, "GET", f"{path}kevin", headers=limited))[0] == 200
+        assert (await refused(daemon_rig, "GET", f"{path}secret", headers=limited))[0] == 404
         for scope in ("daily:read", "vault:read"):
-            other = key_of(life, scope)
-            assert (await refused(life, "GET", f"{path}kevin", headers=other))[0] == 404
-        assert (await refused(life, "GET", f"{path}kevin", headers=key_of(life, "system:read")))[
-            0
-        ] == 403
+            other = key_of(daemon_rig, scope)
+            assert (await refused(daemon_rig, "GET", f"{path}kevin", headers=other))[0] == 404
+        assert (
+            await refused(
+                daemon_rig, "GET", f"{path}kevin", headers=key_of(daemon_rig, "system:read")
+            )
+        )[0] == 403

@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.parametrize(
@@ -26,50 +26,52 @@ async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
         use("read_note", path="Projects/garden.md"),
         say("So."),
     ]
-    async with live(ScriptedBackend(steps)) as life:
+    async with live(ScriptedBackend(steps)) as daemon_rig:
         async with asyncio.TaskGroup() as group:
             ran = group.create_task(
-                post(life, "/api/maintenance", {"prompt": "What is in the garden?"})
+                post(daemon_rig, "/api/maintenance", {"prompt": "What is in the garden?"})
             )
             for number in range(asked):
-                await life.until(
-                    lambda number=number: len(life.told("permission.requested")) > number
+                await daemon_rig.until(
+                    lambda number=number: len(daemon_rig.told("permission.requested")) > number
                 )
-                (question,) = (await get(life, "/api/permissions"))["permissions"]
+                (question,) = (await get(daemon_rig, "/api/permissions"))["permissions"]
                 assert (question["agent"], question["kind"], question["what"]) == (
                     "maintenance",
                     "read",
                     "Projects/garden.md",
                 )
-                assert (await post(life, f"/api/permissions/{question['id']}", {"answer": answer}))[
-                    "id"
-                ] == question["id"]
+                assert (
+                    await post(daemon_rig, f"/api/permissions/{question['id']}", {"answer": answer})
+                )["id"] == question["id"]
         steps_told = [step for step in ran.result()["steps"] if step["called"]]
         assert [step["error"] for step in steps_told] == read
-        assert len(life.told("permission.requested")) == asked
-        assert [one["answer"] for one in life.told("permission.answered")] == [answer] * asked
-        left = await get(life, "/api/permissions")
+        assert len(daemon_rig.told("permission.requested")) == asked
+        assert [one["answer"] for one in daemon_rig.told("permission.answered")] == [answer] * asked
+        left = await get(daemon_rig, "/api/permissions")
         assert left == {
             "permissions": [],
             "never": ["maintenance read Projects/garden.md"] if answer == "never" else [],
         }
-        forgotten = await post(life, "/api/permissions/forget", {"agent": "maintenance"})
+        forgotten = await post(daemon_rig, "/api/permissions/forget", {"agent": "maintenance"})
         assert forgotten == {"forgotten": len(left["never"])}
 
 
 async def test_only_who_may_administer_sees_and_answers(live: Live):
-    async with live() as life:
-        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "once"}))[
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "POST", "/api/permissions/p-1", json={"answer": "once"}))[
             0
         ] == 404
-        assert (await refused(life, "POST", "/api/permissions/p-1", json={"answer": "perhaps"}))[
-            0
-        ] == 400
+        assert (
+            await refused(daemon_rig, "POST", "/api/permissions/p-1", json={"answer": "perhaps"})
+        )[0] == 400
         for method, path, more in (
             ("GET", "/api/permissions", {}),
             ("POST", "/api/permissions/p-1", {"json": {"answer": "session"}}),
         ):
-            status, _ = await call(life, method, path, headers=key_of(life, "*:read,write"), **more)
+            status, _ = await call(
+                daemon_rig, method, path, headers=key_of(daemon_rig, "*:read,write"), **more
+            )
             assert status == 403
 
 
@@ -83,28 +85,30 @@ async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_al
         use("read_note", path="Private/diary.md"),
         say("So."),
     ]
-    async with live(ScriptedBackend(steps)) as life, asyncio.TaskGroup() as group:
-        key = {"headers": key_of(life, "curator:read,admin", "vault:read", paths=["Projects/**"])}
-        ran = group.create_task(post(life, "/api/maintenance", {"prompt": "What is there?"}))
-        await life.until(lambda: len(life.told("permission.requested")) == 1)
-        _, told = await call(life, "GET", "/api/permissions", **key)
+    async with live(ScriptedBackend(steps)) as daemon_rig, asyncio.TaskGroup() as group:
+        key = {
+            "headers": key_of(daemon_rig, "curator:read,admin", "vault:read", paths=["Projects/**"])
+        }
+        ran = group.create_task(post(daemon_rig, "/api/maintenance", {"prompt": "What is there?"}))
+        await daemon_rig.until(lambda: len(daemon_rig.told("permission.requested")) == 1)
+        _, told = await call(daemon_rig, "GET", "/api/permissions", **key)
         (question,) = told["permissions"]
         assert question["what"] == "Projects/garden.md"
         status, _ = await call(
-            life, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key
+            daemon_rig, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key
         )
         assert status == 200
-        await life.until(lambda: len(life.told("permission.requested")) == 2)
-        (hidden,) = life.daemon.permissions.pending()
-        assert (await call(life, "GET", "/api/permissions", **key))[1] == {
+        await daemon_rig.until(lambda: len(daemon_rig.told("permission.requested")) == 2)
+        (hidden,) = daemon_rig.daemon.permissions.pending()
+        assert (await call(daemon_rig, "GET", "/api/permissions", **key))[1] == {
             "permissions": [],
             "never": [],
         }
         unseen = await refused(
-            life, "POST", f"/api/permissions/{hidden.id}", json={"answer": "once"}, **key
+            daemon_rig, "POST", f"/api/permissions/{hidden.id}", json={"answer": "once"}, **key
         )
         unknown = await refused(
-            life, "POST", "/api/permissions/p-00000000", json={"answer": "once"}, **key
+            daemon_rig, "POST", "/api/permissions/p-00000000", json={"answer": "once"}, **key
         )
         assert (unseen[0], unseen[1].replace(hidden.id, "")) == (
             404,
@@ -112,8 +116,8 @@ async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_al
         )
         assert (
             await refused(
-                life, "POST", "/api/permissions/forget", json={"agent": "maintenance"}, **key
+                daemon_rig, "POST", "/api/permissions/forget", json={"agent": "maintenance"}, **key
             )
         )[0] == 403
-        await post(life, f"/api/permissions/{hidden.id}", {"answer": "never"})
+        await post(daemon_rig, f"/api/permissions/{hidden.id}", {"answer": "never"})
         assert [step["error"] for step in (await ran)["steps"] if step["called"]] == [False, True]

@@ -12,7 +12,7 @@ import pytest
 from parachuted import __version__
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 ADMIN = [
     "GET /supervisor/status",
@@ -23,10 +23,10 @@ ADMIN = [
 
 
 async def test_the_schedule_is_that_of_the_settings(live: Live):
-    async with live(scan__full_every_s=300) as life:
-        schedule = await get(life, "/api/scheduler")
+    async with live(scan__full_every_s=300) as daemon_rig:
+        schedule = await get(daemon_rig, "/api/scheduler")
         assert [(job["name"], job["every_s"]) for job in schedule["jobs"]] == [("full_scan", 300.0)]
-        assert await post(life, "/api/scheduler/reload") == {
+        assert await post(daemon_rig, "/api/scheduler/reload") == {
             "status": "ok",
             "count": schedule["count"],
         }
@@ -38,17 +38,21 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
     now = [datetime(2026, 11, 22, 23, 59, tzinfo=UTC)]
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live(ScriptedBackend([say("hm")], cost_usd=0.125), clock=lambda: now[0]) as life:
-        assert (await get(life, "/api/usage"))["today"]["runs"] == 0
+    async with live(
+        ScriptedBackend([say("hm")], cost_usd=0.125), clock=lambda: now[0]
+    ) as daemon_rig:
+        assert (await get(daemon_rig, "/api/usage"))["today"]["runs"] == 0
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await life.until(lambda: life.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
         now[0] += timedelta(seconds=30)
-        await life.until(lambda: life.told("run.finished"))
-        await life.until(lambda: life.daemon.history.spent(now[0] - timedelta(hours=1))["cost_usd"])
-        assert life.daemon.history.spent(now[0] + timedelta(minutes=1))["runs"] == 0
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.history.spent(now[0] - timedelta(hours=1))["cost_usd"]
+        )
+        assert daemon_rig.daemon.history.spent(now[0] + timedelta(minutes=1))["runs"] == 0
     now[0] += timedelta(seconds=10)
-    async with live(clock=lambda: now[0]) as life:
-        usage = await get(life, "/api/usage")
+    async with live(clock=lambda: now[0]) as daemon_rig:
+        usage = await get(daemon_rig, "/api/usage")
         assert usage["today"] == {
             "date": "2026-11-22",
             "runs": 1,
@@ -68,17 +72,17 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
         }
         assert {usage[name] for name in (*unknown, "error")} == {None}
     now[0] += timedelta(minutes=2)
-    async with live(clock=lambda: now[0]) as life:
-        assert (await get(life, "/api/usage"))["today"]["runs"] == 0
+    async with live(clock=lambda: now[0]) as daemon_rig:
+        assert (await get(daemon_rig, "/api/usage"))["today"]["runs"] == 0
 
 
 async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
-    async with live() as life:
-        status = await get(life, "/supervisor/status")
-        life.daemon.problems.set("disk", "it is full")
-        ill = await get(life, "/supervisor/status")
+    async with live() as daemon_rig:
+        status = await get(daemon_rig, "/supervisor/status")
+        daemon_rig.daemon.problems.set("disk", "it is full")
+        ill = await get(daemon_rig, "/supervisor/status")
 
-    assert status["main_server_port"] == life.daemon.port
+    assert status["main_server_port"] == daemon_rig.daemon.port
     assert (
         status["main_server_version"],
         status["main_server_status"],
@@ -91,9 +95,9 @@ async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
 async def test_sessions_are_files_of_the_vault_so_none_has_to_be_moved(live: Live, vault: Path):
     save(vault / "Chat/sessions/a.md", "# A\n")
     save(vault / "Chat/sessions/old/b.md", "# B\n")
-    async with live() as life:
-        scan = await get(life, "/api/migration/scan")
-        moved = await post(life, "/api/migration/session/x", {"copyTranscript": True})
+    async with live() as daemon_rig:
+        scan = await get(daemon_rig, "/api/migration/scan")
+        moved = await post(daemon_rig, "/api/migration/session/x", {"copyTranscript": True})
 
     assert (scan["needsMigration"], scan["alreadyCurrent"], scan["total"]) == ([], 2, 2)
     assert moved == {"migrated": 0, "failed": 0, "total": 0, "success": True, "error": None}
@@ -102,13 +106,17 @@ async def test_sessions_are_files_of_the_vault_so_none_has_to_be_moved(live: Liv
 @pytest.mark.parametrize("target", ADMIN)
 async def test_what_changes_or_tells_of_the_machine_takes_an_admin(live: Live, target: str):
     method, path = target.split()
-    async with live() as life:
-        assert (await refused(life, method, path, headers=key_of(life, "*:read,write")))[0] == 403
-        assert (await call(life, method, path, headers=key_of(life, "system:admin")))[0] == 200
+    async with live() as daemon_rig:
+        assert (
+            await refused(daemon_rig, method, path, headers=key_of(daemon_rig, "*:read,write"))
+        )[0] == 403
+        assert (await call(daemon_rig, method, path, headers=key_of(daemon_rig, "system:admin")))[
+            0
+        ] == 200
 
 
 async def test_a_key_without_the_system_s_scope_polls_nothing(live: Live):
-    async with live() as life:
-        headers = key_of(life, "vault:read,write,admin")
+    async with live() as daemon_rig:
+        headers = key_of(daemon_rig, "vault:read,write,admin")
         for path in ("/api/scheduler", "/api/usage", "/api/models"):
-            assert (await refused(life, "GET", path, headers=headers))[0] == 403
+            assert (await refused(daemon_rig, "GET", path, headers=headers))[0] == 403

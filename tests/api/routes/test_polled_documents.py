@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.api.routes.polled import SessionScanResponse
 from tests.api.shapes import answer_of, strict
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 GETS = [
     "/api/scheduler",
@@ -22,20 +22,24 @@ GETS = [
 
 
 async def test_rows_7_54_and_68_to_72_hold_to_the_letter(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for path in GETS:
-            await answer_of(life, "GET", path)
-        await answer_of(life, "POST", "/api/scheduler/reload")
-        await answer_of(life, "POST", "/api/migration/all", json={"copyTranscripts": True})
+            await answer_of(daemon_rig, "GET", path)
+        await answer_of(daemon_rig, "POST", "/api/scheduler/reload")
+        await answer_of(daemon_rig, "POST", "/api/migration/all", json={"copyTranscripts": True})
         one = "/api/migration/session/{id}"
         await answer_of(
-            life, "POST", "/api/migration/session/s-1", name=one, json={"copyTranscript": False}
+            daemon_rig,
+            "POST",
+            "/api/migration/session/s-1",
+            name=one,
+            json={"copyTranscript": False},
         )
 
 
 async def test_times_can_be_parsed_and_have_a_zone(live: Live):
-    async with live() as life:
-        models = (await answer_of(life, "GET", "/api/models?show_all=1"))["models"]
+    async with live() as daemon_rig:
+        models = (await answer_of(daemon_rig, "GET", "/api/models?show_all=1"))["models"]
 
     assert models
     assert all(datetime.fromisoformat(model["created_at"]).tzinfo is not None for model in models)

@@ -24,10 +24,10 @@ from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
 from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, key_of
 from tests.api.shapes import answer_of
-from tests.stories.life import Life, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 CANARY = "sk-ant-api03-canary-0123456789abcdef"
-Paid = Callable[..., AbstractAsyncContextManager[Life]]
+Paid = Callable[..., AbstractAsyncContextManager[DaemonRig]]
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def paid(vault: Path, home: Path) -> Paid:
     """Start a daemon whose agents ask that model, with a key."""
 
     @asynccontextmanager
-    async def start(api: ScriptedMessages, **flags: object) -> AsyncIterator[Life]:
+    async def start(api: ScriptedMessages, **flags: object) -> AsyncIterator[DaemonRig]:
         given = {
             "vault": str(vault),
             "port": 0,
@@ -49,14 +49,14 @@ def paid(vault: Path, home: Path) -> Paid:
         daemon = Daemon(
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
-        life = Life(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(life.events.append)
+        daemon_rig = DaemonRig(daemon=daemon, vault=vault)
+        daemon.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
             await asyncio.wait_for(ready.wait(), 20)
             try:
-                yield life
+                yield daemon_rig
             finally:
                 daemon.stop()
 
@@ -103,17 +103,17 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
         ScriptedMessages(
             [lambda _: next(answers) if is_put_right.is_set() else refusal] * 50
         ) as api,
-        paid(api) as life,
+        paid(api) as daemon_rig,
     ):
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- plant"))
-        await life.until(lambda: life.told("vault.problem"), 30)
-        problems = (await get(life, "/api/doctor"))["problems"]
+        await daemon_rig.until(lambda: daemon_rig.told("vault.problem"), 30)
+        problems = (await get(daemon_rig, "/api/doctor"))["problems"]
         assert [says in problem for problem in problems.values()] == [True], problems
         assert CANARY not in str(problems)
         is_put_right.set()
-        await life.until(lambda: life.told("run.finished"), 60)
-        assert [told["outcome"] for told in life.told("run.finished")] == ["changed"]
-        assert (await get(life, "/api/doctor"))["problems"] == {}
+        await daemon_rig.until(lambda: daemon_rig.told("run.finished"), 60)
+        assert [told["outcome"] for told in daemon_rig.told("run.finished")] == ["changed"]
+        assert (await get(daemon_rig, "/api/doctor"))["problems"] == {}
 
 
 async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential_nowhere(
@@ -136,13 +136,13 @@ async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential
             return Reply(blocks=(edit,), usage={"input_tokens": 10_000})
 
         api.add(look, [say("done")])
-        async with paid(api) as life:
+        async with paid(api) as daemon_rig:
             save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-            await life.until(lambda: life.told("run.finished"), 30)
-            usage = await answer_of(life, "GET", "/api/usage")
-            (listed,) = (await get(life, "/api/runs"))["runs"]
-            run = await get(life, f"/api/runs/{listed['id']}")
-            told = [event for event in life.events if CANARY in repr(event)]
+            await daemon_rig.until(lambda: daemon_rig.told("run.finished"), 30)
+            usage = await answer_of(daemon_rig, "GET", "/api/usage")
+            (listed,) = (await get(daemon_rig, "/api/runs"))["runs"]
+            run = await get(daemon_rig, f"/api/runs/{listed['id']}")
+            told = [event for event in daemon_rig.events if CANARY in repr(event)]
 
     assert [request.headers["x-api-key"] for request in api.asked] == [CANARY] * len(api.asked)
     assert environments
@@ -179,8 +179,8 @@ def _environments(home: Path) -> list[bytes]:
 
 
 async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
-    async with ScriptedMessages([[say("x")]]) as api, paid(api) as life:
-        gateway = life.daemon.gateway
+    async with ScriptedMessages([[say("x")]]) as api, paid(api) as daemon_rig:
+        gateway = daemon_rig.daemon.gateway
         run_token = RunToken(
             run="r",
             agent="a",
@@ -196,14 +196,14 @@ async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
         while not gateway.usage_store.spent().requests:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.005)
-        whole = (await get(life, "/api/usage?days=3"))["spent"]
+        whole = (await get(daemon_rig, "/api/usage?days=3"))["spent"]
         narrow, _ = await call(
-            life,
+            daemon_rig,
             "GET",
             "/api/usage?days=3",
-            headers=key_of(life, "system:read", paths=["Projects/**"]),
+            headers=key_of(daemon_rig, "system:read", paths=["Projects/**"]),
         )
-        refused = await call(life, "GET", "/api/usage?days=0")
+        refused = await call(daemon_rig, "GET", "/api/usage?days=0")
 
     assert refused[0] == 400
     assert narrow == 403

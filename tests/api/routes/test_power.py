@@ -18,7 +18,7 @@ import pytest
 
 from parachuted.presence import running_daemon
 from tests.api.calls import call, key_of
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 @contextlib.contextmanager
@@ -79,13 +79,13 @@ def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_whe
 
 @pytest.mark.parametrize("act", ["start", "stop", "restart"])
 async def test_no_key_below_admin_may_ask_for_it(live: Live, act):
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
             await call(
-                life,
+                daemon_rig,
                 "POST",
                 f"/supervisor/server/{act}",
-                headers=key_of(life, "system:read,write", "vault:admin"),
+                headers=key_of(daemon_rig, "system:read,write", "vault:admin"),
             )
         )[0] == 403
-        assert (await call(life, "GET", "/api/health"))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Live, note, save
+from tests.stories.daemon_rig import Live, note, save
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def tree(vault: Path) -> Path:
 
 
 async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree: Path):
-    async with live() as life:
+    async with live() as daemon_rig:
         preview = await get(
-            life,
+            daemon_rig,
             "/api/prompt/preview?contexts=.,Projects/garden,Chat/contexts/old.md&workingDirectory=Projects/garden",
         )
 
@@ -50,26 +50,29 @@ async def test_the_preview_is_the_prompt_and_what_it_is_made_of(live: Live, tree
 
 
 async def test_an_agent_is_a_note_of_the_vault(live: Live, tree: Path):
-    async with live() as life:
-        preview = await get(life, "/api/prompt/preview?agentPath=Agents/helper.md")
+    async with live() as daemon_rig:
+        preview = await get(daemon_rig, "/api/prompt/preview?agentPath=Agents/helper.md")
         assert (preview["prompt"], preview["agentName"]) == ("You help.\n", "Helper")
         assert (preview["promptSource"], preview["promptSourcePath"]) == (
             "agent",
             "Agents/helper.md",
         )
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[
+        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents/none.md"))[
             0
         ] == 404
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=Agents"))[0] in {400, 404}
+        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=Agents"))[0] in {
+            400,
+            404,
+        }
 
 
 async def test_the_working_folder_may_be_named_as_the_disk_has_it(live: Live, tree: Path):
-    async with live() as life:
+    async with live() as daemon_rig:
         for name in (f"{tree}/Projects/garden", f"{tree}/Projects/garden/", "Projects/garden/"):
-            preview = await get(life, f"/api/prompt/preview?workingDirectory={name}")
+            preview = await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}")
             assert preview["workingDirectoryClaudeMd"] == "Projects/garden/CLAUDE.md"
         for name in (str(tree), ".", "", "Nowhere"):
-            assert (await get(life, f"/api/prompt/preview?workingDirectory={name}"))[
+            assert (await get(daemon_rig, f"/api/prompt/preview?workingDirectory={name}"))[
                 "workingDirectoryClaudeMd"
             ] is None
 
@@ -78,7 +81,7 @@ async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree:
     (tree.parent / "secret").mkdir()
     (tree.parent / "secret/CLAUDE.md").write_text("secret")
     (tree / "link").symlink_to(tree.parent / "secret")
-    async with live() as life:
+    async with live() as daemon_rig:
         for name in (
             f"{tree}/../secret",
             f"{tree.parent}/secret",
@@ -87,15 +90,15 @@ async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree:
             "../secret",
             "~",
         ):
-            assert (await refused(life, "GET", f"/api/prompt/preview?workingDirectory={name}"))[
-                0
-            ] == 400
-        preview = await get(life, "/api/prompt/preview?workingDirectory=link&contexts=link")
+            assert (
+                await refused(daemon_rig, "GET", f"/api/prompt/preview?workingDirectory={name}")
+            )[0] == 400
+        preview = await get(daemon_rig, "/api/prompt/preview?workingDirectory=link&contexts=link")
         assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[
+        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md"))[
             0
         ] == 404
-        assert (await refused(life, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[
+        assert (await refused(daemon_rig, "GET", "/api/prompt/preview?agentPath=.parachute/x.md"))[
             0
         ] == 404
 
@@ -103,9 +106,11 @@ async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree:
 async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: Live, tree: Path):
     for number in range(3):
         save(tree / f"big/{number}/AGENTS.md", "x" * 100_000)
-    async with live() as life:
-        usual = await get(life, "/api/prompt/preview?contexts=big/0,big/1,big/2")
-        more = await get(life, "/api/prompt/preview?contexts=big/0,big/1,big/2&max_tokens=100000")
+    async with live() as daemon_rig:
+        usual = await get(daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2")
+        more = await get(
+            daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2&max_tokens=100000"
+        )
 
     assert (usual["contextTokens"], usual["contextTruncated"]) == (50_000, True)
     assert (more["contextTokens"], more["contextTruncated"]) == (75_000, False)
@@ -113,10 +118,10 @@ async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: L
 
 async def test_a_key_for_some_paths_reads_no_other_note_through_it(live: Live, tree: Path):
     (tree / "Projects/link.md").symlink_to(tree / "Agents/helper.md")
-    async with live() as life:
-        headers = key_of(life, "vault:read", paths=("Projects/**",))
+    async with live() as daemon_rig:
+        headers = key_of(daemon_rig, "vault:read", paths=("Projects/**",))
         status, preview = await call(
-            life,
+            daemon_rig,
             "GET",
             "/api/prompt/preview?contexts=.,Projects/garden&workingDirectory=.",
             headers=headers,
@@ -125,6 +130,6 @@ async def test_a_key_for_some_paths_reads_no_other_note_through_it(live: Live, t
         assert [file["path"] for file in preview["files"]] == ["Projects/garden/AGENTS.md"]
         for agent in ("Agents/helper.md", "Agents/none.md", "Projects/link.md"):
             status, message = await refused(
-                life, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers
+                daemon_rig, "GET", f"/api/prompt/preview?agentPath={agent}", headers=headers
             )
             assert (status, message) == (404, f"{agent} is not in the vault")

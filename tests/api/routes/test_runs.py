@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
 
@@ -16,18 +16,18 @@ def pair(vault):
     return vault
 
 
-async def run_once(life: Life, focus: str = "- sow the beans") -> dict:
-    count = len(life.told("run.finished"))
-    save(life.vault / GARDEN, note("Garden", focus=focus))
-    await life.until(lambda: len(life.told("run.finished")) > count)
-    await life.settled()
-    return (await get(life, "/api/runs"))["runs"][0]
+async def run_once(daemon_rig: DaemonRig, focus: str = "- sow the beans") -> dict:
+    count = len(daemon_rig.told("run.finished"))
+    save(daemon_rig.vault / GARDEN, note("Garden", focus=focus))
+    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > count)
+    await daemon_rig.settled()
+    return (await get(daemon_rig, "/api/runs"))["runs"][0]
 
 
 async def test_a_run_is_listed_and_told_whole(live: Live, pair):
-    async with live() as life:
-        listed = await run_once(life)
-        whole = await get(life, f"/api/runs/{listed['id']}")
+    async with live() as daemon_rig:
+        listed = await run_once(daemon_rig)
+        whole = await get(daemon_rig, f"/api/runs/{listed['id']}")
 
     assert set(listed) == {
         "id",
@@ -59,32 +59,32 @@ async def test_a_run_is_listed_and_told_whole(live: Live, pair):
 
 
 async def test_runs_are_listed_newest_first_and_by_pages(live: Live, pair):
-    async with live() as life:
-        ids = [(await run_once(life, f"- step {number}"))["id"] for number in range(3)]
-        page = await get(life, "/api/runs?limit=2")
-        rest = await get(life, f"/api/runs?limit=2&before={page['runs'][-1]['id']}")
+    async with live() as daemon_rig:
+        ids = [(await run_once(daemon_rig, f"- step {number}"))["id"] for number in range(3)]
+        page = await get(daemon_rig, "/api/runs?limit=2")
+        rest = await get(daemon_rig, f"/api/runs?limit=2&before={page['runs'][-1]['id']}")
 
         assert [run["id"] for run in page["runs"] + rest["runs"]] == ids[::-1]
         assert (page["count"], rest["count"]) == (2, 1)
         for before in ("%00", "%FF", "x", "'; drop table runs --", "%F0%9F%92%A9"):
-            await get(life, f"/api/runs?before={before}")
+            await get(daemon_rig, f"/api/runs?before={before}")
 
 
 @pytest.mark.parametrize("run", ["x", "%FF", "r-%27", "x" * 2000, "%E2%80%A8", "-1"])
 async def test_a_run_that_does_not_exist_is_not_found(live: Live, run):
-    async with live() as life:
-        assert (await refused(life, "GET", f"/api/runs/{run}"))[0] == 404
-        status, message = await refused(life, "POST", f"/api/runs/{run}/undo")
+    async with live() as daemon_rig:
+        assert (await refused(daemon_rig, "GET", f"/api/runs/{run}"))[0] == 404
+        status, message = await refused(daemon_rig, "POST", f"/api/runs/{run}/undo")
         assert status == 404
         assert len(message) < 300
 
 
 async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
     before = (pair / "AGENTS.md").read_bytes()
-    async with live() as life:
-        run = await run_once(life)
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
         assert (pair / "AGENTS.md").read_bytes() != before
-        undone = await post(life, f"/api/runs/{run['id']}/undo")
+        undone = await post(daemon_rig, f"/api/runs/{run['id']}/undo")
         assert undone == {
             "runs": [run["id"]],
             "paths": ["AGENTS.md"],
@@ -92,19 +92,19 @@ async def test_an_undone_run_is_taken_back_and_says_so(live: Live, pair):
             "undo": undone["undo"],
         }
         assert (pair / "AGENTS.md").read_bytes() == before
-        undo, taken_back = (await get(life, "/api/runs"))["runs"]
+        undo, taken_back = (await get(daemon_rig, "/api/runs"))["runs"]
         assert (undo["id"], undo["agent"], undo["undone"]) == (undone["undo"], "undo", None)
         assert taken_back["undone"]["run"] == undo["id"]
 
 
 async def test_why_tells_each_line_s_origin(live: Live, pair):
-    async with live() as life:
-        run = await run_once(life)
-        answer = await get(life, "/api/why?path=AGENTS.md")
+    async with live() as daemon_rig:
+        run = await run_once(daemon_rig)
+        answer = await get(daemon_rig, "/api/why?path=AGENTS.md")
         text = (pair / "AGENTS.md").read_text("utf-8").splitlines()
         number = next(number for number, line in enumerate(text, 1) if "sow the beans" in line)
-        one = await get(life, f"/api/why?path=AGENTS.md&line={number}")
-        odd = await get(life, f"/api/why?path={GARDEN}&line=1")
+        one = await get(daemon_rig, f"/api/why?path=AGENTS.md&line={number}")
+        odd = await get(daemon_rig, f"/api/why?path={GARDEN}&line=1")
 
         assert set(answer) == {"path", "lines", "runs", "chains"}
         assert answer["chains"] == {run["id"]: []}
@@ -115,30 +115,35 @@ async def test_why_tells_each_line_s_origin(live: Live, pair):
         ]
         assert list(one["runs"]) == [run["id"]]
         assert [(line["by"], line["run"]) for line in odd["lines"]] == [("person", None)]
-        assert (await refused(life, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}"))[
+        assert (await refused(daemon_rig, "GET", f"/api/why?path=AGENTS.md&line={len(text) + 1}"))[
             0
         ] == 404
-        assert (await refused(life, "GET", "/api/why?path=none.md"))[0] == 404
-        assert (await refused(life, "GET", "/api/why"))[0] == 400
+        assert (await refused(daemon_rig, "GET", "/api/why?path=none.md"))[0] == 404
+        assert (await refused(daemon_rig, "GET", "/api/why"))[0] == 400
 
 
 async def test_a_path_that_is_not_utf8_can_be_asked_about(live: Live, vault):
     save(vault / "b\udcff.md", note("Odd"))
-    async with live() as life:
-        assert (await get(life, "/api/why?path=b%FF.md"))["path"] == "b\\xff.md"
-        assert (await post(life, "/api/bubble/plan", {"path": "b\udcff.md"}))["path"] == "b\\xff.md"
+    async with live() as daemon_rig:
+        assert (await get(daemon_rig, "/api/why?path=b%FF.md"))["path"] == "b\\xff.md"
+        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "b\udcff.md"}))[
+            "path"
+        ] == "b\\xff.md"
 
 
 async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what_they_say(
     live: Live, vault
 ):
     save(vault / "a.md", note("Secret"))
-    async with live() as life:
+    async with live() as daemon_rig:
         _, told = await call(
-            life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read")
+            daemon_rig, "GET", "/api/why?path=a.md", headers=key_of(daemon_rig, "curator:read")
         )
         _, read = await call(
-            life, "GET", "/api/why?path=a.md", headers=key_of(life, "curator:read", "vault:read")
+            daemon_rig,
+            "GET",
+            "/api/why?path=a.md",
+            headers=key_of(daemon_rig, "curator:read", "vault:read"),
         )
 
     assert {line["text"] for line in told["lines"]} == {""}
@@ -147,10 +152,10 @@ async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what
 
 
 async def test_why_names_the_runs_in_the_order_of_their_lines(live: Live, pair):
-    async with live() as life:
+    async with live() as daemon_rig:
         for crop in ("beans", "peas", "leeks", "kale", "chard"):
-            await run_once(life, f"- sow the {crop}")
-        answer = await get(life, "/api/why?path=AGENTS.md")
+            await run_once(daemon_rig, f"- sow the {crop}")
+        answer = await get(daemon_rig, "/api/why?path=AGENTS.md")
 
     runs = [line["run"] for line in answer["lines"] if line["run"] is not None]
     assert len(set(runs)) > 3

@@ -7,7 +7,7 @@ from parachuted.agents import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Life
+from tests.stories.daemon_rig import DaemonRig
 
 
 class SandboxDaemon:
@@ -19,7 +19,7 @@ class SandboxDaemon:
             backend=OfflineBackend(), reason="for a test", model=None, sandboxes=sandboxes
         )
         self.daemon = Daemon(settings, home, chosen)
-        self.life = Life(daemon=self.daemon, vault=vault)
+        self.daemon_rig = DaemonRig(daemon=self.daemon, vault=vault)
         self.group = asyncio.TaskGroup()
 
     async def __aenter__(self):
@@ -27,61 +27,67 @@ class SandboxDaemon:
         ready = asyncio.Event()
         self.group.create_task(self.daemon.run(ready.set), name="daemon")
         await asyncio.wait_for(ready.wait(), 20)
-        return self.life
+        return self.daemon_rig
 
     async def __aexit__(self, *how):
         self.daemon.stop()
         await self.group.__aexit__(*how)
 
 
-async def build(life, body, **options):
+async def build(daemon_rig, body, **options):
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"{life.url}/api/sandbox/build", json=body, **options) as answer,
+        session.post(f"{daemon_rig.url}/api/sandbox/build", json=body, **options) as answer,
     ):
         return answer.status, answer.content_type, await answer.text()
 
 
 async def test_without_sandboxes_it_says_so_and_a_build_fails_in_its_stream(live):
-    async with live() as life:
-        told = await get(life, "/api/sandbox")
+    async with live() as daemon_rig:
+        told = await get(daemon_rig, "/api/sandbox")
         assert (told["available"], told["image"]) == (False, None)
-        assert (await get(life, "/api/health?detailed=true"))["docker"] == {
+        assert (await get(daemon_rig, "/api/health?detailed=true"))["docker"] == {
             "available": False,
             "image_exists": False,
         }
 
-        status, kind, text = await build(life, {})
+        status, kind, text = await build(daemon_rig, {})
 
         assert (status, kind) == (200, "text/event-stream")
         assert text.startswith("event: build_error\ndata: {")
 
 
 async def test_with_an_engine_the_image_is_built_and_seen(vault, home, sandboxes):
-    async with SandboxDaemon(vault, home, sandboxes) as life:
-        status, _, text = await build(life, {"offline": True})
+    async with SandboxDaemon(vault, home, sandboxes) as daemon_rig:
+        status, _, text = await build(daemon_rig, {"offline": True})
 
         assert status == 200
         assert text.count("event: build_progress\n") == 2
         assert text.endswith('event: build_complete\ndata: {"type": "build_complete"}\n\n')
-        assert await get(life, "/api/sandbox") == {
+        assert await get(daemon_rig, "/api/sandbox") == {
             "available": True,
             "problem": None,
             "engine": (await sandboxes.status()).engine,
             "image": "host",
         }
-        assert (await get(life, "/api/health?detailed=true"))["docker"] == {
+        assert (await get(daemon_rig, "/api/health?detailed=true"))["docker"] == {
             "available": True,
             "image_exists": True,
         }
 
 
 async def test_only_who_may_administer_has_it_built(live):
-    async with live() as life:
+    async with live() as daemon_rig:
         assert (
             await refused(
-                life, "POST", "/api/sandbox/build", json={}, headers=key_of(life, "system:read")
+                daemon_rig,
+                "POST",
+                "/api/sandbox/build",
+                json={},
+                headers=key_of(daemon_rig, "system:read"),
             )
         )[0] == 403
-        status, _ = await call(life, "GET", "/api/sandbox", headers=key_of(life, "system:read"))
+        status, _ = await call(
+            daemon_rig, "GET", "/api/sandbox", headers=key_of(daemon_rig, "system:read")
+        )
         assert status == 200

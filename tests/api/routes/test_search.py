@@ -11,41 +11,41 @@ import pytest
 from parachuted.api.routes.search import folders_of
 from parachuted.keys import AccessGrant, PathGlob
 from tests.api.calls import call, get, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
-async def find(life: Life, text: str, **more: object) -> list[str]:
+async def find(daemon_rig: DaemonRig, text: str, **more: object) -> list[str]:
     """The paths that are found."""
     query = "".join(f"&{key}={quote(str(value))}" for key, value in more.items())
     return [
         hit["path"]
         for hit in (
-            await get(life, f"/api/search?q={quote(text, errors='surrogateescape')}{query}")
+            await get(daemon_rig, f"/api/search?q={quote(text, errors='surrogateescape')}{query}")
         )["results"]
     ]
 
 
-async def indexed(life: Life) -> None:
-    await life.until(lambda: not life.daemon.search.is_behind)
+async def indexed(daemon_rig: DaemonRig) -> None:
+    await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
 
 
 async def test_a_saved_note_is_found_soon(live: Live, vault):
     save(vault / "old.md", "# Old\n\nbeans\n")
-    async with live() as life:
-        await indexed(life)
-        assert await find(life, "beans") == ["old.md"]
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "beans") == ["old.md"]
         for number in range(10):
             save(vault / "old.md", f"# Old\n\nword{number}\n")
-            while not await find(life, f"word{number}"):
+            while not await find(daemon_rig, f"word{number}"):
                 await asyncio.sleep(0.002)
         (vault / "old.md").rename(vault / "new.md")
-        await life.until(lambda: life.told("file.moved"))
-        await indexed(life)
-        assert await find(life, "word9") == ["new.md"]
+        await daemon_rig.until(lambda: daemon_rig.told("file.moved"))
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "word9") == ["new.md"]
         (vault / "new.md").unlink()
-        await life.until(lambda: life.told("file.deleted"))
-        await indexed(life)
-        assert await find(life, "word9") == []
+        await daemon_rig.until(lambda: daemon_rig.told("file.deleted"))
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "word9") == []
 
 
 async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live, vault):
@@ -53,9 +53,9 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live
         vault / "a.md",
         "---\ntags: [x]\n---\n# Beans & <b>peas</b>\n\n<script>alert('beans')</script>\n",
     )
-    async with live() as life:
-        await indexed(life)
-        answer = await get(life, "/api/search?q=beans&explain=1")
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
 
     (hit,) = answer["results"]
     assert (answer["count"], answer["complete"], answer["indexing"], answer["query"]) == (
@@ -76,27 +76,27 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live
 async def test_a_search_may_be_kept_to_a_folder_or_to_a_part_of_the_notes(live: Live, vault):
     save(vault / "a/x.md", "# Beans\n")
     save(vault / "title/x.md", "# Other\n\nbeans\n")
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
         assert (
-            await find(life, "beans", **{"in": "a"})
-            == await find(life, "beans", **{"in": "a/"})
+            await find(daemon_rig, "beans", **{"in": "a"})
+            == await find(daemon_rig, "beans", **{"in": "a/"})
             == ["a/x.md"]
         )
-        assert await find(life, "beans", **{"in": "title"}) == ["a/x.md"]
-        assert await find(life, "beans", **{"in": "title/"}) == ["title/x.md"]
-        assert await find(life, "beans", limit=1) == ["a/x.md"]
+        assert await find(daemon_rig, "beans", **{"in": "title"}) == ["a/x.md"]
+        assert await find(daemon_rig, "beans", **{"in": "title/"}) == ["title/x.md"]
+        assert await find(daemon_rig, "beans", limit=1) == ["a/x.md"]
 
 
 async def test_a_search_box_is_answered_from_the_first_letter_on(live: Live, vault):
     save(vault / "a.md", "# Daily beans\n")
     save(vault / "b.md", "# Other\n\ndaily beans\n")
-    async with live() as life:
-        await indexed(life)
-        assert await find(life, "d*") == ["a.md"]
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "d*") == ["a.md"]
         assert (
-            sorted(await find(life, "da*"))
-            == sorted(await find(life, "beans d*"))
+            sorted(await find(daemon_rig, "da*"))
+            == sorted(await find(daemon_rig, "beans d*"))
             == ["a.md", "b.md"]
         )
 
@@ -115,8 +115,8 @@ async def test_a_search_box_is_answered_from_the_first_letter_on(live: Live, vau
     ],
 )
 async def test_what_cannot_be_answered_is_refused_with_the_reason(live: Live, query, reason):
-    async with live() as life:
-        status, message = await refused(life, "GET", f"/api/search?{query}")
+    async with live() as daemon_rig:
+        status, message = await refused(daemon_rig, "GET", f"/api/search?{query}")
 
     assert status == 400
     assert reason in message
@@ -124,8 +124,8 @@ async def test_what_cannot_be_answered_is_refused_with_the_reason(live: Live, qu
 
 async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
     save(vault / "a.md", "beans")
-    async with live() as life, aiohttp.ClientSession() as session:
-        await indexed(life)
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        await indexed(daemon_rig)
         for text in (
             '"',
             "NEAR(a b)",
@@ -142,7 +142,9 @@ async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
             "%F0%9F%98%80 a",
         ):
             began = time.process_time()
-            async with session.get(f"{life.url}/api/search?q={text.replace(' ', '+')}") as answer:
+            async with session.get(
+                f"{daemon_rig.url}/api/search?q={text.replace(' ', '+')}"
+            ) as answer:
                 assert answer.status in {200, 400}, text
                 await answer.json()
             assert time.process_time() - began < 8
@@ -151,17 +153,17 @@ async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
 async def test_dot_folders_are_not_searched(live: Live, vault):
     save(vault / ".secret/a.md", "beans")
     save(vault / ".agents/b.md", "beans")
-    async with live() as life:
-        await indexed(life)
-        assert await find(life, "beans") == [".agents/b.md"]
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "beans") == [".agents/b.md"]
 
 
 async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Live, vault):
     save(vault / "fine.md", "beans")
     (vault / "binary.md").write_bytes(b"\0\1\2")
-    async with live() as life:
-        await indexed(life)
-        answer = await get(life, "/api/doctor")
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        answer = await get(daemon_rig, "/api/doctor")
 
     assert answer["search"] == {"indexed": 2, "waiting": 0}
     (note,) = [note for note in answer["notes"] if note["code"] == "unindexed"]
@@ -171,27 +173,27 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Li
 
 async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Live, vault, home):
     save(vault / "a.md", "beans")
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
     (database,) = home.glob("state/*/search.db")
     database.write_bytes(b"garbled " * 1000)
 
-    async with live() as life:
-        await indexed(life)
-        assert await find(life, "beans") == ["a.md"]
-        assert "search.db.garbled" in life.daemon.problems.open["search"]
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "beans") == ["a.md"]
+        assert "search.db.garbled" in daemon_rig.daemon.problems.open["search"]
         for suffix in ("", "-wal", "-shm"):
             database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
-        await life.until(database.exists)
-        await indexed(life)
-        assert await find(life, "beans") == ["a.md"]
+        await daemon_rig.until(database.exists)
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "beans") == ["a.md"]
 
 
 async def test_names_that_are_not_utf8_are_reported_as_they_can_be(live: Live, vault):
     (vault / os.fsdecode(b"caf\xe9.md")).write_text("beans")
-    async with live() as life:
-        await indexed(life)
-        assert await find(life, "beans") == ["caf\\xe9.md"]
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
+        assert await find(daemon_rig, "beans") == ["caf\\xe9.md"]
 
 
 def test_a_limited_caller_is_searched_for_in_its_folders_only():
@@ -216,17 +218,21 @@ async def test_a_key_for_one_folder_gets_its_share_and_learns_nothing_of_the_res
     for number in range(40):
         save(vault / f"Private/{number}.md", f"# Beans {number}\n\nbeans beans\n")
         save(vault / f"Open/{number}.md", f"some beans {number}\n")
-    async with live() as life:
-        await indexed(life)
+    async with live() as daemon_rig:
+        await indexed(daemon_rig)
         body = {
             "label": "phone",
             "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Open/**"]}],
         }
-        status, made = await call(life, "POST", "/api/auth/keys", json=body)
+        status, made = await call(daemon_rig, "POST", "/api/auth/keys", json=body)
         assert status in {200, 201}, made
         headers = {"Authorization": f"Bearer {made['key']}"}
-        status, answer = await call(life, "GET", "/api/search?q=beans&limit=30", headers=headers)
-        _status, none = await call(life, "GET", "/api/search?q=beans&in=Private", headers=headers)
+        status, answer = await call(
+            daemon_rig, "GET", "/api/search?q=beans&limit=30", headers=headers
+        )
+        _status, none = await call(
+            daemon_rig, "GET", "/api/search?q=beans&in=Private", headers=headers
+        )
 
     assert status == 200
     assert answer["count"] == 30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parachuted.config import load_settings
 from tests.api.calls import call, get, key_of, refused
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 EVERYTHING = "*:read,write,admin"
 
@@ -14,8 +14,8 @@ def by_key(answer: dict) -> dict[str, dict]:
 
 
 async def test_each_setting_tells_its_value_its_meaning_and_where_that_comes_from(live: Live):
-    async with live(history__keep_days=7) as life:
-        answer = await get(life, "/api/settings")
+    async with live(history__keep_days=7) as daemon_rig:
+        answer = await get(daemon_rig, "/api/settings")
 
     found = by_key(answer)
     assert found["history.keep_days"]["value"] == "7"
@@ -28,37 +28,39 @@ async def test_each_setting_tells_its_value_its_meaning_and_where_that_comes_fro
 
 
 async def test_a_change_is_written_and_counts_from_the_next_start(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         status, answer = await call(
-            life, "PUT", "/api/settings/budget.runs_per_hour", json={"value": "7"}
+            daemon_rig, "PUT", "/api/settings/budget.runs_per_hour", json={"value": "7"}
         )
         changed = by_key(answer)["budget.runs_per_hour"]
         assert (status, changed["value"], changed["next"]) == (200, "60", "7")
         assert changed["source"].startswith("config.yaml line ")
-        assert load_settings(life.daemon.home, {}, {}).budget.runs_per_hour == 7
-        await call(life, "PUT", "/api/settings/budget.runs_per_hour", json={"value": ""})
-        assert load_settings(life.daemon.home, {}, {}).budget.runs_per_hour == 60
+        assert load_settings(daemon_rig.daemon.home, {}, {}).budget.runs_per_hour == 7
+        await call(daemon_rig, "PUT", "/api/settings/budget.runs_per_hour", json={"value": ""})
+        assert load_settings(daemon_rig.daemon.home, {}, {}).budget.runs_per_hour == 60
 
 
 async def test_who_needs_a_key_changes_at_once(live: Live):
-    async with live() as life:
-        _, answer = await call(life, "PUT", "/api/settings/auth_mode", json={"value": "disabled"})
+    async with live() as daemon_rig:
+        _, answer = await call(
+            daemon_rig, "PUT", "/api/settings/auth_mode", json={"value": "disabled"}
+        )
         assert by_key(answer)["auth_mode"]["value"] == "disabled"
-        assert life.daemon.authenticator.mode == "disabled"
+        assert daemon_rig.daemon.authenticator.mode == "disabled"
 
 
 async def test_a_value_that_does_not_fit_and_a_setting_that_is_not_there_change_nothing(live: Live):
-    async with live() as life:
-        before = (life.daemon.home / "config.yaml").exists()
-        status, why = await refused(life, "PUT", "/api/settings/port", json={"value": "many"})
+    async with live() as daemon_rig:
+        before = (daemon_rig.daemon.home / "config.yaml").exists()
+        status, why = await refused(daemon_rig, "PUT", "/api/settings/port", json={"value": "many"})
         assert (status, "port" in why, "was not changed" in why) == (409, True, True)
-        status, _ = await refused(life, "PUT", "/api/settings/prot", json={"value": "1"})
+        status, _ = await refused(daemon_rig, "PUT", "/api/settings/prot", json={"value": "1"})
         assert status == 404
-        assert (life.daemon.home / "config.yaml").exists() is before
+        assert (daemon_rig.daemon.home / "config.yaml").exists() is before
 
 
 async def test_only_a_key_that_may_do_everything_changes_one(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         path, body = "/api/settings/agent.base_url", {"value": "https://stranger.example"}
         for scopes, paths, expected in (
             (["*:read,write"], [], 403),
@@ -66,9 +68,9 @@ async def test_only_a_key_that_may_do_everything_changes_one(live: Live):
             ([EVERYTHING], ["Kitchen/**"], 403),
             ([EVERYTHING], [], 200),
         ):
-            key = key_of(life, *scopes, paths=paths)
-            status, _ = await call(life, "PUT", path, headers=key, json=body)
+            key = key_of(daemon_rig, *scopes, paths=paths)
+            status, _ = await call(daemon_rig, "PUT", path, headers=key, json=body)
             assert (scopes, paths, status) == (scopes, paths, expected)
-        assert (await refused(life, "GET", "/api/settings", headers=key_of(life, "*:read")))[
-            0
-        ] == 403
+        assert (
+            await refused(daemon_rig, "GET", "/api/settings", headers=key_of(daemon_rig, "*:read"))
+        )[0] == 403

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 from parachuted.keys import KeyFile
 from parachuted.watched_vault import utc_now
 from tests.api.calls import ELSEWHERE, call, get, key_of, post
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 async def test_a_caller_learns_who_they_are(live: Live):
-    async with live() as life:
-        key = key_of(life, "vault:read", paths=["Kitchen/**"])
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read", paths=["Kitchen/**"])
 
-        assert (await get(life, "/api/auth/me"))["kind"] == "loopback"
-        assert await call(life, "GET", "/api/auth/me", headers=key) == (
+        assert (await get(daemon_rig, "/api/auth/me"))["kind"] == "loopback"
+        assert await call(daemon_rig, "GET", "/api/auth/me", headers=key) == (
             200,
             {
                 "kind": "key",
@@ -23,46 +23,50 @@ async def test_a_caller_learns_who_they_are(live: Live):
                 "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Kitchen/**"]}],
             },
         )
-        assert await call(life, "GET", "/api/auth/me", headers=ELSEWHERE) == (
+        assert await call(daemon_rig, "GET", "/api/auth/me", headers=ELSEWHERE) == (
             200,
             {"kind": "nobody", "name": "nobody", "scopes": []},
         )
 
 
 async def test_a_code_makes_one_key_of_its_makers_rights(live: Live):
-    async with live(auth_mode="always") as life:
-        admin = key_of(life, "*:read,write,admin", local=True)
-        _, made = await call(life, "POST", "/api/auth/codes", headers=admin)
+    async with live(auth_mode="always") as daemon_rig:
+        admin = key_of(daemon_rig, "*:read,write,admin", local=True)
+        _, made = await call(daemon_rig, "POST", "/api/auth/codes", headers=admin)
         wanted = {"code": made["code"], "label": "browser"}
-        status, key = await call(life, "POST", "/api/auth/codes/redeem", json=wanted)
-        again, _ = await call(life, "POST", "/api/auth/codes/redeem", json=wanted)
+        status, key = await call(daemon_rig, "POST", "/api/auth/codes/redeem", json=wanted)
+        again, _ = await call(daemon_rig, "POST", "/api/auth/codes/redeem", json=wanted)
         shown = {"Authorization": f"Bearer {key['key']}"}
 
         assert (status, again) == (201, 404)
         assert key["label"].startswith("browser ")
-        assert (await call(life, "GET", "/api/auth/keys", headers=shown))[0] == 200
+        assert (await call(daemon_rig, "GET", "/api/auth/keys", headers=shown))[0] == 200
         assert made["code"] not in "".join(
-            path.read_text("utf-8", "replace") for path in life.vault.rglob("*.jsonl")
+            path.read_text("utf-8", "replace") for path in daemon_rig.vault.rglob("*.jsonl")
         )
 
 
 async def test_revoking_a_key_revokes_those_of_the_browsers_that_it_signed_in(live: Live):
-    async with live(auth_mode="always") as life:
-        admin = key_of(life, "*:read,write,admin", local=True)
-        key_of(life, "*:read", local=True)
-        _, made = await call(life, "POST", "/api/auth/codes", headers=admin)
-        _, browser = await call(life, "POST", "/api/auth/codes/redeem", json={"code": made["code"]})
+    async with live(auth_mode="always") as daemon_rig:
+        admin = key_of(daemon_rig, "*:read,write,admin", local=True)
+        key_of(daemon_rig, "*:read", local=True)
+        _, made = await call(daemon_rig, "POST", "/api/auth/codes", headers=admin)
+        _, browser = await call(
+            daemon_rig, "POST", "/api/auth/codes/redeem", json={"code": made["code"]}
+        )
         shown = {"Authorization": f"Bearer {browser['key']}"}
-        _, again = await call(life, "POST", "/api/auth/codes", headers=shown)
-        _, second = await call(life, "POST", "/api/auth/codes/redeem", json={"code": again["code"]})
-        _, listed = await call(life, "GET", "/api/auth/keys", headers=admin)
+        _, again = await call(daemon_rig, "POST", "/api/auth/codes", headers=shown)
+        _, second = await call(
+            daemon_rig, "POST", "/api/auth/codes/redeem", json={"code": again["code"]}
+        )
+        _, listed = await call(daemon_rig, "GET", "/api/auth/keys", headers=admin)
         first = next(one["id"] for one in listed["keys"] if one["name"] == "a test's")
-        await call(life, "DELETE", f"/api/auth/keys/{first}", headers=admin)
-        status, _ = await call(life, "GET", "/api/auth/keys", headers=shown)
+        await call(daemon_rig, "DELETE", f"/api/auth/keys/{first}", headers=admin)
+        status, _ = await call(daemon_rig, "GET", "/api/auth/keys", headers=shown)
 
         assert second["id"] in {one["id"] for one in listed["keys"]}
         assert status == 401
-        assert [one.name for one in KeyFile(life.daemon.home).load().keys] == ["a test's 1"]
+        assert [one.name for one in KeyFile(daemon_rig.daemon.home).load().keys] == ["a test's 1"]
 
 
 async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live: Live):
@@ -71,25 +75,27 @@ async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live
     def clock() -> datetime:
         return begun + passed
 
-    async with live(clock=clock) as life:
-        late = await post(life, "/api/auth/codes")
-        admin = key_of(life, "*:read,write,admin")
-        _, revoked = await call(life, "POST", "/api/auth/codes", headers=admin)
-        KeyFile(life.daemon.home).remove(KeyFile(life.daemon.home).load().keys[0].id)
+    async with live(clock=clock) as daemon_rig:
+        late = await post(daemon_rig, "/api/auth/codes")
+        admin = key_of(daemon_rig, "*:read,write,admin")
+        _, revoked = await call(daemon_rig, "POST", "/api/auth/codes", headers=admin)
+        KeyFile(daemon_rig.daemon.home).remove(KeyFile(daemon_rig.daemon.home).load().keys[0].id)
         passed = timedelta(minutes=1)
-        life.daemon.authenticator.look()
+        daemon_rig.daemon.authenticator.look()
         status, _ = await call(
-            life, "POST", "/api/auth/codes/redeem", json={"code": revoked["code"]}
+            daemon_rig, "POST", "/api/auth/codes/redeem", json={"code": revoked["code"]}
         )
         passed = timedelta(minutes=6)
-        over, _ = await call(life, "POST", "/api/auth/codes/redeem", json={"code": late["code"]})
+        over, _ = await call(
+            daemon_rig, "POST", "/api/auth/codes/redeem", json={"code": late["code"]}
+        )
 
         assert (status, over) == (404, 404)
-        assert KeyFile(life.daemon.home).load().keys == ()
+        assert KeyFile(daemon_rig.daemon.home).load().keys == ()
 
 
 async def test_a_key_that_may_not_administer_makes_no_code(live: Live):
-    async with live() as life:
+    async with live() as daemon_rig:
         for scopes, paths in ((["*:read,write"], []), (["*:read,write,admin"], ["Kitchen/**"])):
-            key = key_of(life, *scopes, paths=paths)
-            assert (await call(life, "POST", "/api/auth/codes", headers=key))[0] == 403
+            key = key_of(daemon_rig, *scopes, paths=paths)
+            assert (await call(daemon_rig, "POST", "/api/auth/codes", headers=key))[0] == 403

@@ -10,7 +10,7 @@ from parachuted.history.run_account import new_act
 from parachuted.history.run_account import save as save_account
 from parachuted.suggestions import Proposal
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Life, Live, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 FIELDS = {
     *(
@@ -43,10 +43,14 @@ FIELDS = {
 
 
 async def propose(
-    life: Life, path: str, payload: dict[str, object], action: str = "update", **more: object
+    daemon_rig: DaemonRig,
+    path: str,
+    payload: dict[str, object],
+    action: str = "update",
+    **more: object,
 ):
     given = {"source_agent": "reflector", "reasoning": "it follows", **more}
-    return await life.daemon.suggestions.propose(
+    return await daemon_rig.daemon.suggestions.propose(
         Proposal(path=path, payload=payload, action=action, **given)
     )
 
@@ -55,10 +59,10 @@ async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_differenc
     live: Live, vault
 ):
     save(vault / "Brain/Kevin.md", "# Kevin\n")
-    async with live() as life:
-        made = await propose(life, "Brain/Kevin.md", {"text": "# Kevin B\n"})
-        answer = await get(life, "/api/suggestions?status=pending&agent=reflector")
-        one = await get(life, f"/api/suggestions/{made.id}")
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "Brain/Kevin.md", {"text": "# Kevin B\n"})
+        answer = await get(daemon_rig, "/api/suggestions?status=pending&agent=reflector")
+        one = await get(daemon_rig, f"/api/suggestions/{made.id}")
     assert (answer["count"], [set(shown) for shown in answer["suggestions"]]) == (1, [FIELDS])
     assert answer["suggestions"][0]["title"] == "Update Brain/Kevin.md"
     assert "-# Kevin\n+# Kevin B" in one["diff"]
@@ -66,52 +70,52 @@ async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_differenc
 
 async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
-        done = await post(life, f"/api/suggestions/{made.id}/approve")
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        done = await post(daemon_rig, f"/api/suggestions/{made.id}/approve")
         assert (done["status"], done["resolved_by"], (vault / "a.md").read_text()) == (
             "approved",
             "user",
             "two\n",
         )
-        status, says = await refused(life, "POST", f"/api/suggestions/{made.id}/approve")
+        status, says = await refused(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve")
         assert (status, "was approved already" in says) == (422, True)
-        await post(life, f"/api/runs/{done['applied_run']}/undo")
+        await post(daemon_rig, f"/api/runs/{done['applied_run']}/undo")
         assert (vault / "a.md").read_text() == "one\n"
-        await life.daemon.approvals.quiet()
+        await daemon_rig.daemon.approvals.quiet()
         assert "was taken back" in (vault / done["file"]).read_text()
 
 
 async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
-        file = vault / life.daemon.suggestions.record(made.id).file
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
         save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
-        await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon.approvals.quiet()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
     assert "**approved** by user" in file.read_text()
 
 
 async def test_it_can_be_rejected_with_a_reason_or_done_otherwise(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         first, second = (
-            await propose(life, "a.md", {"text": "two\n"}),
-            await propose(life, "a.md", {"text": "three\n"}),
+            await propose(daemon_rig, "a.md", {"text": "two\n"}),
+            await propose(daemon_rig, "a.md", {"text": "three\n"}),
         )
-        done = await post(life, f"/api/suggestions/{first.id}/reject", {"reason": "no"})
+        done = await post(daemon_rig, f"/api/suggestions/{first.id}/reject", {"reason": "no"})
         changed = await post(
-            life, f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}}
+            daemon_rig, f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}}
         )
         status, _ = await refused(
-            life,
+            daemon_rig,
             "POST",
             f"/api/suggestions/{second.id}/modify",
             json={"payload": {"text": "five\n"}},
         )
-        acceptance = (await get(life, "/api/suggestions"))["acceptance"]
+        acceptance = (await get(daemon_rig, "/api/suggestions"))["acceptance"]
     assert (done["status"], done["outcome"]) == ("rejected", "no")
     assert (changed["status"], changed["modifications"], (vault / "a.md").read_text()) == (
         "modified",
@@ -134,13 +138,13 @@ async def test_it_can_be_rejected_with_a_reason_or_done_otherwise(live: Live, va
 async def test_a_key_whose_paths_do_not_reach_the_file_sees_nothing_of_it(live: Live, vault):
     save(vault / "Daily/a.md", "one\n")
     save(vault / "Projects/a.md", "one\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         seen, hidden = (
-            await propose(life, "Projects/a.md", {"text": "two\n"}),
-            await propose(life, "Daily/a.md", {"text": "two\n"}),
+            await propose(daemon_rig, "Projects/a.md", {"text": "two\n"}),
+            await propose(daemon_rig, "Daily/a.md", {"text": "two\n"}),
         )
-        key = key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
-        _, answer = await call(life, "GET", "/api/suggestions", headers=key)
+        key = key_of(daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+        _, answer = await call(daemon_rig, "GET", "/api/suggestions", headers=key)
         assert ([one["id"] for one in answer["suggestions"]], answer["acceptance"]) == (
             [seen.id],
             [],
@@ -153,41 +157,43 @@ async def test_a_key_whose_paths_do_not_reach_the_file_sees_nothing_of_it(live: 
         ):
             body = {"json": {"payload": {"text": "x"}}} if path == "/modify" else {}
             unseen = await refused(
-                life, method, f"/api/suggestions/{hidden.id}{path}", headers=key, **body
+                daemon_rig, method, f"/api/suggestions/{hidden.id}{path}", headers=key, **body
             )
             unknown = await refused(
-                life, method, f"/api/suggestions/s0000000000{path}", headers=key, **body
+                daemon_rig, method, f"/api/suggestions/s0000000000{path}", headers=key, **body
             )
             assert (unseen[0], unseen[1].replace(hidden.id, "")) == (
                 404,
                 unknown[1].replace("s0000000000", ""),
             )
-        _, all_done = await call(life, "POST", "/api/suggestions/approve-all", headers=key)
+        _, all_done = await call(daemon_rig, "POST", "/api/suggestions/approve-all", headers=key)
     assert [one["id"] for one in all_done["resolved"]] == [seen.id]
     assert (vault / "Daily/a.md").read_text() == "one\n"
 
 
 async def test_who_may_not_write_the_file_cannot_have_it_written_by_an_approval(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
-        key = key_of(life, "curator:read,write", "vault:read")
-        assert (await refused(life, "POST", f"/api/suggestions/{made.id}/approve", headers=key))[
-            0
-        ] == 403
-        _, answer = await call(life, "POST", "/api/suggestions/approve-all", headers=key)
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        key = key_of(daemon_rig, "curator:read,write", "vault:read")
+        assert (
+            await refused(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
+        )[0] == 403
+        _, answer = await call(daemon_rig, "POST", "/api/suggestions/approve-all", headers=key)
         assert list(answer["failed"]) == [made.id]
-        status, _ = await call(life, "POST", f"/api/suggestions/{made.id}/reject", headers=key)
+        status, _ = await call(
+            daemon_rig, "POST", f"/api/suggestions/{made.id}/reject", headers=key
+        )
     assert (status, (vault / "a.md").read_text()) == (200, "one\n")
 
 
 async def test_a_limited_key_cannot_have_a_note_watch_what_it_may_not_read(live: Live, vault):
     save(vault / "Projects/a.md", "# A\n")
-    async with live() as life:
-        made = await propose(life, "Projects/a.md", {"key": "watch", "value": ["Daily/**"]})
-        key = key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "Projects/a.md", {"key": "watch", "value": ["Daily/**"]})
+        key = key_of(daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"])
         status, says = await refused(
-            life, "POST", f"/api/suggestions/{made.id}/approve", headers=key
+            daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", headers=key
         )
     assert status == 422
     assert "may not watch" in says
@@ -195,13 +201,13 @@ async def test_a_limited_key_cannot_have_a_note_watch_what_it_may_not_read(live:
 
 async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
-        path = life.daemon.suggestions.record(made.id).file
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        path = daemon_rig.daemon.suggestions.record(made.id).file
         ticked = (vault / path).read_text().replace("- [ ] approve", "- [x] approve")
         for key in (
-            key_of(life, "vault:read,write"),
-            key_of(life, "vault:read,write,admin", paths=["Suggestions/**"]),
+            key_of(daemon_rig, "vault:read,write"),
+            key_of(daemon_rig, "vault:read,write,admin", paths=["Suggestions/**"]),
         ):
             for method, place, body in (
                 ("PUT", "/api/write", {"json": {"path": path, "content": ticked}}),
@@ -210,32 +216,35 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
                 ("PATCH", f"/api/notes/{path}", {"json": {"section": "x", "content": "y"}}),
                 ("DELETE", f"/api/notes/{path}", {}),
             ):
-                assert (await refused(life, method, place, headers=key, **body))[0] in {403, 422}, (
+                assert (await refused(daemon_rig, method, place, headers=key, **body))[0] in {
+                    403,
+                    422,
+                }, (
                     method,
                     place,
                 )
-        assert life.daemon.suggestions.get(made.id).is_pending
+        assert daemon_rig.daemon.suggestions.get(made.id).is_pending
         status, _ = await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/write",
             json={"path": path, "content": ticked},
-            headers=key_of(life, "vault:read,write,admin"),
+            headers=key_of(daemon_rig, "vault:read,write,admin"),
         )
-        await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon.approvals.quiet()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.daemon.approvals.quiet()
     assert (status, (vault / "a.md").read_text()) == (200, "two\n")
 
 
 async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(live: Live, vault):
     save(vault / "a.md", "one\n")
-    async with live() as life:
-        made = await propose(life, "a.md", {"text": "two\n"})
-        file = vault / life.daemon.suggestions.record(made.id).file
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
     save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
-    async with live() as life:
-        await life.until(lambda: not life.daemon.suggestions.get(made.id).is_pending)
-        await life.daemon.approvals.quiet()
+    async with live() as daemon_rig:
+        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
 
 
@@ -243,20 +252,25 @@ async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alon
     live: Live, vault
 ):
     save(vault / "Projects/a.md", "beans\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         made = await propose(
-            life, "Projects/a.md", {"text": "peas\n"}, reasoning="it has read Private/diary.md"
+            daemon_rig,
+            "Projects/a.md",
+            {"text": "peas\n"},
+            reasoning="it has read Private/diary.md",
         )
         some = {
-            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+            "headers": key_of(
+                daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"]
+            )
         }
-        none = {"headers": key_of(life, "curator:read,write")}
+        none = {"headers": key_of(daemon_rig, "curator:read,write")}
         listed = [
-            (await call(life, "GET", "/api/suggestions", **key))[1]["suggestions"][0]
+            (await call(daemon_rig, "GET", "/api/suggestions", **key))[1]["suggestions"][0]
             for key in (some, none)
         ]
         whole = [
-            (await call(life, "GET", f"/api/suggestions/{made.id}", **key))[1]
+            (await call(daemon_rig, "GET", f"/api/suggestions/{made.id}", **key))[1]
             for key in (some, none)
         ]
         assert [(one["payload"], one["reasoning"], one["file"] != "") for one in listed] == [
@@ -267,11 +281,11 @@ async def test_who_sees_some_paths_or_reads_no_note_is_shown_what_is_theirs_alon
         assert "beans" not in str(whole[1])
         assert (
             await post(
-                life, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}
+                daemon_rig, f"/api/suggestions/{made.id}/reject", {"reason": "see Private/diary.md"}
             )
         )["outcome"]
         assert "Private" not in str(
-            (await call(life, "GET", f"/api/suggestions/{made.id}", **some))[1]
+            (await call(daemon_rig, "GET", f"/api/suggestions/{made.id}", **some))[1]
         )
 
 
@@ -279,14 +293,16 @@ async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_e
     live: Live, vault
 ):
     save(vault / "Projects/a.md", "beans\n")
-    async with live() as life:
-        made = await propose(life, "Projects/a.md", {"text": "peas\n"})
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "Projects/a.md", {"text": "peas\n"})
         key = {
-            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+            "headers": key_of(
+                daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"]
+            )
         }
-        _, done = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
+        _, done = await call(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", **key)
         assert (done["status"], done["resolved_by"]) == ("approved", "key:a test's")
-        assert life.daemon.suggestions.acceptance() == []
+        assert daemon_rig.daemon.suggestions.acceptance() == []
 
 
 @pytest.mark.parametrize(
@@ -297,20 +313,26 @@ async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_th
     live: Live, vault, quotes, is_theirs
 ):
     save(vault / "Projects/a.md", "beans\n")
-    async with live() as life:
-        act = new_act("reflector", life.daemon.clock(), watcher="Projects/a.md", reason="")
-        act.begin(life.daemon.history)
-        document = act.end(life.daemon.history, life.daemon.objects, life.daemon.clock(), "")
-        save_account(life.daemon.history, {**document, "quotes": quotes})
-        made = await propose(life, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run)
+    async with live() as daemon_rig:
+        act = new_act("reflector", daemon_rig.daemon.clock(), watcher="Projects/a.md", reason="")
+        act.begin(daemon_rig.daemon.history)
+        document = act.end(
+            daemon_rig.daemon.history, daemon_rig.daemon.objects, daemon_rig.daemon.clock(), ""
+        )
+        save_account(daemon_rig.daemon.history, {**document, "quotes": quotes})
+        made = await propose(
+            daemon_rig, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run
+        )
         key = {
-            "headers": key_of(life, "curator:read,write", "vault:read,write", paths=["Projects/**"])
+            "headers": key_of(
+                daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"]
+            )
         }
         told = [
-            (await call(life, "GET", f"/api/suggestions{one}", **key))[1]
+            (await call(daemon_rig, "GET", f"/api/suggestions{one}", **key))[1]
             for one in ("", f"/{made.id}")
         ]
-        status, _ = await call(life, "POST", f"/api/suggestions/{made.id}/approve", **key)
+        status, _ = await call(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", **key)
 
     assert ["peas" in str(one) for one in told] == [is_theirs] * 2
     assert (status, "peas" in (vault / "Projects/a.md").read_text()) == (

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
 
@@ -32,9 +32,9 @@ def tree(vault):
     return vault
 
 
-async def delete(life, root: str, paths: list[str], **more: str) -> dict:
+async def delete(daemon_rig, root: str, paths: list[str], **more: str) -> dict:
     status, answer = await call(
-        life,
+        daemon_rig,
         "DELETE",
         f"/api/sync/files?{urlencode([('root', root), *(('paths', path) for path in paths), *more.items()])}",  # noqa: E501
     )
@@ -43,15 +43,15 @@ async def delete(life, root: str, paths: list[str], **more: str) -> dict:
     return answer
 
 
-async def push(life, *files: dict, root: str = "Daily") -> dict:
-    answer = await post(life, "/api/sync/push", {"root": root, "files": list(files)})
+async def push(daemon_rig, *files: dict, root: str = "Daily") -> dict:
+    answer = await post(daemon_rig, "/api/sync/push", {"root": root, "files": list(files)})
     assert type(answer["pushed"]) is int
     assert all(type(error) is str for error in answer["errors"])
     return answer
 
 
-async def pull(life, *paths: str, root: str = "Daily") -> dict[str, dict]:
-    answer = await post(life, "/api/sync/pull", {"root": root, "paths": list(paths)})
+async def pull(daemon_rig, *paths: str, root: str = "Daily") -> dict[str, dict]:
+    answer = await post(daemon_rig, "/api/sync/pull", {"root": root, "paths": list(paths)})
     for file in answer["files"]:
         assert (type(file["path"]), type(file["content"]), type(file["is_binary"])) == (
             str,
@@ -62,8 +62,8 @@ async def pull(life, *paths: str, root: str = "Daily") -> dict[str, dict]:
 
 
 async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
-    async with live() as life:
-        answer = await get(life, "/api/sync/manifest?root=Daily&pattern=*.md")
+    async with live() as daemon_rig:
+        answer = await get(daemon_rig, "/api/sync/manifest?root=Daily&pattern=*.md")
 
     files = {file["path"]: file for file in answer["files"]}
     assert set(files) == {
@@ -80,12 +80,14 @@ async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
 
 
 async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def paths(query: str) -> list[str]:
             return sorted(
                 file["path"]
-                for file in (await get(life, f"/api/sync/manifest?root=Daily&{query}"))["files"]
+                for file in (await get(daemon_rig, f"/api/sync/manifest?root=Daily&{query}"))[
+                    "files"
+                ]
             )
 
         assert await paths("pattern=2026-11-2[12].md") == [
@@ -100,15 +102,16 @@ async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(l
         assert len(await paths("pattern=*")) == 5
         assert await paths("pattern=%5B") == []
         binary = (
-            await get(life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none")
+            await get(daemon_rig, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none")
         )["files"]
         quick = (
             await get(
-                life, "/api/sync/manifest?root=Daily&include_binary=true&pattern=none&quick=true"
+                daemon_rig,
+                "/api/sync/manifest?root=Daily&include_binary=true&pattern=none&quick=true",
             )
         )["files"]
-        whole = (await get(life, "/api/sync/manifest"))["files"]
-        nowhere = (await get(life, "/api/sync/manifest?root=Not/There"))["files"]
+        whole = (await get(daemon_rig, "/api/sync/manifest"))["files"]
+        nowhere = (await get(daemon_rig, "/api/sync/manifest?root=Not/There"))["files"]
 
     assert [(file["path"], file["hash"], file["size"]) for file in binary] == [
         ("assets/2026-11-22_a.png", digest(PNG), len(PNG))
@@ -123,19 +126,21 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
     live: Live, vault, listing
 ):
     save(vault / "Media/clip.WAV", "RIFF")
-    async with live() as life:
+    async with live() as daemon_rig:
 
         async def paths(query: str = "") -> set[str]:
             return {
                 file["path"]
-                for file in (await get(life, f"/api/sync/{listing}?root=Media{query}"))["files"]
+                for file in (await get(daemon_rig, f"/api/sync/{listing}?root=Media{query}"))[
+                    "files"
+                ]
             }
 
         alone = [await paths(), await paths("&include_binary=true"), await paths("&pattern=*.md")]
         for name in ("note.md", "table.csv", ".hidden"):
             save(vault / "Media" / name, "x\n")
-        await life.until(
-            lambda: {"Media/note.md", "Media/table.csv"} <= set(life.daemon.index.paths())
+        await daemon_rig.until(
+            lambda: {"Media/note.md", "Media/table.csv"} <= set(daemon_rig.daemon.index.paths())
         )
         every = [
             await paths(),
@@ -152,8 +157,8 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
 
 
 async def test_the_openapi_document_tells_what_the_questions_of_sync_mean(live: Live):
-    async with live() as life:
-        paths = (await get(life, "/api/openapi.json"))["paths"]
+    async with live() as daemon_rig:
+        paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
 
     for path, method, names in (
         ("/api/sync/manifest", "get", {"pattern", "include_binary", "date", "quick"}),
@@ -167,17 +172,19 @@ async def test_the_openapi_document_tells_what_the_questions_of_sync_mean(live: 
 
 
 async def test_the_manifest_follows_the_disk(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         query = "/api/sync/manifest?root=Daily&include_binary=true&quick=false"
-        before = {file["path"]: file["hash"] for file in (await get(life, query))["files"]}
+        before = {file["path"]: file["hash"] for file in (await get(daemon_rig, query))["files"]}
         save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
         (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
         (tree / "Daily/journals/2026-11-21.md").unlink()
-        await life.daemon.detector.rescan(accept_missing=True)
-        await life.until(
-            lambda: life.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4
+        await daemon_rig.daemon.detector.rescan(accept_missing=True)
+        await daemon_rig.until(
+            lambda: (
+                daemon_rig.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4
+            )
         )
-        after = {file["path"]: file["hash"] for file in (await get(life, query))["files"]}
+        after = {file["path"]: file["hash"] for file in (await get(daemon_rig, query))["files"]}
 
     assert (
         after["journals/2026-11-22.md"]
@@ -189,15 +196,19 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
 
 
 async def test_changes_since_a_moment(live: Live, tree):
-    async with live() as life:
-        everything = (await get(life, "/api/sync/changes?root=Daily&since=0&pattern=*.md"))["files"]
+    async with live() as daemon_rig:
+        everything = (await get(daemon_rig, "/api/sync/changes?root=Daily&since=0&pattern=*.md"))[
+            "files"
+        ]
         later = time.time() + 1
-        nothing = (await get(life, f"/api/sync/changes?root=Daily&since={later}"))["files"]
+        nothing = (await get(daemon_rig, f"/api/sync/changes?root=Daily&since={later}"))["files"]
         binary = (
-            await get(life, "/api/sync/changes?root=Daily&since=0&pattern=*.md&include_binary=true")
+            await get(
+                daemon_rig, "/api/sync/changes?root=Daily&since=0&pattern=*.md&include_binary=true"
+            )
         )["files"]
         odd = [
-            (await refused(life, "GET", f"/api/sync/changes?root=Daily&since={since}"))[0]
+            (await refused(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}"))[0]
             for since in ("x", "-1", "nan", "1e99")
         ]
 
@@ -209,28 +220,30 @@ async def test_changes_since_a_moment(live: Live, tree):
 
 
 async def test_a_file_moved_in_with_an_old_time_counts_as_changed(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         since = time.time()
         save(tree.parent / "old.md", "old\n")
         os.utime(tree.parent / "old.md", (1, 1))
         (tree.parent / "old.md").rename(tree / "Daily/old.md")
-        await life.daemon.detector.rescan()
-        changed = (await get(life, f"/api/sync/changes?root=Daily&since={int(since)}"))["files"]
+        await daemon_rig.daemon.detector.rescan()
+        changed = (await get(daemon_rig, f"/api/sync/changes?root=Daily&since={int(since)}"))[
+            "files"
+        ]
 
     assert "old.md" in {file["path"] for file in changed}
 
 
 async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await push(
-            life,
+            daemon_rig,
             {"path": "journals/2026-11-23.md", "content": "tomorrow\n", "is_binary": False},
             {"path": "journals/2026-11-22.md", "content": "today, from the phone\n"},
             {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
             {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
         )
-        kept = life.daemon.objects.get(digest("today\n"))
-        told = {(event["path"], event["by"]) for event in life.told("file.")}
+        kept = daemon_rig.daemon.objects.get(digest("today\n"))
+        told = {(event["path"], event["by"]) for event in daemon_rig.told("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
     assert [result["status"] for result in answer["results"]] == [
@@ -264,8 +277,8 @@ async def test_one_wrong_file_does_not_hold_up_the_others(live: Live, tree):
         {"path": "lone.md", "content": "\ud800"},
         {"path": "", "content": "x"},
     ]
-    async with live() as life:
-        answer = await push(life, *bad, {"path": "good.md", "content": "good\n"})
+    async with live() as daemon_rig:
+        answer = await push(daemon_rig, *bad, {"path": "good.md", "content": "good\n"})
 
     assert answer["pushed"] == 1
     assert len(answer["errors"]) == len(bad)
@@ -287,10 +300,12 @@ async def test_a_push_touches_no_program(live: Live, tree):
         ".git/hooks/pre-commit",
         "Daily/link/m/x.py",
     ]
-    async with live() as life:
-        answer = await push(life, *({"path": path, "content": "x"} for path in paths), root="")
+    async with live() as daemon_rig:
+        answer = await push(
+            daemon_rig, *({"path": path, "content": "x"} for path in paths), root=""
+        )
         gone = await delete(
-            life, "", ["Modules/m/module.py", "Daily/link/m/module.py"], confirm="true"
+            daemon_rig, "", ["Modules/m/module.py", "Daily/link/m/module.py"], confirm="true"
         )
 
     assert (answer["pushed"], len(answer["errors"])) == (0, len(paths))
@@ -299,27 +314,31 @@ async def test_a_push_touches_no_program(live: Live, tree):
 
 
 async def test_what_is_not_well_formed_is_refused(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         for body in (
             {"files": {}},
             {"files": [{"path": "a.md"}]},
             {"root": "..", "files": []},
             {"files": [{"path": "a.md", "content": 3}]},
         ):
-            assert (await refused(life, "POST", "/api/sync/push", json=body))[0] == 400, body
-        assert (await refused(life, "POST", "/api/sync/push", data=b"{"))[0] == 400
-        assert (await post(life, "/api/sync/push", {"root": "Daily", "files": []}))["pushed"] == 0
+            assert (await refused(daemon_rig, "POST", "/api/sync/push", json=body))[0] == 400, body
+        assert (await refused(daemon_rig, "POST", "/api/sync/push", data=b"{"))[0] == 400
+        assert (await post(daemon_rig, "/api/sync/push", {"root": "Daily", "files": []}))[
+            "pushed"
+        ] == 0
 
 
 async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live: Live, tree):
     text = "".join(f"line {number}\n" for number in range(9))
     save(tree / "Daily/plan.md", text)
-    async with live() as life:
-        pulled = (await pull(life, "plan.md"))["plan.md"]
-        await life.until(lambda: life.daemon.objects.has_stood("Daily/plan.md", pulled["hash"]))
+    async with live() as daemon_rig:
+        pulled = (await pull(daemon_rig, "plan.md"))["plan.md"]
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.objects.has_stood("Daily/plan.md", pulled["hash"])
+        )
         save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
         merged = await push(
-            life,
+            daemon_rig,
             {
                 "path": "plan.md",
                 "content": text.replace("line 7\n", "ours\n"),
@@ -327,7 +346,7 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
             },
         )
         clash = await push(
-            life,
+            daemon_rig,
             {
                 "path": "plan.md",
                 "content": text.replace("line 1\n", "ours\n"),
@@ -337,7 +356,7 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
         now = (tree / "Daily/plan.md").read_text()
         resolved = clash["conflicts"][0]["theirs"] + "ours\n"
         done = await push(
-            life,
+            daemon_rig,
             {
                 "path": "plan.md",
                 "content": resolved,
@@ -361,12 +380,12 @@ async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live:
 
 
 async def test_lines_of_a_picture_are_not_merged(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         path, base = "assets/2026-11-22_a.png", digest(PNG)
         (tree / "Daily" / path).write_bytes(PNG + b"theirs")
         sent = base64.b64encode(PNG + b"ours").decode()
         clash = await push(
-            life, {"path": path, "content": sent, "is_binary": True, "base_hash": base}
+            daemon_rig, {"path": path, "content": sent, "is_binary": True, "base_hash": base}
         )
 
     assert clash["conflicts"][0]["is_binary"] is True
@@ -378,10 +397,10 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
     odd = "\ufeff# Title\r\n\r\nno end"
     save(tree / "Daily/odd.md", odd)
     (tree / "Daily/broken.md").write_bytes(b"\xff\xfe")
-    async with live() as life:
-        files = await pull(life, "odd.md", "broken.md", "assets/2026-11-22_a.png", "odd.md")
+    async with live() as daemon_rig:
+        files = await pull(daemon_rig, "odd.md", "broken.md", "assets/2026-11-22_a.png", "odd.md")
         answer = await post(
-            life,
+            daemon_rig,
             "/api/sync/pull",
             {
                 "root": "Daily",
@@ -401,13 +420,13 @@ async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
 async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_reported(
     live: Live, tree
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         answer = await delete(
-            life, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
+            daemon_rig, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
         )
-        writes = life.daemon.history.writes_of("Daily/journals/2026-11-21.md")
-        kept = life.daemon.objects.get(digest("yesterday\n"))
-        known = life.daemon.index.get("Daily/journals/2026-11-21.md")
+        writes = daemon_rig.daemon.history.writes_of("Daily/journals/2026-11-21.md")
+        kept = daemon_rig.daemon.objects.get(digest("yesterday\n"))
+        known = daemon_rig.daemon.index.get("Daily/journals/2026-11-21.md")
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)
     assert answer["errors"] == ["gone.md: unknown file below the root"]
@@ -421,10 +440,13 @@ async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_t
     live: Live, tree
 ):
     missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]
-    async with live() as life:
+    async with live() as daemon_rig:
         paths = urlencode([("paths", path) for path in [*missing, "gone.md"]])
         _status, answer = await call(
-            life, "DELETE", f"/api/sync/files?{paths}", headers=key_of(life, "daily:write")
+            daemon_rig,
+            "DELETE",
+            f"/api/sync/files?{paths}",
+            headers=key_of(daemon_rig, "daily:write"),
         )
 
     assert answer["errors"] == [f"{path}: unknown file below the root" for path in missing]
@@ -435,8 +457,8 @@ async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_t
     "path", ["../Elsewhere.md", "/etc/passwd", ".versions/journals/2026-11-21.md.17", "journals"]
 )
 async def test_nothing_else_is_deleted(live: Live, tree, path):
-    async with live() as life:
-        answer = await delete(life, "Daily", [path])
+    async with live() as daemon_rig:
+        answer = await delete(daemon_rig, "Daily", [path])
 
     assert answer["deleted"] == 0
     assert (tree / "Elsewhere.md").exists()
@@ -446,20 +468,22 @@ async def test_nothing_else_is_deleted(live: Live, tree, path):
 async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(live: Live, vault):
     for number in range(50):
         save(vault / f"Daily/note-{number}.md", f"note {number}\n")
-    async with live() as life:
-        at_once = await delete(life, "Daily", [f"note-{number}.md" for number in range(11)])
+    async with live() as daemon_rig:
+        at_once = await delete(daemon_rig, "Daily", [f"note-{number}.md" for number in range(11)])
         here = len(list(vault.glob("Daily/*.md")))
         in_pieces = [
-            await delete(life, "Daily", [f"note-{number}.md" for number in range(start, start + 4)])
+            await delete(
+                daemon_rig, "Daily", [f"note-{number}.md" for number in range(start, start + 4)]
+            )
             for start in range(0, 20, 4)
         ]
         confirmed = await delete(
-            life, "Daily", [f"note-{number}.md" for number in range(50)], confirm="true"
+            daemon_rig, "Daily", [f"note-{number}.md" for number in range(50)], confirm="true"
         )
         save(vault / "Daily/new.md", "new\n")
-        later = await delete(life, "Daily", ["new.md"])
+        later = await delete(daemon_rig, "Daily", ["new.md"])
         left = list(vault.glob("Daily/*.md"))
-        indexed = len(life.daemon.index)
+        indexed = len(daemon_rig.daemon.index)
 
     assert (at_once["deleted"], at_once["confirm_needed"], here) == (0, True, 50)
     assert "confirm=true" in at_once["message"]
@@ -473,10 +497,12 @@ async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(live: Live, v
         save(vault / f"Private/note-{number}.md", "note\n")
     for number in range(4):
         save(vault / f"Daily/note-{number}.md", "note\n")
-    async with live() as life:
+    async with live() as daemon_rig:
         paths = urlencode([("root", "Daily"), ("paths", "note-0.md"), ("paths", "note-1.md")])
-        headers = key_of(life, "vault:write", paths=["Daily/**"])
-        _status, answer = await call(life, "DELETE", f"/api/sync/files?{paths}", headers=headers)
+        headers = key_of(daemon_rig, "vault:write", paths=["Daily/**"])
+        _status, answer = await call(
+            daemon_rig, "DELETE", f"/api/sync/files?{paths}", headers=headers
+        )
 
     assert (answer["confirm_needed"], answer["message"].partition(" are ")[0]) == (
         True,

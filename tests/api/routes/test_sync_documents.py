@@ -6,7 +6,7 @@ import base64
 import hashlib
 
 from tests.api.shapes import answer_of
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 async def test_rows_31_to_35_hold_to_the_letter(live: Live, vault):
@@ -26,23 +26,27 @@ async def test_rows_31_to_35_hold_to_the_letter(live: Live, vault):
         },
         {"path": "..", "content": ""},
     ]
-    async with live() as life:
-        manifest = await answer_of(life, "GET", "/api/sync/manifest?root=Daily&include_binary=true")
-        dated = await answer_of(
-            life, "GET", "/api/sync/manifest?root=Daily&date=2026-11-22&quick=true"
+    async with live() as daemon_rig:
+        manifest = await answer_of(
+            daemon_rig, "GET", "/api/sync/manifest?root=Daily&include_binary=true"
         )
-        changes = await answer_of(life, "GET", "/api/sync/changes?root=Daily&since=0")
+        dated = await answer_of(
+            daemon_rig, "GET", "/api/sync/manifest?root=Daily&date=2026-11-22&quick=true"
+        )
+        changes = await answer_of(daemon_rig, "GET", "/api/sync/changes?root=Daily&since=0")
         pulled = await answer_of(
-            life,
+            daemon_rig,
             "POST",
             "/api/sync/pull",
             json={"root": "Daily", "paths": ["a.md", "c.png", "none"]},
         )
         pushed = await answer_of(
-            life, "POST", "/api/sync/push", json={"root": "Daily", "files": sent}
+            daemon_rig, "POST", "/api/sync/push", json={"root": "Daily", "files": sent}
         )
-        asked = await answer_of(life, "DELETE", "/api/sync/files?root=Daily&paths=a.md&paths=b.md")
-        deleted = await answer_of(life, "DELETE", "/api/sync/files?root=Daily&paths=a.md")
+        asked = await answer_of(
+            daemon_rig, "DELETE", "/api/sync/files?root=Daily&paths=a.md&paths=b.md"
+        )
+        deleted = await answer_of(daemon_rig, "DELETE", "/api/sync/files?root=Daily&paths=a.md")
 
     assert (len(manifest["files"]), dated["files"], len(changes["files"])) == (3, [], 3)
     assert (len(pulled["files"]), len(pulled["errors"])) == (2, 1)

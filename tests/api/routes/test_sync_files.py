@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from tests.api.calls import call, key_of
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.fixture
@@ -18,16 +18,18 @@ def tree(vault):
     return vault
 
 
-async def sync(life, key: dict[str, str], what: str, **body: object) -> tuple[int, dict]:
-    return await call(life, "POST", f"/api/sync/{what}", json=body, headers=key)
+async def sync(daemon_rig, key: dict[str, str], what: str, **body: object) -> tuple[int, dict]:
+    return await call(daemon_rig, "POST", f"/api/sync/{what}", json=body, headers=key)
 
 
 async def test_a_key_of_some_paths_sees_and_takes_those_alone(live: Live, tree):
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Daily/*"])
-        _, manifest = await call(life, "GET", "/api/sync/manifest?pattern=*", headers=key)
-        _, changes = await call(life, "GET", "/api/sync/changes?since=0&pattern=*", headers=key)
-        _, whole = await call(life, "GET", "/api/sync/manifest?pattern=*")
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Daily/*"])
+        _, manifest = await call(daemon_rig, "GET", "/api/sync/manifest?pattern=*", headers=key)
+        _, changes = await call(
+            daemon_rig, "GET", "/api/sync/changes?since=0&pattern=*", headers=key
+        )
+        _, whole = await call(daemon_rig, "GET", "/api/sync/manifest?pattern=*")
         wanted = [
             "Daily/plan.md",
             "Daily/private/diary.md",
@@ -36,7 +38,7 @@ async def test_a_key_of_some_paths_sees_and_takes_those_alone(live: Live, tree):
             "Daily/door/plan.md",
             "Daily/none.md",
         ]
-        _, pulled = await sync(life, key, "pull", paths=wanted)
+        _, pulled = await sync(daemon_rig, key, "pull", paths=wanted)
 
     assert (
         [file["path"] for file in manifest["files"]]
@@ -58,17 +60,17 @@ async def test_a_key_of_some_paths_changes_those_alone(live: Live, tree):
         "Daily/peek.md",
         "Daily/door/plan.md",
     ]
-    async with live() as life:
-        key = key_of(life, "vault:read,write", paths=["Daily/*"])
+    async with live() as daemon_rig:
+        key = key_of(daemon_rig, "vault:read,write", paths=["Daily/*"])
         _, pushed = await sync(
-            life,
+            daemon_rig,
             key,
             "push",
             files=[{"path": path, "content": "x"} for path in [*beyond, "Daily/new.md"]],
         )
         query = "&".join(f"paths={path}" for path in beyond)
         _, deleted = await call(
-            life, "DELETE", f"/api/sync/files?confirm=true&{query}", headers=key
+            daemon_rig, "DELETE", f"/api/sync/files?confirm=true&{query}", headers=key
         )
 
     assert [result["status"] for result in pushed["results"]] == ["refused"] * 5 + ["created"]
@@ -80,25 +82,29 @@ async def test_a_key_of_some_paths_changes_those_alone(live: Live, tree):
 
 
 async def test_who_may_only_read_writes_nothing_and_the_other_way_round(live: Live, tree):
-    async with live() as life:
+    async with live() as daemon_rig:
         reader, writer, daily = (
-            key_of(life, "vault:read"),
-            key_of(life, "vault:write"),
-            key_of(life, "daily:read"),
+            key_of(daemon_rig, "vault:read"),
+            key_of(daemon_rig, "vault:write"),
+            key_of(daemon_rig, "daily:read"),
         )
-        assert (await sync(life, reader, "push", files=[]))[0] == 403
-        assert (await call(life, "DELETE", "/api/sync/files?paths=x", headers=reader))[0] == 403
-        assert (await sync(life, writer, "pull", paths=[]))[0] == 403
-        assert (await sync(life, writer, "push", files=[]))[0] == 200
-        status, manifest = await call(life, "GET", "/api/sync/manifest?root=Daily", headers=daily)
+        assert (await sync(daemon_rig, reader, "push", files=[]))[0] == 403
+        assert (await call(daemon_rig, "DELETE", "/api/sync/files?paths=x", headers=reader))[
+            0
+        ] == 403
+        assert (await sync(daemon_rig, writer, "pull", paths=[]))[0] == 403
+        assert (await sync(daemon_rig, writer, "push", files=[]))[0] == 200
+        status, manifest = await call(
+            daemon_rig, "GET", "/api/sync/manifest?root=Daily", headers=daily
+        )
 
     assert status == 200
     assert {file["path"] for file in manifest["files"]} == {"plan.md", "private/diary.md"}
 
 
 async def test_a_link_itself_is_not_deleted_nor_what_it_leads_to(live: Live, tree):
-    async with live() as life:
-        _, answer = await call(life, "DELETE", "/api/sync/files?root=Daily&paths=peek.md")
+    async with live() as daemon_rig:
+        _, answer = await call(daemon_rig, "DELETE", "/api/sync/files?root=Daily&paths=peek.md")
 
     assert (answer["deleted"], len(answer["errors"])) == (0, 1)
     assert (tree / "Daily/peek.md").is_symlink()
@@ -108,8 +114,8 @@ async def test_a_link_itself_is_not_deleted_nor_what_it_leads_to(live: Live, tre
 async def test_a_pull_too_large_for_one_answer_points_to_the_stream(live: Live, tree):
     with (tree / "Daily/huge.wav").open("wb") as file:
         file.truncate(65 << 20)
-    async with live() as life:
-        _, answer = await sync(life, {}, "pull", root="Daily", paths=["huge.wav", "plan.md"])
+    async with live() as daemon_rig:
+        _, answer = await sync(daemon_rig, {}, "pull", root="Daily", paths=["huge.wav", "plan.md"])
 
     assert [file["path"] for file in answer["files"]] == ["plan.md"]
     assert answer["errors"] == [
@@ -123,17 +129,17 @@ async def test_a_folder_in_the_place_of_a_file_is_that_file_s_error(live: Live, 
         {"path": "plan.md/deeper.md", "content": "x"},
         {"path": "ok.md", "content": "x"},
     ]
-    async with live() as life:
-        _, answer = await sync(life, {}, "push", root="Daily", files=sent)
+    async with live() as daemon_rig:
+        _, answer = await sync(daemon_rig, {}, "push", root="Daily", files=sent)
 
     assert [result["status"] for result in answer["results"]] == ["refused", "refused", "created"]
 
 
 @pytest.mark.parametrize("content", ["", "QQ", "Q Q==", "====", "\u00e4", "QUJD\n"])
 async def test_base64_is_taken_strictly(live: Live, tree, content):
-    async with live() as life:
+    async with live() as daemon_rig:
         _, answer = await sync(
-            life,
+            daemon_rig,
             {},
             "push",
             root="Daily",

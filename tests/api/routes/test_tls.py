@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.certificates import CertificateAuthority
 from tests.api.calls import ELSEWHERE, get, key_of, refused
-from tests.stories.life import Live
+from tests.stories.daemon_rig import Live
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def test_the_api_answers_encrypted_and_hands_out_its_authority(live: Live,
     info = authority.make(["notes.local"], datetime.now(UTC))
     trusting = ssl.create_default_context(cafile=str(authority.certificate))
     async with (
-        live(tls__port=port, tls__host="127.0.0.1") as life,
+        live(tls__port=port, tls__host="127.0.0.1") as daemon_rig,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session,
     ):
         url = f"https://localhost:{port}"
@@ -41,29 +41,29 @@ async def test_the_api_answers_encrypted_and_hands_out_its_authority(live: Live,
             assert answer.status == 200
         async with session.get(f"{url}/", headers={"Host": f"other.local:{port}"}) as answer:
             assert answer.status == 403
-        status = await get(life, "/api/tls")
+        status = await get(daemon_rig, "/api/tls")
         assert status["address"] == f"https://notes.local:{port}/"
         assert status["fingerprint"] == info.fingerprint
         assert status["authority"] == f"https://notes.local:{port}/tls/authority.crt"
         assert set("".join(status["qr"])) == {"0", "1"}
-        key = key_of(life, "*:read,write")
-        assert (await refused(life, "GET", "/api/tls", headers=key))[0] == 403
-        logs = "".join(path.read_text() for path in life.vault.rglob("*.jsonl"))
+        key = key_of(daemon_rig, "*:read,write")
+        assert (await refused(daemon_rig, "GET", "/api/tls", headers=key))[0] == 403
+        logs = "".join(path.read_text() for path in daemon_rig.vault.rglob("*.jsonl"))
         assert "PRIVATE KEY" not in logs
 
 
 async def test_without_an_authority_the_daemon_serves_as_before_and_says_what_is_missing(
     live: Live, port: int
 ):
-    async with live(tls__port=port, tls__host="127.0.0.1") as life:
-        assert "nothing is served encrypted" in life.daemon.problems.open["tls"]
-        assert (await get(life, "/api/tls"))["address"] is None
-        assert (await refused(life, "GET", "/tls/authority.crt"))[0] == 404
+    async with live(tls__port=port, tls__host="127.0.0.1") as daemon_rig:
+        assert "nothing is served encrypted" in daemon_rig.daemon.problems.open["tls"]
+        assert (await get(daemon_rig, "/api/tls"))["address"] is None
+        assert (await refused(daemon_rig, "GET", "/tls/authority.crt"))[0] == 404
 
 
 async def test_who_needs_a_key_may_not_be_switched_off_while_others_reach_it(live: Live, port: int):
-    async with live(tls__port=port) as life:
+    async with live(tls__port=port) as daemon_rig:
         status, why = await refused(
-            life, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
+            daemon_rig, "PUT", "/api/auth/settings", json={"auth_mode": "disabled"}
         )
         assert (status, "other machines" in why) == (409, True)

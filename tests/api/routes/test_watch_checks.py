@@ -9,11 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.stories.life import Life, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
-async def asked(life: Life, path: str) -> dict[str, object]:
-    async with aiohttp.ClientSession() as session, session.get(life.url + path) as answer:
+async def asked(daemon_rig: DaemonRig, path: str) -> dict[str, object]:
+    async with aiohttp.ClientSession() as session, session.get(daemon_rig.url + path) as answer:
         return await answer.json()
 
 
@@ -21,16 +21,17 @@ async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_
     live: Live, vault: Path
 ):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "W.md", note("W", watch=["Projects/*", "Projcts/*"]))
-        await life.until(lambda: life.told("watch.declared"))
+        await daemon_rig.until(lambda: daemon_rig.told("watch.declared"))
         says = '"Projcts/*" matches nothing: there is no folder Projcts; did you mean Projects?'
 
-        assert life.told("watch.declared")[0]["unmatched"] == [says]
-        (watch,) = (await asked(life, "/api/watches"))["watches"]
+        assert daemon_rig.told("watch.declared")[0]["unmatched"] == [says]
+        (watch,) = (await asked(daemon_rig, "/api/watches"))["watches"]
         assert watch["unmatched"] == [says]
         assert ("W.md", says) in [
-            (one["path"], one["message"]) for one in (await asked(life, "/api/doctor"))["notes"]
+            (one["path"], one["message"])
+            for one in (await asked(daemon_rig, "/api/doctor"))["notes"]
         ]
 
 
@@ -48,19 +49,21 @@ async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_
 async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
     live: Live, vault: Path, watch: str, says: str
 ):
-    async with live() as life:
+    async with live() as daemon_rig:
         save(vault / "W.md", f"---\n{watch}\n---\n# W\n")
-        await life.until(lambda: life.told("watch.declared"))
+        await daemon_rig.until(lambda: daemon_rig.told("watch.declared"))
 
-        assert says in life.told("watch.declared")[0]["problems"][0]
-    async with live() as life:
-        await life.settled()
-        (found,) = (await asked(life, "/api/watches"))["watches"]
+        assert says in daemon_rig.told("watch.declared")[0]["problems"][0]
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        (found,) = (await asked(daemon_rig, "/api/watches"))["watches"]
         assert says in found["problems"][0]
-        assert any(says in one["message"] for one in (await asked(life, "/api/doctor"))["notes"])
+        assert any(
+            says in one["message"] for one in (await asked(daemon_rig, "/api/doctor"))["notes"]
+        )
         save(vault / "W.md", "# W\n")
-        await life.until(lambda: life.told("watch.removed"))
-        assert (await asked(life, "/api/watches"))["watches"] == []
+        await daemon_rig.until(lambda: daemon_rig.told("watch.removed"))
+        assert (await asked(daemon_rig, "/api/watches"))["watches"] == []
 
 
 async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(
@@ -68,8 +71,10 @@ async def test_a_look_that_is_asked_for_counts_the_run_of_the_watcher_itself(
 ):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "W.md", note("W", watch=["Projects/*"]))
-    async with live() as life, aiohttp.ClientSession() as session:
-        async with session.post(f"{life.url}/api/bubble/run", json={"path": "W.md"}) as answer:
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        async with session.post(
+            f"{daemon_rig.url}/api/bubble/run", json={"path": "W.md"}
+        ) as answer:
             plan = await answer.json()
 
         assert (plan["most_runs"], plan["runs"][0]["watcher"], len(plan["tasks"])) == (1, "W.md", 1)

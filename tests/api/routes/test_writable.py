@@ -8,7 +8,7 @@ from parachuted.api.routes.write_batcher import refuse_programs
 from parachuted.errors import EditRefusedError
 from parachuted.vault import VaultPath
 from tests.api.calls import call, key_of, refused
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 PROGRAMS = (
     "Modules/m/module.py",
@@ -38,17 +38,24 @@ def test_notes_are_none(path):
 async def test_only_an_admin_writes_a_module(live: Live, vault):
     save(vault / "Modules/m/module.py", "code\n")
     (vault / "way").symlink_to("Modules")
-    async with live() as life:
-        writer, admin = key_of(life, "vault:read,write"), key_of(life, "vault:read,write,admin")
+    async with live() as daemon_rig:
+        writer, admin = (
+            key_of(daemon_rig, "vault:read,write"),
+            key_of(daemon_rig, "vault:read,write,admin"),
+        )
         for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
             body = {"path": path, "content": "theirs\n"}
-            assert (await refused(life, "PUT", "/api/write", json=body, headers=writer))[0] == 403
+            assert (await refused(daemon_rig, "PUT", "/api/write", json=body, headers=writer))[
+                0
+            ] == 403
             assert (
-                await refused(life, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer)
+                await refused(
+                    daemon_rig, "PUT", f"/api/files/{path}", data=b"theirs", headers=writer
+                )
             )[0] == 403
         assert (vault / "Modules/m/module.py").read_text() == "code\n"
         status, _ = await call(
-            life,
+            daemon_rig,
             "PUT",
             "/api/write",
             json={"path": "Modules/m/module.py", "content": "ours\n"},
@@ -82,29 +89,35 @@ async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it
         "SUGGES~1",
         "GIT~1",
     ]
-    async with live() as life:
-        writer = key_of(life, "vault:read,write")
+    async with live() as daemon_rig:
+        writer = key_of(daemon_rig, "vault:read,write")
         for folder in folders:
             path = f"{folder}/x.md"
             place = quote(path)
             answers = [
                 await call(
-                    life, "PUT", "/api/write", json={"path": path, "content": "x"}, headers=writer
+                    daemon_rig,
+                    "PUT",
+                    "/api/write",
+                    json={"path": path, "content": "x"},
+                    headers=writer,
                 ),
-                await call(life, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
+                await call(daemon_rig, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
                 await call(
-                    life, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
+                    daemon_rig, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
                 ),
-                await call(life, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer),
                 await call(
-                    life,
+                    daemon_rig, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer
+                ),
+                await call(
+                    daemon_rig,
                     "POST",
                     "/api/suggestions",
                     json={"action": "create", "path": path, "content": "x"},
                     headers=writer,
                 ),
                 await call(
-                    life,
+                    daemon_rig,
                     "POST",
                     "/api/sync/push",
                     json={"files": [{"path": path, "content": "x"}]},

@@ -14,7 +14,7 @@ import pytest
 from parachuted.errors import ModuleFailedError, NotFoundError
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.registry.arguments import WrongArgumentsError
-from tests.modules.small_modules import Given, approve, until, write_module
+from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., InProcessHost]
 
@@ -27,7 +27,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
     def one(
         body: str,
         *,
-        services: Given | None = None,
+        services: StubServices | None = None,
         limit_s: float = 30,
         most_tasks: int = 1000,
         **more: str,
@@ -35,7 +35,10 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
         folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
         made.append(
             InProcessHost(
-                approve(folder), services or Given(), begin_limit_s=limit_s, most_tasks=most_tasks
+                approve(folder),
+                services or StubServices(),
+                begin_limit_s=limit_s,
+                most_tasks=most_tasks,
             )
         )
         return made[-1]
@@ -56,7 +59,7 @@ def tasks_named(part: str) -> list[str]:
 
 
 async def test_a_module_is_enabled_serves_and_is_disabled(make):
-    services = Given()
+    services = StubServices()
     running = make(
         """
         async def on_enable(self):
@@ -194,7 +197,7 @@ async def test_a_named_error_of_the_daemons_reaches_the_caller_as_itself(make):
 async def test_a_module_that_cannot_be_imported_says_why(tmp_path, code, said):
     folder = write_module(tmp_path / "module", "pass")
     (folder / "module.py").write_text(code)
-    running = InProcessHost(approve(folder), Given())
+    running = InProcessHost(approve(folder), StubServices())
 
     with pytest.raises(ModuleFailedError, match="the import"):
         await running.start()
@@ -207,7 +210,7 @@ async def test_an_import_that_never_ends_holds_neither_the_loop_nor_another_modu
     folder = write_module(tmp_path / "endless", "pass", name="endless")
     (folder / "module.py").write_text("import threading\nthreading.Event().wait(30)")
     endless, other = (
-        InProcessHost(approve(folder), Given(name="endless"), begin_limit_s=4),
+        InProcessHost(approve(folder), StubServices(name="endless"), begin_limit_s=4),
         make("pass"),
     )
 
@@ -257,7 +260,7 @@ async def test_an_endless_loop_of_awaits_is_ended_at_its_limit(make):
 
 
 async def test_a_loop_that_refuses_to_be_cancelled_does_not_hold_who_called_it(make):
-    services = Given()
+    services = StubServices()
     running = make(
         """
         @route("GET", "/")
@@ -386,7 +389,7 @@ async def test_a_background_task_that_wants_to_exit_does_not_end_the_daemon(make
 
 
 async def test_a_caller_who_goes_away_takes_its_call_along(make):
-    services = Given()
+    services = StubServices()
     running = make(
         """
         @route("GET", "/")
@@ -422,7 +425,7 @@ async def test_a_call_that_is_under_way_when_the_module_stops_is_answered_with_a
 
 
 async def test_a_stream_is_made_as_fast_as_it_is_taken(make):
-    services = Given()
+    services = StubServices()
     running = make(
         """
         @route("POST", "/query")
@@ -485,7 +488,7 @@ async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(m
 
 
 async def test_an_event_handler_takes_what_it_names(make):
-    services = Given()
+    services = StubServices()
     running = make(
         """
         @event("daily.entry.created")
@@ -558,11 +561,11 @@ async def test_a_module_may_be_restarted_after_it_was_ended(make, tmp_path):
     folder = write_module(
         tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1"
     )
-    first = InProcessHost(approve(folder), Given())
+    first = InProcessHost(approve(folder), StubServices())
     await first.start()
     await first.stop()
 
-    second = InProcessHost(approve(folder), Given())
+    second = InProcessHost(approve(folder), StubServices())
     await second.start()
 
     assert await second.call("which", {}) == 1

@@ -16,7 +16,7 @@ from parachuted.modules.hosting.module_context import ModuleActivity
 from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.vault import VaultRoot
 from tests.modules.hosting.test_remote_services import remote_of
-from tests.modules.small_modules import Given, approve, write_module
+from tests.modules.small_modules import StubServices, approve, write_module
 
 DAY, NOON = "2026-11-23", datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ async def test_a_key_of_some_paths_and_one_that_has_ended_read_nothing(make):
 
 async def test_both_ends_of_the_pipe_agree(make):
     access = make(Authority())
-    given = Given(activity=access)
+    given = StubServices(activity=access)
     remote = remote_of(given).activity
     await remote.log("beans", session_id="s1", exchange_number=2)
 

@@ -11,7 +11,7 @@ import pytest
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get, key_of
 from tests.api.routes.test_modules import EXAMPLES, install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
@@ -26,13 +26,15 @@ async def test_the_bot_answers_with_what_its_agent_may_read(live: Live, vault: P
             say("On Fridays."),
         ]
     )
-    async with live(backend) as life:
-        told = await install(life, EXAMPLES / "telegram-bot", trust)
+    async with live(backend) as daemon_rig:
+        told = await install(daemon_rig, EXAMPLES / "telegram-bot", trust)
         assert told["status"] == "running", told["problem"]
-        await call(life, "PUT", "/api/modules/telegram-bot/prompt", json={"content": "Be brief."})
+        await call(
+            daemon_rig, "PUT", "/api/modules/telegram-bot/prompt", json={"content": "Be brief."}
+        )
 
         status, answer = await call(
-            life,
+            daemon_rig,
             "POST",
             "/api/telegram-bot/webhook",
             json={"message": {"text": "When do they pay?"}},
@@ -40,13 +42,13 @@ async def test_the_bot_answers_with_what_its_agent_may_read(live: Live, vault: P
         assert (status, answer) == (200, {"reply": "On Fridays."})
         assert backend.jobs[0].prompt == "Answer this question: When do they pay?"
         assert backend.jobs[0].system_prompt.endswith("\nBe brief.\n")
-        (run,) = (await get(life, "/api/runs"))["runs"]
+        (run,) = (await get(daemon_rig, "/api/runs"))["runs"]
         assert (run["agent"], run["outcome"], run["watcher"]) == (
             "telegram-bot/responder",
             "unchanged",
             "Modules/telegram-bot",
         )
-        steps = (await get(life, f"/api/runs/{run['id']}"))["steps"]
+        steps = (await get(daemon_rig, f"/api/runs/{run['id']}"))["steps"]
         assert [step["error"] for step in steps if "called" in step] == [False, True, True]
 
 
@@ -62,16 +64,20 @@ async def test_a_key_with_paths_bounds_the_bots_agent_too(live: Live, vault: Pat
             say("Done."),
         ]
     )
-    async with live(backend) as life:
-        await install(life, EXAMPLES / "telegram-bot", trust)
-        key = key_of(life, "telegram-bot:admin", paths=["Brain/projects/**"])
+    async with live(backend) as daemon_rig:
+        await install(daemon_rig, EXAMPLES / "telegram-bot", trust)
+        key = key_of(daemon_rig, "telegram-bot:admin", paths=["Brain/projects/**"])
 
         status, answer = await call(
-            life, "POST", "/api/telegram-bot/admin", json={"text": "Look around."}, headers=key
+            daemon_rig,
+            "POST",
+            "/api/telegram-bot/admin",
+            json={"text": "Look around."},
+            headers=key,
         )
         assert (status, answer) == (200, {"reply": "Done."})
-        (run,) = (await get(life, "/api/runs"))["runs"]
-        steps = (await get(life, f"/api/runs/{run['id']}"))["steps"]
+        (run,) = (await get(daemon_rig, "/api/runs"))["runs"]
+        steps = (await get(daemon_rig, f"/api/runs/{run['id']}"))["steps"]
         assert [step["error"] for step in steps if "called" in step] == [True, False, True]
-        (write,) = life.daemon.history.writes_by(run["id"])
+        (write,) = daemon_rig.daemon.history.writes_by(run["id"])
         assert (write.path, write.author.by) == ("Brain/projects/n.md", "module:telegram-bot/admin")

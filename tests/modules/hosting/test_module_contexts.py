@@ -16,7 +16,7 @@ from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.testing import ScriptedBackend, say
 from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 MANIFEST = """
 permissions:
@@ -79,7 +79,7 @@ async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig)
 
 async def test_both_ends_of_the_pipe_agree(module_rig):
     contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
-    given = Given(contexts=contexts)
+    given = StubServices(contexts=contexts)
     remote = remote_of(given).contexts
 
     assert await remote.preview(["Work/a"]) == await contexts.preview(["Work/a"])

@@ -23,7 +23,7 @@ from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.testing import ScriptedBackend, running_module, say
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
-from tests.modules.small_modules import Given, approve, write_module
+from tests.modules.small_modules import StubServices, approve, write_module
 
 RIGHT = "permissions: {read: ['**'], hooks: [prompt.before, stop.before, compact.before]}\n"
 GARDEN = """
@@ -223,7 +223,9 @@ async def test_a_module_is_not_asked_about_its_own_agents(garden):
 
 async def test_a_module_in_a_process_of_its_own_takes_part_as_well(tmp_path, make_isolation):
     folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
-    worker = ModuleHost(approve(folder, trust="untrusted"), Given(), make_isolation("process"))
+    worker = ModuleHost(
+        approve(folder, trust="untrusted"), StubServices(), make_isolation("process")
+    )
     await worker.start()
     try:
         asked = hooks_of(worker, is_trusted=False)
@@ -244,7 +246,9 @@ async def test_a_module_in_a_process_of_its_own_takes_part_as_well(tmp_path, mak
 
 async def test_a_module_without_the_right_is_not_started(tmp_path):
     right = "permissions: {hooks: [prompt.before]}"
-    host = InProcessHost(approve(write_module(tmp_path / "m", GARDEN, manifest=right)), Given())
+    host = InProcessHost(
+        approve(write_module(tmp_path / "m", GARDEN, manifest=right)), StubServices()
+    )
     with pytest.raises(ModuleFailedError):
         await host.start()
     assert "the hook before_stop was not shown" in str(host.problem)

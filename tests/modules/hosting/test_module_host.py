@@ -20,7 +20,7 @@ from parachuted.errors import ActRefusedError, ModuleFailedError, NotFoundError
 from parachuted.modules.hosting.module_host import ModuleHost, RestartDelays
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Response
-from tests.modules.small_modules import Given, approve, until, write_module
+from tests.modules.small_modules import StubServices, approve, until, write_module
 
 QUICK = RestartDelays(first_wait_s=0.05)
 
@@ -116,7 +116,7 @@ MANIFEST = "provides: [BrainInterface]\n"
 
 @pytest.fixture
 def given():
-    return Given()
+    return StubServices()
 
 
 def processes():
@@ -129,8 +129,8 @@ def processes():
 
 
 @pytest.fixture
-def life(tmp_path, given, make_isolation):
-    """`async with life(body, sandbox=...) as worker`, started; nothing of it is left afterwards."""
+def hosted(tmp_path, given, make_isolation):
+    """`async with hosted(body, sandbox=...) as worker`, started; nothing of it is left."""
 
     @contextlib.asynccontextmanager
     async def live(body=BODY, *, sandbox="landlock", services=given, pace=QUICK, **more):
@@ -151,8 +151,8 @@ def life(tmp_path, given, make_isolation):
 
 
 @pytest.mark.parametrize("sandbox", ["landlock", "docker", "process"])
-async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
-    async with life(sandbox=sandbox) as worker:
+async def test_it_serves_as_a_module_in_the_daemon_does(hosted, given, sandbox):
+    async with hosted(sandbox=sandbox) as worker:
         assert worker.isolated_by == sandbox
         assert worker.declared.name == "daily"
         assert {route.path for route in worker.declared.routes} >= {"/hello", "/count"}
@@ -177,8 +177,8 @@ async def test_it_serves_as_a_module_in_the_daemon_does(life, given, sandbox):
         await worker.call("hello", {})
 
 
-async def test_what_goes_wrong_in_a_handler_is_reported_as_in_the_daemon(life):
-    async with life(services=Given(vault=EmptyVault())) as worker:
+async def test_what_goes_wrong_in_a_handler_is_reported_as_in_the_daemon(hosted):
+    async with hosted(services=StubServices(vault=EmptyVault())) as worker:
         with pytest.raises(WrongArgumentsError, match="n: should be"):
             await worker.call("hello", {}, query={"n": "x"})
         with pytest.raises(NotFoundError):
@@ -200,8 +200,8 @@ async def test_what_goes_wrong_in_a_handler_is_reported_as_in_the_daemon(life):
         assert await worker.call("hello", {}) == {"n": 1}
 
 
-async def test_who_no_longer_waits_ends_the_work(life, given):
-    async with life() as worker:
+async def test_who_no_longer_waits_ends_the_work(hosted, given):
+    async with hosted() as worker:
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             call = group.create_task(worker.call("wait", {}))
             await until(lambda: given.state.kept.get("waiting"))
@@ -224,10 +224,10 @@ async def test_who_no_longer_waits_ends_the_work(life, given):
     ],
 )
 async def test_a_process_that_dies_or_stands_still_is_restarted(
-    life, given, handler, query, why, caplog
+    hosted, given, handler, query, why, caplog
 ):
     limit = 0.3 if handler == "block" else 20
-    async with life(
+    async with hosted(
         pace=RestartDelays(
             first_wait_s=0.05,
             ping_limit_s=2,
@@ -246,8 +246,8 @@ async def test_a_process_that_dies_or_stands_still_is_restarted(
     assert why in caplog.text
 
 
-async def test_while_it_is_down_its_calls_fail_and_say_why(life):
-    async with life(pace=RestartDelays(first_wait_s=60)) as worker:
+async def test_while_it_is_down_its_calls_fail_and_say_why(hosted):
+    async with hosted(pace=RestartDelays(first_wait_s=60)) as worker:
         waiting = asyncio.gather(
             worker.call("wait", {}), anext(worker.stream("wait", {})), return_exceptions=True
         )
@@ -263,10 +263,10 @@ async def test_while_it_is_down_its_calls_fail_and_say_why(life):
 
 
 async def test_what_it_prints_and_logs_is_in_the_log_but_no_more_than_a_person_can_read(
-    life, caplog
+    hosted, caplog
 ):
     caplog.set_level(logging.INFO)
-    async with life() as worker:
+    async with hosted() as worker:
         await worker.call("hello", {})
         await until(lambda: "printed" in caplog.text and "logged" in caplog.text)
         assert "\x1b" not in caplog.text
@@ -278,15 +278,15 @@ async def test_what_it_prints_and_logs_is_in_the_log_but_no_more_than_a_person_c
     assert len(caplog.records) < 1000
 
 
-async def test_a_module_that_cannot_begin_says_why_and_leaves_nothing(life, tmp_path):
+async def test_a_module_that_cannot_begin_says_why_and_leaves_nothing(hosted, tmp_path):
     with pytest.raises(ModuleFailedError, match="failed in the import"):
-        async with life("raise ZeroDivisionError"):
+        async with hosted("raise ZeroDivisionError"):
             pass
     with pytest.raises(ModuleFailedError, match="failed in on_enable"):
-        async with life("async def on_enable(self):\n    raise ValueError"):
+        async with hosted("async def on_enable(self):\n    raise ValueError"):
             pass
     with pytest.raises(ModuleFailedError, match="code 5"):
-        async with life("import os\nos._exit(5)"):
+        async with hosted("import os\nos._exit(5)"):
             pass
 
     assert processes() == []
@@ -298,14 +298,14 @@ class EmptyVault:
         raise NotFoundError(path)
 
 
-class Watched(Given):
+class Watched(StubServices):
     """Notes in whose context it was asked."""
 
     def publish(self, event, data):
         super().publish(event, {**data, "cause": current().causes[0]})
 
 
-async def test_what_a_stream_does_is_part_of_its_cause_to_its_last_item(life):
+async def test_what_a_stream_does_is_part_of_its_cause_to_its_last_item(hosted):
     services = Watched()
     body = """
 @route("GET", "/all")
@@ -315,7 +315,7 @@ async def all(self, n: int):
         yield i
     self.publish("daily.y", i=n)
 """
-    async with life(body, services=services) as worker:
+    async with hosted(body, services=services) as worker:
         caller = Authority(causes=("the caller's",))
         assert [
             item async for item in worker.stream("all", {}, query={"n": "3"}, authority=caller)
@@ -326,7 +326,7 @@ async def all(self, n: int):
     ]
 
 
-async def test_what_it_does_is_part_of_the_cause_that_called_it(life):
+async def test_what_it_does_is_part_of_the_cause_that_called_it(hosted):
     services = Watched()
     body = """
 @event("daily.x")
@@ -338,7 +338,7 @@ async def heard(self, n: int):
     async def told(worker, n):
         await worker.tell("heard", {"n": n}, authority=Authority(causes=(f"cause {n}",)))
 
-    async with life(body, services=services) as worker, asyncio.TaskGroup() as group:
+    async with hosted(body, services=services) as worker, asyncio.TaskGroup() as group:
         for n in range(10):
             group.create_task(told(worker, n))
 
@@ -382,13 +382,13 @@ async def escape(self, vault: str, home: str, port: int, daemon: int):
 
 
 @pytest.mark.parametrize("sandbox", ["landlock", "docker"])
-async def test_it_gets_out_of_its_cage_by_none_of_these(life, tmp_path, sandbox, monkeypatch):
+async def test_it_gets_out_of_its_cage_by_none_of_these(hosted, tmp_path, sandbox, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
     for name in ("vault", "home"):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "secret.md").write_text("canary")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        async with life(HOSTILE, sandbox=sandbox) as worker:
+        async with hosted(HOSTILE, sandbox=sandbox) as worker:
             places = {"vault": str(tmp_path / "vault"), "home": str(tmp_path / "home")}
             tried = await worker.call(
                 "escape", {**places, "port": server.getsockname()[1], "daemon": os.getpid()}
@@ -404,7 +404,7 @@ async def test_it_gets_out_of_its_cage_by_none_of_these(life, tmp_path, sandbox,
         assert (tmp_path / name / "secret.md").read_text() == "canary"
 
 
-async def test_a_module_with_no_cage_takes_its_children_along_when_it_stops(life):
+async def test_a_module_with_no_cage_takes_its_children_along_when_it_stops(hosted):
     body = """
 async def on_enable(self):
     import subprocess
@@ -418,7 +418,7 @@ async def on_enable(self):
             if "98765" in (process.info["cmdline"] or [])
         ]
 
-    async with life(body, sandbox="process"):
+    async with hosted(body, sandbox="process"):
         await until(lambda: len(sleeping()) >= 3)
 
     await until(lambda: sleeping() == [])
@@ -428,19 +428,19 @@ def open_files():
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_many_lives_leave_no_descriptor_and_no_process(life):
-    async with life():
+async def test_many_lives_leave_no_descriptor_and_no_process(hosted):
+    async with hosted():
         pass
     before = open_files()
 
     for _ in range(2):
-        async with life() as worker:
+        async with hosted() as worker:
             await worker.call("hello", {})
 
     assert open_files() <= before
 
 
-async def test_starting_can_be_given_up(life, tmp_path, given, make_isolation):
+async def test_starting_can_be_given_up(hosted, tmp_path, given, make_isolation):
     approved = approve(
         write_module(
             tmp_path / "daily", "async def on_enable(self):\n    await asyncio.Event().wait()"
@@ -468,8 +468,8 @@ async def threads(self):
 """
 
 
-async def test_one_that_makes_thousands_of_threads_is_ended_or_gets_none(life, caplog):
-    async with life(THREADS) as worker:
+async def test_one_that_makes_thousands_of_threads_is_ended_or_gets_none(hosted, caplog):
+    async with hosted(THREADS) as worker:
         first = worker.pid
         with pytest.raises(ModuleFailedError):
             await worker.call("threads", {})
@@ -477,7 +477,7 @@ async def test_one_that_makes_thousands_of_threads_is_ended_or_gets_none(life, c
     assert "threads" in caplog.text or os.getuid() != 0
 
 
-async def test_what_went_wrong_in_it_is_in_the_log_with_its_traceback(life, caplog):
+async def test_what_went_wrong_in_it_is_in_the_log_with_its_traceback(hosted, caplog):
     body = """
 async def deep(self, n: int):
     return await self.deep(n - 1) if n else 1 / 0
@@ -494,7 +494,7 @@ async def logged(self):
         self.log.exception("it was divided")
 """
     caplog.set_level(logging.INFO)
-    async with life(body) as worker:
+    async with hosted(body) as worker:
         with pytest.raises(ModuleFailedError):
             await worker.call("broken", {})
         await until(lambda: "a module failed" in caplog.text and "ZeroDivisionError" in caplog.text)
@@ -506,12 +506,12 @@ async def logged(self):
 
 
 @pytest.mark.parametrize("sandbox", ["process", "landlock", "docker"])
-async def test_it_imports_the_packages_of_the_daemon_behind_every_wall(life, sandbox):
+async def test_it_imports_the_packages_of_the_daemon_behind_every_wall(hosted, sandbox):
     body = """
 @route("GET", "/")
 async def imports(self):
     import importlib
     return [importlib.import_module(name).__name__ for name in ("yaml", "pathspec", "merge3", "tinydb", "frontmatter", "regress")]
 """  # noqa: E501
-    async with life(body, sandbox=sandbox) as worker:
+    async with hosted(body, sandbox=sandbox) as worker:
         assert len(await worker.call("imports", {})) == 6

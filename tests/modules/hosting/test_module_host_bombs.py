@@ -15,7 +15,7 @@ from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MODULE = """
 import os
@@ -104,21 +104,21 @@ async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
     (home / "hooks").chmod(0o700)
     (home / "hooks/on-write-before.sh").chmod(0o700)
     before, most = processes(), 0
-    async with live(modules__sandbox=sandbox) as life:
-        told = await install(life, tmp_path / "bomb", "untrusted")
+    async with live(modules__sandbox=sandbox) as daemon_rig:
+        told = await install(daemon_rig, tmp_path / "bomb", "untrusted")
         assert told["limits"].startswith(
             "cgroup: 64 " if by == "cgroup" else "rlimit of memory, and a watch"
         )
 
-        await call(life, "POST", "/api/bomb/attack", json={"kind": kind})
+        await call(daemon_rig, "POST", "/api/bomb/attack", json={"kind": kind})
         statuses = []
         for number in range(20):
             text = "forbidden" if number % 2 else f"Fine {number}"
-            status, _ = await call(life, "PUT", "/api/notes/note.md", data=text.encode())
+            status, _ = await call(daemon_rig, "PUT", "/api/notes/note.md", data=text.encode())
             statuses.append(status)
             most = max(most, processes())
             await asyncio.sleep(0.02)
-        assert (await get(life, "/api/health"))[
+        assert (await get(daemon_rig, "/api/health"))[
             "status"
         ] == "ok" or by == "watch"  # which has ended the module
     print(  # noqa: T201

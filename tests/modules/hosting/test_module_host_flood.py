@@ -15,7 +15,7 @@ from parachuted.modules.hosting.isolation_rules import landlock_version
 from parachuted.modules.hosting.seccomp import can_filter
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
-from tests.stories.life import Live, save
+from tests.stories.daemon_rig import Live, save
 
 MODULE = '''
 import os
@@ -84,23 +84,24 @@ async def test_the_daemon_answers_while_a_module_floods_its_pipe(
 ):
     save(tmp_path / "flood/manifest.yaml", "name: flood\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "flood/module.py", MODULE)
-    async with live(modules__sandbox="landlock") as life:
-        await install(life, tmp_path / "flood", "untrusted")
+    async with live(modules__sandbox="landlock") as daemon_rig:
+        await install(daemon_rig, tmp_path / "flood", "untrusted")
         async with aiohttp.ClientSession() as session, asyncio.timeout(60):
             took: list[float] = []
             async with asyncio.TaskGroup() as group:
                 group.create_task(
-                    call(life, "POST", "/api/flood/attack", json={"kind": kind}), name="the attack"
+                    call(daemon_rig, "POST", "/api/flood/attack", json={"kind": kind}),
+                    name="the attack",
                 )
                 end = time.monotonic() + (15 if torture else 2)
                 while time.monotonic() < end:
                     began = time.monotonic()
-                    async with session.get(f"{life.url}/api/health") as answer:
+                    async with session.get(f"{daemon_rig.url}/api/health") as answer:
                         assert answer.status == 200
                         await answer.read()
                     took.append(time.monotonic() - began)
                     await asyncio.sleep(0.005)
-                status, _answer = await call(life, "POST", "/api/agents/stop")
+                status, _answer = await call(daemon_rig, "POST", "/api/agents/stop")
                 assert status == 200
         took.sort()
         print(  # noqa: T201

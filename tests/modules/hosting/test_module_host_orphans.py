@@ -16,7 +16,7 @@ from parachuted.modules.hosting.seccomp import can_filter
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
 from tests.stories.apart import apart
-from tests.stories.life import save
+from tests.stories.daemon_rig import save
 
 MODULE = """
 import ctypes
@@ -51,17 +51,17 @@ async def test_a_module_that_would_stay_is_gone_soon_after_its_daemon_was_killed
     monkeypatch.setenv("PARACHUTE_MODULES_SANDBOX", "landlock")
     save(tmp_path / "stay/manifest.yaml", "name: stay\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "stay/module.py", MODULE)
-    async with apart(vault, home) as life:
-        await install(life, tmp_path / "stay", "untrusted")  # type: ignore[arg-type]
-        assert await call(life, "POST", "/api/stay/stay") == (200, {"taken_back": -1})  # type: ignore[arg-type]
+    async with apart(vault, home) as daemon_rig:
+        await install(daemon_rig, tmp_path / "stay", "untrusted")  # type: ignore[arg-type]
+        assert await call(daemon_rig, "POST", "/api/stay/stay") == (200, {"taken_back": -1})  # type: ignore[arg-type]
         workers = [
             child
-            for child in psutil.Process(life.pid).children(recursive=True)
+            for child in psutil.Process(daemon_rig.pid).children(recursive=True)
             if "host_main" in " ".join(child.cmdline())
         ]
         assert len(workers) == 1
         began = time.monotonic()
-        os.kill(life.pid, signal.SIGKILL)
+        os.kill(daemon_rig.pid, signal.SIGKILL)
         while any(
             worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers
         ):

@@ -11,7 +11,7 @@ from parachuted.modules.agent_runs import AgentResult, AgentText, AgentToolCall
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import RequestServer
 from tests.modules.hosting.test_remote_services import remote_of
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 
 class Runs:
@@ -43,7 +43,7 @@ class Runs:
 async def test_both_ends_agree():
     runs = Runs()
 
-    remote = remote_of(Given(runs=runs)).runs
+    remote = remote_of(StubServices(runs=runs)).runs
     run = await remote.start("admin", "Do.", {"max_turns": 2})
 
     assert [await remote.next(run) for _ in range(3)] == [
@@ -63,6 +63,6 @@ async def test_both_ends_agree():
 )
 async def test_what_is_not_a_request_is_refused(verb, body):
     with pytest.raises(ModuleFailedError):
-        await RequestServer(Given(runs=Runs())).serve(
+        await RequestServer(StubServices(runs=Runs())).serve(
             AskFrame(id=1, verb=f"runs.{verb}", body=body)
         )

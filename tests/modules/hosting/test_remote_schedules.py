@@ -12,7 +12,7 @@ from parachuted.modules.hosting.set_schedules import ModuleSchedules
 from parachuted.modules.scheduling import Timing
 from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def access(module_rig):
 
 @pytest.fixture
 def remote(access):
-    return remote_of(Given(schedules=access)).schedules
+    return remote_of(StubServices(schedules=access)).schedules
 
 
 async def test_both_ends_agree(access, remote):
@@ -54,7 +54,7 @@ async def test_both_ends_agree(access, remote):
 )
 async def test_what_is_not_a_request_is_refused(access, verb, body):
     with pytest.raises(ModuleFailedError):
-        await RequestServer(Given(schedules=access)).serve(
+        await RequestServer(StubServices(schedules=access)).serve(
             AskFrame(id=1, verb=f"schedules.{verb}", body=body)
         )
 

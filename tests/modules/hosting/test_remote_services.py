@@ -26,7 +26,7 @@ from parachuted.modules.services import (
     VaultAccess,
 )
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 
 class PipedServices:
@@ -73,7 +73,7 @@ def module_rig(tmp_path):
 
 @pytest.fixture
 def given(module_rig):
-    return Given(
+    return StubServices(
         vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
         lent={"BrainInterface": Brain()},
     )

@@ -12,7 +12,7 @@ from parachuted.modules.hosting.remote_services import RemoteVault
 from parachuted.vault import digest_of
 from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 NOTE = "---\nn: 1\n---\n# Ä\n\n[[b]]\n\n## Log\n\n- one\n"
 
@@ -35,7 +35,7 @@ def near(module_rig):
 
 @pytest.fixture
 def far(near):
-    return remote_of(Given(vault=near)).vault
+    return remote_of(StubServices(vault=near)).vault
 
 
 async def test_a_note_is_the_same_on_both_sides(near, far):
@@ -143,7 +143,7 @@ async def test_folders_outside_are_read_as_in_the_daemon(near, tmp_path):
     (tmp_path / "other.md").write_text("x")
     folder = f"{tmp_path}/work"
     outside = OutsideFolders("daily", [folder], tmp_path, (), Authority)
-    far = remote_of(Given(vault=near, folders=outside)).folders
+    far = remote_of(StubServices(vault=near, folders=outside)).folders
 
     assert await far.read(f"{folder}/AGENTS.md") == "# Work\n"
     assert await far.list(folder) == [f"{folder}/AGENTS.md"]

@@ -16,7 +16,7 @@ from parachuted.errors import (
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import RequestServer
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ class Brain:
 
 @pytest.fixture
 def given(module_rig):
-    return Given(
+    return StubServices(
         vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
         lent={"BrainInterface": Brain()},
     )

@@ -32,7 +32,7 @@ from parachuted.modules.results import Finding, Response
 from parachuted.modules.services import Services
 from parachuted.testing import ScriptedBackend, say, use
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given, approve, until, write_module
+from tests.modules.small_modules import StubServices, approve, until, write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Begin = Callable[..., "asyncio.Future[RunningModule]"]
@@ -55,14 +55,14 @@ async def begin(
     begun: list[RunningModule] = []
 
     async def one(
-        body: str | ApprovedModule, services: Given | None = None, **more: str
+        body: str | ApprovedModule, services: StubServices | None = None, **more: str
     ) -> RunningModule:
         approved = (
             body
             if isinstance(body, ApprovedModule)
             else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
         )
-        begun.append(way(approved, services or Given(name=approved.name)))
+        begun.append(way(approved, services or StubServices(name=approved.name)))
         await begun[-1].start()
         return begun[-1]
 
@@ -86,7 +86,7 @@ async def refused(work) -> str:
 
 
 async def test_it_declares_enables_serves_and_disables(begin):
-    services = Given()
+    services = StubServices()
     body = """
     async def on_enable(self):
         self.publish("daily.up", at=1)
@@ -182,7 +182,8 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_o
 @pytest.mark.parametrize("line", ["raise ValueError('no')", "raise SystemExit(3)"])
 async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, line):
     running = way(
-        approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")), Given()
+        approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")),
+        StubServices(),
     )
 
     await refused(running.start())
@@ -193,7 +194,7 @@ async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, lin
 async def test_a_module_that_cannot_be_imported_does_not_begin(way, tmp_path):
     folder = write_module(tmp_path / "m", "pass")
     (folder / "module.py").write_text("import nothing_of_that_name")
-    running = way(approve(folder), Given())
+    running = way(approve(folder), StubServices())
 
     await refused(running.start())
 
@@ -222,7 +223,7 @@ async def test_a_stream_gives_item_after_item_and_ends(begin):
 
 
 async def test_who_leaves_a_stream_ends_its_generator(begin):
-    services = Given()
+    services = StubServices()
     body = """
     @route("GET", "/ticks")
     async def ticks(self):
@@ -243,7 +244,7 @@ async def test_who_leaves_a_stream_ends_its_generator(begin):
 
 
 async def test_an_event_is_reported_with_what_the_handler_names(begin):
-    services = Given()
+    services = StubServices()
     body = (
         "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await "
         "self.state.put('got', [word, none])"
@@ -290,7 +291,7 @@ async def test_a_module_uses_the_interface_of_another(begin):
         name="brain",
         manifest="provides: [BrainInterface]\n",
     )
-    services = Given(lent={"BrainInterface": brain.interface("BrainInterface")})
+    services = StubServices(lent={"BrainInterface": brain.interface("BrainInterface")})
     body = """
     @route("GET", "/who")
     async def who(self):
@@ -318,7 +319,7 @@ async def test_a_background_task_that_fails_is_a_problem_of_the_module(begin):
 
 async def test_the_journal_of_the_prd_works(begin, module_rig):
     vault = module_rig.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
-    services = Given(vault=vault)
+    services = StubServices(vault=vault)
     daily = await begin(approve(EXAMPLES / "daily"), services)
 
     made = await daily.call(
@@ -351,11 +352,11 @@ async def test_the_journal_of_the_prd_works(begin, module_rig):
 async def test_the_journal_links_what_the_brain_knows(begin, module_rig):
     module_rig.save("Brain/entities/Kevin.md", "A friend.\n")
     module_rig.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
-    brain_services = Given(
+    brain_services = StubServices(
         name="brain", vault=module_rig.bounded(read=["Brain/**"], write=["Brain/**"])
     )
     brain = await begin(approve(EXAMPLES / "brain"), brain_services)
-    services = Given(
+    services = StubServices(
         vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
         lent={"BrainInterface": brain.interface("BrainInterface")},
     )
@@ -369,7 +370,7 @@ async def test_the_journal_links_what_the_brain_knows(begin, module_rig):
 
 
 async def test_the_bot_of_the_prd_asks_its_agents(begin):
-    services = Given(name="telegram-bot")
+    services = StubServices(name="telegram-bot")
     services.state.kept["answered"] = 4
     bot = await begin(approve(EXAMPLES / "telegram-bot"), services)
 
@@ -386,7 +387,7 @@ async def test_the_bot_of_the_prd_asks_its_agents(begin):
 
 async def test_a_module_reaches_no_further_than_its_permissions(begin, module_rig):
     module_rig.save("Private/diary.md", "secret\n")
-    services = Given(vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
+    services = StubServices(vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
     body = """
     @route("GET", "/")
     async def peek(self):
@@ -426,7 +427,7 @@ async def test_what_only_running_code_declares_is_refused_with_the_line_that_wou
     way, tmp_path, what
 ):
     approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
-    running = way(approved, Given(name=approved.name))
+    running = way(approved, StubServices(name=approved.name))
     with pytest.raises(ModuleFailedError):
         await running.start()
     said = running.problem or ""
@@ -449,7 +450,7 @@ async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
 
 
 async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
-    services = Given(has_model=False)
+    services = StubServices(has_model=False)
     body = """
     async def on_enable(self):
         import sqlite3
@@ -480,13 +481,13 @@ async def test_it_knows_which_api_key_asked(begin):
         return self.current_call.key
     """
     asked = CurrentCall(run=None, origin="you", key="k_phone")
-    running = await begin(body, Given(current_call=asked))
+    running = await begin(body, StubServices(current_call=asked))
 
     assert await running.call("who", {}) == "k_phone"
 
 
 async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
-    services = Given()
+    services = StubServices()
     body = """
     async def work(self, word):
         self.publish("daily.begun", word=word)
@@ -584,7 +585,7 @@ async def show(self):
 
 async def test_its_settings_are_typed_and_described(begin, tmp_path):
     approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
-    running = await begin(approved, Given(config={"days": 7}))
+    running = await begin(approved, StubServices(config={"days": 7}))
 
     assert await running.call("show", {}) == {"layout": "journals", "days": 7}
     assert [(one.key, one.kind, one.default) for one in running.declared.settings] == [
@@ -597,7 +598,7 @@ async def test_wrong_settings_keep_it_from_starting_and_name_the_line(way, tmp_p
     approved = approve(
         write_module(tmp_path / "m", SETTINGS), config={"days": "x"}, config_lines={"days": 12}
     )
-    running = way(approved, Given(config={"days": "x"}))
+    running = way(approved, StubServices(config={"days": "x"}))
 
     with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: Input"):
         await running.start()
@@ -734,10 +735,10 @@ def notes_rig(module_rig: ModuleRig) -> ModuleRig:
     return module_rig
 
 
-def reader(module_rig: ModuleRig) -> Given:
+def reader(module_rig: ModuleRig) -> StubServices:
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     home = module_rig.folder
-    return Given(vault=vault, folders=OutsideFolders("daily", [], home, (), Authority))
+    return StubServices(vault=vault, folders=OutsideFolders("daily", [], home, (), Authority))
 
 
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
@@ -793,6 +794,6 @@ async def test_its_code_knows_which_run_called_it(begin):
     async def who(self):
         return [self.current_call.run, self.current_call.origin]
     """
-    running = await begin(body, Given(current_call=CurrentCall(run="r-1", origin="web")))
+    running = await begin(body, StubServices(current_call=CurrentCall(run="r-1", origin="web")))
 
     assert await running.call("who", {}) == ["r-1", "web"]

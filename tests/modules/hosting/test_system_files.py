@@ -8,7 +8,7 @@ from parachuted.access.origin import Taint
 from parachuted.agents import call_tool
 from parachuted.errors import NotFoundError
 from parachuted.modules.hosting.system_files import SystemFiles
-from tests.stories.life import save
+from tests.stories.daemon_rig import save
 
 CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(15)]
 

@@ -11,7 +11,7 @@ from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedErr
 from parachuted.modules.hosting.framing import AskFrame
 from parachuted.modules.hosting.request_server import VERBS, RequestServer
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import Given
+from tests.modules.small_modules import StubServices
 
 
 class VaultRequests:
@@ -34,7 +34,7 @@ def module_rig(tmp_path):
 @pytest.fixture
 def requests(module_rig):
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
-    return VaultRequests(RequestServer(Given(vault=vault)))
+    return VaultRequests(RequestServer(StubServices(vault=vault)))
 
 
 async def test_a_note_and_an_edit_are_asked_for(requests, module_rig):

@@ -1,4 +1,4 @@
-"""Life: a running daemon as tests see it, and the notes they save."""
+"""DaemonRig: a running daemon as tests see it, and the notes they save."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from parachuted.times import utc_now
 
 
 @dataclass
-class Life:
+class DaemonRig:
     """A running daemon and what it told so far."""
 
     daemon: Daemon
@@ -72,7 +72,7 @@ async def running_daemon(
     *,
     clock: Callable[[], datetime] = utc_now,
     **flags: object,
-) -> AsyncIterator[Life]:
+) -> AsyncIterator[DaemonRig]:
     """A daemon from its start to its end. Dotted settings are given with `__`."""
     chosen = {
         "vault": str(vault),
@@ -86,29 +86,29 @@ async def running_daemon(
         BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
         clock=clock,
     )
-    life = Life(daemon=daemon, vault=vault)
-    daemon.bus.subscribe(life.events.append)
+    daemon_rig = DaemonRig(daemon=daemon, vault=vault)
+    daemon.bus.subscribe(daemon_rig.events.append)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")
         await asyncio.wait_for(ready.wait(), 60)
         try:
-            yield life
+            yield daemon_rig
         finally:
             daemon.stop()
 
 
 @contextlib.asynccontextmanager
-async def shared_daemon(folder: Path) -> AsyncIterator[Life]:
+async def shared_daemon(folder: Path) -> AsyncIterator[DaemonRig]:
     """The daemon of a file's tests, with an empty vault and home below that folder."""
     vault, home = folder / "vault", folder / "home"
     vault.mkdir()
     home.mkdir(mode=0o700)
-    async with running_daemon(vault, home) as life:
-        yield life
+    async with running_daemon(vault, home) as daemon_rig:
+        yield daemon_rig
 
 
-Live = Callable[..., contextlib.AbstractAsyncContextManager[Life]]
+Live = Callable[..., contextlib.AbstractAsyncContextManager[DaemonRig]]
 
 
 def note(title: str, *, watch: list[str] | None = None, focus: str = "- nothing yet") -> str:

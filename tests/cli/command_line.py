@@ -1,4 +1,4 @@
-"""Typed: commands as a person types them."""
+"""CommandLine: commands as a person types them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARACHUTE = (sys.executable, "-m", "parachuted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
+class CommandLine:
     """Types commands for one home. `started` finds the daemon by the record that it leaves."""
 
     home: Path
