@@ -151,7 +151,7 @@ def restart(options: argparse.Namespace) -> int:
     if record is not None:
         _refuse_hopeless(home, settings, record)
         if is_elsewhere:
-            return _begin_again(home, record)
+            return _greet(restart_in_place(home, record))
         if not _end(home, record):
             _kill(home, record)
     try:
@@ -188,8 +188,10 @@ def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -
             ) from error
 
 
-def _begin_again(home: str, record: dict[str, object]) -> int:
-    """Have the daemon start again where it is, as its terminal or service knows it."""
+def restart_in_place(home: str, record: dict[str, object]) -> dict[str, object]:
+    """Have the daemon start again where it is, as its terminal or service knows it, and wait for
+    it. Returns its new record. Raises DaemonError when it does not come back.
+    """
     ask("POST", "/supervisor/server/restart", {})
     deadline = time.monotonic() + _PATIENCE_S
     while (now := running_daemon(home)) is None or now["started"] == record["started"]:
@@ -199,7 +201,7 @@ def _begin_again(home: str, record: dict[str, object]) -> int:
                 "and `parachute logs`, say why"
             )
         time.sleep(_STEP_S)
-    return _greet(now)
+    return now
 
 
 @command(

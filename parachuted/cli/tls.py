@@ -8,11 +8,13 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from parachuted.addresses import terminal_qr, tls_address
-from parachuted.cli.client import ask, current_settings, is_running
+from parachuted.cli.client import current_settings, home_of
 from parachuted.cli.commands import JSON, argument, command, flag
+from parachuted.cli.daemon import restart_in_place
 from parachuted.cli.show import say, say_json
 from parachuted.config import home_folder, set_setting
 from parachuted.errors import ConfigError
+from parachuted.presence import running_daemon
 
 _PORT = 3443
 _INSTALL = """\
@@ -87,9 +89,11 @@ def tls(options: Namespace) -> int:
 
 
 def _restart(*, is_told: bool) -> None:
-    is_there = is_running()
-    if is_there:
-        ask("POST", "/supervisor/server/restart", {})
+    """Have a running daemon take up what was saved. Raises DaemonError when it does not return."""
+    home = home_of(os.environ)
+    record = running_daemon(home)
+    if record is not None:
+        restart_in_place(home, record)
     if is_told:
-        how = "The daemon restarts with it." if is_there else "`parachute start` takes it up."
+        how = "`parachute start` takes it up." if record is None else "The daemon has restarted."
         say(f"Saved. {how}")
