@@ -30,7 +30,7 @@ def test_a_note_is_reported_with_all_that_is_known_of_it(search_rig: SearchRig):
         "people": ["Ann", "Bo"],
         "more": {"deep": "1"},
     }
-    assert row.command_line == {**row.frontmatter, "more": {"deep": 1}}
+    assert row.typed == {**row.frontmatter, "more": {"deep": 1}}
     assert search_rig.search.catalogue.note("a/none.md") is None
     assert search_rig.search.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
 

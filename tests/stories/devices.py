@@ -27,14 +27,14 @@ class Device:
     chance: Random
     texts: dict[str, str] = field(default_factory=dict)
     bases: dict[str, str] = field(default_factory=dict)
-    command_line: set[str] = field(default_factory=set)
+    typed_lines: set[str] = field(default_factory=set)
     sent: set[str] = field(default_factory=set)
 
     def type(self, path: str, *, only_add: bool = False) -> None:
         """Put a line somewhere into a note, or a new one in place of an old one."""
         lines = self.texts.get(path, "").splitlines(keepends=True)
-        line = f"{self.name} {len(self.command_line)} in {path}\n"
-        self.command_line.add(line)
+        line = f"{self.name} {len(self.typed_lines)} in {path}\n"
+        self.typed_lines.add(line)
         place = self.chance.randint(0, len(lines))
         stop = place + (not only_add and self.chance.random() < 0.2)
         lines[place:stop] = [line]

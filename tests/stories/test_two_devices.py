@@ -65,7 +65,7 @@ async def live_through(daemon_rig: DaemonRig, vault, seed: int, steps: int) -> N
         assert {line for line in device.sent if line not in kept} == set()
         assert {
             line
-            for line in device.command_line
+            for line in device.typed_lines
             if line not in kept and line in "".join(device.texts.values())
         } == set()
     assert {line for line in person if line not in kept} == set()
@@ -91,7 +91,7 @@ async def test_both_have_the_same_text_once_both_have_synced_twice(live: Live, v
             await device.pull("plan.md")
         await phone.pull("plan.md")
 
-        assert phone.command_line | tablet.command_line == set(
+        assert phone.typed_lines | tablet.typed_lines == set(
             phone.texts["plan.md"].splitlines(keepends=True)
         )
         assert phone.texts == tablet.texts == {"plan.md": (vault / "Daily/plan.md").read_text()}

@@ -43,7 +43,7 @@ def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Command
 
 def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, daemon: CommandLine):
     key = KEY.findall(daemon.does("keys", "create", "tablet"))[0]
-    it = opens("#/vault")
+    it = opens("#/vault", quiet=False)  # it asks on after its key is revoked below
     expect(it.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
     it.go(f"#key={key}")
     it.page.wait_for_function("key => localStorage.getItem('parachute.key') === key", arg=key)
