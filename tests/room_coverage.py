@@ -37,7 +37,17 @@ ROOMS = frozenset(
         "vault",
     }
 )
-JOINED = frozenset({"mcp_client", "test_change_followers.py", "test_watched_vault.py"})
+JOINED = frozenset(
+    {
+        "mcp_client",
+        "modules/hosting/test_module_hooks.py",
+        "modules/hosting/test_module_runs_conversation.py",
+        "modules/hosting/test_run_resources.py",
+        "stories/test_watch_queries.py",
+        "test_change_followers.py",
+        "test_watched_vault.py",
+    }
+)
 """Tests of what joins several of the rooms."""
 _ROOT = Path(__file__).resolve().parent.parent
 _COVERAGE = coverage.Coverage(
@@ -48,8 +58,9 @@ _COVERAGE = coverage.Coverage(
 
 def is_measured(item: pytest.Item) -> bool:
     """Whether it is a test of one of the rooms, and no torture test."""
-    folder, room, *_ = item.nodeid.partition("::")[0].split("/")
-    is_of_a_room = room in ROOMS or room in JOINED
+    path = item.nodeid.partition("::")[0]
+    folder, room, *_ = path.split("/")
+    is_of_a_room = room in ROOMS or not JOINED.isdisjoint({room, path.removeprefix("tests/")})
     return folder == "tests" and is_of_a_room and item.get_closest_marker("torture") is None
 
 
