@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired
+from weakref import WeakValueDictionary
 
 from typing_extensions import TypedDict
 
@@ -123,7 +124,7 @@ class Curator:
 
     def __init__(self, module: Module, sessions: Sessions, runs: RunSessions) -> None:
         self._module, self._sessions, self._runs = module, sessions, runs
-        self._at_work: dict[str, asyncio.Lock] = {}
+        self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session
         self._running: dict[str, CuratorRun] = {}  # by session
         self._waiting: dict[str, SessionFields] = {}  # fields by session
 
@@ -141,9 +142,6 @@ class Curator:
             )
         except Exception:  # what is wrong here is never a turn's matter
             self._module.log.exception("a conversation's curator failed")
-        finally:
-            if not lock.locked():
-                self._at_work.pop(session_id, None)
 
     async def messages(self, session_id: str) -> list[CuratorMessage]:
         """What was said in the curator's own session. NotFoundError: it has not run yet."""

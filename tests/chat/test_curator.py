@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,6 +54,36 @@ async def test_a_run_that_fails_leaves_it_to_plain_rules(vault: Path):
 
         assert (await session(chat, made))["title"] == "When do the beans go out?"
         assert chat.problem is None
+
+
+async def test_runs_of_one_session_follow_each_other(vault: Path):
+    async with running_chat(vault, has_model=False) as chat:
+        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
+        curator = chat._running.inner._module.curator  # what its turns call
+        at_work, most = 0, 0
+
+        async def observe(*_given: object) -> None:
+            nonlocal at_work, most
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(0)
+            at_work -= 1
+
+        async def unasked(*_given: object) -> None:
+            await asyncio.sleep(0)
+
+        curator._observe = observe
+        curator._sessions = SimpleNamespace(check_can_change=unasked, get=unasked)
+
+        async def twice() -> None:
+            await curator.observe(made, None)
+            await curator.observe(made, None)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(5):
+                group.create_task(twice())
+
+    assert most == 1
 
 
 async def test_what_it_was_shown_and_did_is_a_conversation_of_its_own(vault: Path):
