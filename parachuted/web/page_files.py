@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from pathlib import Path, PurePosixPath
 _STATIC = Path(__file__).with_name("static")
 _FIRST = "main.js"
 _SCREEN = "screens/journal/journal.js"  # of the address that names none
+_SERVICE_WORKER = "service-worker.js"
+_UNUSED = ("vendor/LICENSES", "vendor/vendor.json")  # no page loads them
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -78,6 +81,18 @@ class PageFiles:
             for name in self._loaded.first
         )
         return page.replace("{version}", self._loaded.version).replace("<!-- preload -->", links)
+
+    def service_worker(self) -> str:
+        """The text of the service worker, which names the version and all files to keep."""
+        names = [
+            f"/web/{self._loaded.version}/{name}"
+            for name in self._loaded.files
+            if name not in {"index.html", _SERVICE_WORKER} and not name.startswith(_UNUSED)
+        ]
+        text = self._loaded.files[_SERVICE_WORKER].body.decode()
+        return text.replace("{version}", self._loaded.version).replace(
+            "[/* files */]", json.dumps(names)
+        )
 
     def scripts(self, start: str = _FIRST) -> dict[str, PageFile]:
         """The script of that name and all that it imports at its top, by name; what is imported

@@ -5,6 +5,7 @@ import { ask, get, inAddress, post, send } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
 import { address, go, noteAddress, replace } from '../../lib/router.js';
+import { orSeen } from '../../lib/seen.js';
 import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
 import { ago } from '../../lib/times.js';
@@ -19,8 +20,11 @@ import { Past } from './past.js';
 
 /** A note's text, and the digest that a change of it names. @param {string} path @param {AbortSignal} [signal] */
 export async function readNote(path, signal) {
-  const answer = await send('GET', `/api/notes/${inAddress(path)}`, { query: { as: 'raw' }, signal });
-  return { text: await answer.text(), hash: (answer.headers.get('ETag') ?? '').replaceAll('"', '') };
+  const place = `/api/notes/${inAddress(path)}`;
+  return orSeen(place, `${place}?as=raw`, async () => {
+    const answer = await send('GET', place, { query: { as: 'raw' }, signal });
+    return { text: await answer.text(), hash: (answer.headers.get('ETag') ?? '').replaceAll('"', '') };
+  });
 }
 
 /** @param {{path: string, query: URLSearchParams}} props */
