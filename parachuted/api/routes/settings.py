@@ -7,8 +7,8 @@ that may do everything change one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from parachuted.api.http.authenticator import Mode
 from parachuted.api.http.decorators import get, put
 from parachuted.api.http.route import ApiCall, RequestModel
+from parachuted.config import ListedSetting, SettingsListing
 from parachuted.errors import ConfigError, NotFoundError
 from parachuted.keys import EVERYTHING, is_narrower
 
@@ -30,27 +31,10 @@ _MODES: dict[str, Mode] = {
 }
 
 
-class SettingResponse(TypedDict):
-    """A setting. `value` is what the daemon runs with, `next` what its next start will take.
-
-    `source` is the line of config.yaml, the variable or the option of the command that says so,
-    and null for a default. `editable`: whether a change in config.yaml would have an effect.
-    """
-
-    key: str
-    kind: str
-    default: str
-    means: str
-    value: str
-    next: str
-    source: str | None
-    editable: bool
-
-
 class SettingsResponse(TypedDict):
     """Every setting; `restart`: whether the next start would take other values."""
 
-    settings: list[SettingResponse]
+    settings: list[ListedSetting]
     restart: bool
 
 
@@ -60,17 +44,10 @@ class SettingRequest(RequestModel):
     value: Annotated[str, Field(max_length=10_000)]
 
 
-class Listing(Protocol):
-    """The settings of this daemon, as `SettingResponse` has them."""
-
-    def all(self) -> Sequence[Mapping[str, object]]: ...
-    def set(self, key: str, value: str) -> None: ...
-
-
 class SettingRoutes:
     def __init__(
         self,
-        listing: Listing,
+        listing: SettingsListing,
         mode: Callable[[], Mode],
         set_mode: Callable[[Mode], Awaitable[None]],
     ) -> None:
@@ -80,7 +57,7 @@ class SettingRoutes:
     @get("/api/settings", _MODULE, "admin", reach="beyond")
     async def listing(self) -> SettingsResponse:
         """Every setting, its meaning, its value and where that comes from."""
-        return await self._told()
+        return await self._response()
 
     @put("/api/settings/{key}", _MODULE, "admin", reach="beyond")
     async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingsResponse:
@@ -102,15 +79,14 @@ class SettingRoutes:
             await asyncio.to_thread(self._listing.set, key, body.value)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        return await self._told()
+        return await self._response()
 
-    async def _told(self) -> SettingsResponse:
+    async def _response(self) -> SettingsResponse:
         try:
             found = await asyncio.to_thread(self._listing.all)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        shown = [cast("SettingResponse", {**one} | self._at_once(one)) for one in found]
-        return {"settings": shown, "restart": any(one["value"] != one["next"] for one in shown)}
-
-    def _at_once(self, one: Mapping[str, object]) -> dict[str, object]:
-        return {"value": self._mode()} if one["key"] == _AUTH_MODE else {}
+        for one in found:
+            if one["key"] == _AUTH_MODE:
+                one["value"] = self._mode()
+        return {"settings": found, "restart": any(one["value"] != one["next"] for one in found)}
