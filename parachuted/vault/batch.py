@@ -26,12 +26,13 @@ from parachuted.vault.edit_request import (
     decide_all,
     operation_of,
 )
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.recovery import LateWrites, is_being_written
 from parachuted.vault.root import VaultRoot, digest_of, let_go, named_errors
 from parachuted.vault.trail import KnownBases
+from parachuted.vault.write_records import Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
