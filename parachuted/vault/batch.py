@@ -2,7 +2,7 @@
 note.
 
 Each note is given what a write alone is: its texts kept and its intent recorded before its swap,
-its new file synced before that, its folder synced before anybody is answered; and a crash leaves
+its new file synced before that, its folder synced before any answer is sent; and a crash leaves
 each for recovery by itself. What is out of the ordinary is left to be written alone.
 """
 

@@ -259,7 +259,7 @@ class WriteConsent:
 class WriteGuard:
     """Whom to ask.
 
-    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether anybody wants to be.
+    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether any hook is asked.
     """
 
     ask: Callable[[WriteIntent], None]
