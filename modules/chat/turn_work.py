@@ -445,7 +445,7 @@ class TurnWork:
         return answer
 
     async def _clear(self, turn: Turn) -> None:
-        """Nobody waits for what the run asked."""
+        """Drop the questions of the run."""
         if turn.session_id is not None and turn.steps.questions:
             await self._questions.clear(turn.session_id)
 

@@ -1,4 +1,4 @@
-"""Turns: a message goes into the session, an agent answers, and whoever wants to follows.
+"""Turns: a message goes into the session, an agent answers, and any number of readers follow.
 
 A turn belongs to no client: it goes on when all have gone, and ends with one event that says how.
 """
@@ -195,7 +195,7 @@ class Turns:
         """
         turn = await self._turn_of(session_id)
         if turn.run is None:
-            raise QueueFullError("the agent has not begun yet; try again in a moment")
+            raise QueueFullError("the agent has not started yet; try again in a moment")
         if turn.waiting >= _MOST_INJECTED:
             raise QueueFullError
         if not await turn.run.inject(text):
