@@ -136,12 +136,15 @@ class Turns:
             await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
 
     async def _begin(self, request: TurnRequest) -> Turn:
-        session = None
+        session, file = None, None
         if request.session_id is not None:
-            session = await self._sessions.get(request.session_id)
+            file = await self._sessions.read(request.session_id)
+            session = file.session
             self._refuse_second(session.id)
         stream = TurnStream() if session is None else self._stream_of(session.id)
         turn = Turn(request, stream, session)
+        if file is not None:
+            turn.messages, turn.waits_for_file = file.messages, file.defect is not None
         stream.begin()
         if session is not None:
             self._active[session.id] = turn
