@@ -39,6 +39,7 @@ from .turn_attachments import save_attachments
 from .turn_documents import prompt_event, session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
+from .turn_repeats import new_session_id
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
@@ -197,6 +198,8 @@ class TurnWork:
             "continued_from": asked.continued_from,
             "source": asked.source,
         }
+        if asked.message_id:
+            fields["id"] = new_session_id(asked.message_id)
         given = {name: value for name, value in fields.items() if value}
         session = await self._sessions.create(**given)
         created(turn, session)
@@ -246,7 +249,11 @@ class TurnWork:
         links = "".join(f"\n\n![[{path}]]" for path in attached)
         meta = {"source": turn.request.source}
         question = Message(
-            id=new_message_id(), role="user", content=text + links, at=now(), meta=meta
+            id=turn.request.message_id or new_message_id(),
+            role="user",
+            content=text + links,
+            at=now(),
+            meta=meta,
         )
         await self._sessions.append(session.id, question)
         if turn.waits_for_file:
