@@ -15,7 +15,7 @@ import { listen } from '../../lib/events.js';
 import { t } from '../../lib/strings.js';
 import { Diff } from '../../ui/diff.js';
 import { Button, Loading, Problem } from '../../ui/parts.js';
-import { readNote } from './note.js';
+import { readNote } from './note-text.js';
 import { Preview } from './preview.js';
 
 const PAUSE_MS = 700;

@@ -1,7 +1,7 @@
 /** Note: one note, read, edited, and with its past. */
 
 import { html, useEffect, useState } from '../../vendor/view.js';
-import { ask, get, inAddress, post, send } from '../../lib/api.js';
+import { ask, get, inAddress, post } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
 import { address, go, noteAddress, replace } from '../../lib/router.js';
@@ -14,16 +14,11 @@ import { Markdown } from '../../ui/markdown.js';
 import { IconButton, Loading, Shown } from '../../ui/parts.js';
 import { Authors } from './authors.js';
 import { Move } from './move.js';
+import { readNote } from './note-text.js';
 import { Outline, showHeading } from './outline.js';
 import { Past } from './past.js';
 
 /** @typedef {'read' | 'edit' | 'past' | 'authors'} View */
-
-/** A note's text, and the digest that a change of it names. @param {string} path @param {AbortSignal} [signal] */
-export async function readNote(path, signal) {
-  const answer = await send('GET', `/api/notes/${inAddress(path)}`, { query: { as: 'raw' }, signal });
-  return { text: await answer.text(), hash: (answer.headers.get('ETag') ?? '').replaceAll('"', '') };
-}
 
 /** @param {{path: string, query: URLSearchParams}} props */
 export function Note({ path, query }) {
