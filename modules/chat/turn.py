@@ -66,11 +66,15 @@ class EndedTurn:
 
 @dataclass(slots=True)
 class Turn:
-    """A turn that goes on."""
+    """A turn that goes on. `messages` are those of its session, as it began; `waits_for_file`: the
+    file may refuse the question, and then no model is asked.
+    """
 
     request: TurnRequest
     stream: TurnStream
     session: Session | None = None
+    messages: list[Message] = field(default_factory=list)
+    waits_for_file: bool = False
     steps: TurnSteps = field(default_factory=lambda: TurnSteps(""))
     resumption: Resumption = field(default_factory=Resumption)
     run: AgentRun | None = None

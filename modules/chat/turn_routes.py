@@ -123,7 +123,7 @@ class TurnRoutes(Module):
         workspace_id: Slug | None = None,
         attachments: Annotated[list[dict[str, Any]], Field(max_length=100)] | None = None,
     ) -> AsyncIterator[dict[str, object]]:
-        """Say something, in a new conversation or in one that there is, and follow the answer.
+        """Say something, in a new or existing conversation, and follow the answer.
 
         The last event is `done`, `error`, `typed_error` or `aborted`. The turn goes on when the
         connection is lost; `GET /api/chat/{id}/stream` has the rest.

@@ -1,4 +1,4 @@
-"""Turns: a message goes into the session, an agent answers, and whoever wants to follows.
+"""Turns: a message goes into the session, an agent answers, and any number of readers follow.
 
 A turn belongs to no client: it goes on when all have gone, and ends with one event that says how.
 """
@@ -169,12 +169,15 @@ class Turns:
             await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
 
     async def _begin(self, request: TurnRequest) -> Turn:
-        session = None
+        session, file = None, None
         if request.session_id is not None:
-            session = await self._sessions.get(request.session_id)
+            file = await self._sessions.read(request.session_id)
+            session = file.session
             self._refuse_second(session.id)
         stream = TurnStream() if session is None else self._stream_of(session.id)
         turn = Turn(request, stream, session)
+        if file is not None:
+            turn.messages, turn.waits_for_file = file.messages, file.defect is not None
         stream.begin()
         if session is not None:
             self._active[session.id] = turn
@@ -228,7 +231,7 @@ class Turns:
         """
         turn = await self._turn_of(session_id)
         if turn.run is None:
-            raise QueueFullError("the agent has not begun yet; try again in a moment")
+            raise QueueFullError("the agent has not started yet; try again in a moment")
         if turn.waiting >= _MOST_INJECTED:
             raise QueueFullError
         if not await turn.run.inject(text):

@@ -30,6 +30,7 @@ _TYPES = {
 }
 _IMPORT = re.compile(rb"""^(?:import|export)\b[^'";(]*?['"](\.{1,2}/[^'"]+)['"]""", re.MULTILINE)
 _STYLES = re.compile(rb"""^@import "([^"/]+\.css)";$""", re.MULTILINE)
+_COMMENT = re.compile(rb"^[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*$", re.MULTILINE)
 _LEAST = 512  # bytes; below that, compressing gains nothing
 
 
@@ -120,7 +121,11 @@ class PageFiles:
 
 
 def _whole(name: str, body: bytes, bodies: dict[str, bytes]) -> bytes:
-    """A style sheet with those that it imports from beside it put in, so that it is one request."""
+    """A style sheet with those that it imports from beside it put in, so that it is one request; a
+    script without comments that stand on lines of their own, whose numbers stay.
+    """
+    if name.endswith(".js") and not name.startswith("vendor/"):
+        return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), body)
     if not name.endswith(".css"):
         return body
     folder = PurePosixPath(name).parent

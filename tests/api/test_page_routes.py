@@ -105,6 +105,17 @@ def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: 
     assert sum(sizes.values()) < MOST_BYTES, sizes
 
 
+def test_scripts_are_sent_without_comments_on_lines_of_their_own_and_those_of_others_as_they_are():
+    files = PageFiles()
+    sent = {name: files.find(files.look(), name) for name in ("main.js", "vendor/view.js")}
+    source = (STATIC / "main.js").read_text().splitlines()
+
+    assert sent["vendor/view.js"].body == (STATIC / "vendor/view.js").read_bytes()
+    lines = sent["main.js"].body.decode().splitlines()
+    assert lines == ["" if line.startswith("/**") else line for line in source]
+    assert len(lines) == len(source), "an error's line is found in the source"
+
+
 def test_all_styles_are_one_file_and_the_scripts_of_the_first_screen_are_named_at_once():
     files = PageFiles()
     version = files.look()

@@ -4,7 +4,7 @@ import { forgetSeen, orSeen } from './seen.js';
 
 const KEY = 'parachute.key';
 
-/** An answer that is no success: `status` 0 means that the daemon could not be reached. */
+/** An answer other than success: `status` 0 means that the daemon could not be reached. */
 export class ApiError extends Error {
   /**
    * @param {number} status

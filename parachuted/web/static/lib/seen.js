@@ -23,9 +23,10 @@ let life = 0; // of what is kept; an answer that was asked for in an earlier one
  * @param {string} path of the API
  * @param {string} address the path, with what is asked of it
  * @param {() => Promise<T>} ask
+ * @param {boolean} [mayBeOld] false: what it answered last time is not wanted
  * @returns {Promise<T>}
  */
-export async function orSeen(path, address, ask) {
+export async function orSeen(path, address, ask, mayBeOld = true) {
   const isKept = KEPT.test(path) && !NEVER.test(path);
   const began = life;
   try {
@@ -34,7 +35,7 @@ export async function orSeen(path, address, ask) {
     return answer;
   } catch (error) {
     const isAway = /** @type {any} */ (error)?.status === 0;
-    const kept = isKept && isAway && began === life ? await find(address) : undefined;
+    const kept = isKept && isAway && mayBeOld && began === life ? await find(address) : undefined;
     if (kept === undefined) throw error;
     return kept;
   }

@@ -10,12 +10,14 @@ import { t } from '../../lib/strings.js';
 import { dayName, isoDay } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { addUnsent, deliver, removeUnsent } from '../../lib/unsent.js';
+import { useLater } from '../../ui/later.js';
 import { Button, Empty, Shown } from '../../ui/parts.js';
 import { Unsent } from '../../ui/unsent.js';
 import { Calendar } from './calendar.js';
 import { Entry } from './entry.js';
 import { Find } from './find.js';
 import { Loops } from './loops.js';
+import { Mentions } from './mentions.js';
 import { Voice } from './voice.js';
 
 const PAGE = 30;
@@ -48,7 +50,7 @@ export default function Journal({ rest }) {
           <//>
         </div>
         <aside>
-          ${areEntriesShown && html`<${Find} /><${Calendar} day=${day} /><${Loops} />`}
+          ${areEntriesShown && html`<${Find} /><${Calendar} day=${day} /><${Loops} /><${LateReflections} />`}
         </aside>
       </div>
     </div>`;
@@ -57,6 +59,11 @@ export default function Journal({ rest }) {
 /** @typedef {import('../../lib/unsent.js').Unsent} UnsentItem */
 const isEntry = (/** @type {UnsentItem} */ item) => item.kind === 'entry';
 const textOf = (/** @type {UnsentItem} */ item) => item.body.content;
+
+function LateReflections() {
+  const [file] = useLater(() => import('./reflections.js'));
+  return file && html`<${file.Reflections} />`;
+}
 
 /** @param {import('../../lib/events.js').Told} told */
 const isOfDaily = (told) => !told.event.startsWith('file.') || String(told.data.path).startsWith('Daily/');
@@ -111,6 +118,7 @@ function Compose({ day, onDone }) {
     <form class="compose" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); add(); }}>
       <textarea aria-label=${t.journal.writeLabel} placeholder=${t.journal.write} rows="3" value=${text}
         onInput=${(/** @type {any} */ event) => keep(event.target.value)} onKeyDown=${byKey}></textarea>
+      <${Mentions} text=${text} onChange=${keep} />
       <div class="row middle">
         <span class="soft grow">${t.journal.hint}</span>
         <${Button} kind="main" type="submit" disabled=${isSending || !text.trim()}>${day && day !== isoDay() ? t.journal.addTo(dayName(day)) : t.journal.add}<//>

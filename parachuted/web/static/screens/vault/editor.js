@@ -15,7 +15,8 @@ import { listen } from '../../lib/events.js';
 import { t } from '../../lib/strings.js';
 import { Diff } from '../../ui/diff.js';
 import { Button, Loading, Problem } from '../../ui/parts.js';
-import { readNote } from './note.js';
+import { readNote } from './note-text.js';
+import { Preview } from './preview.js';
 
 const PAUSE_MS = 700;
 const AGAIN_MS = 4_000;
@@ -186,7 +187,7 @@ class OpenNote {
 
   async fetch() {
     try {
-      const { text, hash } = await readNote(this.path);
+      const { text, hash } = await readNote(this.path, undefined, false);
       if (!this.isChanged && hash !== this.hash) this.take(text, hash);
       else if (this.isChanged) this.later(0);
       else if (text.replaceAll('\r\n', '\n') !== this.text) this.take(text, hash);
@@ -197,7 +198,7 @@ class OpenNote {
 
   /** Ends a conflict with this text. @param {string} text */
   async settle(text) {
-    const { hash, text: theirs } = await readNote(this.path);
+    const { hash, text: theirs } = await readNote(this.path, undefined, false);
     this.conflict = null;
     this.hash = hash;
     this.saved = this.view.state.toText(theirs);
@@ -246,7 +247,10 @@ export function NoteEditor({ path }) {
     ${told.status === '' && html`<${Loading} />`}
     ${told.conflict && html`<${Conflict} of=${told.conflict} mine=${open.current?.text ?? ''} choose=${(/** @type {string} */ text) => open.current?.settle(text)} />`}
     ${told.status === 'refused' && told.error && html`<${Problem} error=${told.error} retry=${() => open.current?.save()} />`}
-    <div class="editor" ref=${place}></div>
+    <div class="writing">
+      <div class="editor" ref=${place}></div>
+      <${Preview} path=${path} note=${open.current} told=${told} />
+    </div>
     <p class="soft" role="status">${told.status ? t.vault.status[told.status] : ''}</p>`;
 }
 
