@@ -219,10 +219,10 @@ class CuratorRun:
         units = list(
             dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
         )
-        told = event_data(data, self._store.folder)
+        published = event_data(data, self._store.folder)
         decision = await self._hooks.asker.ask(
             self._hooks.hook_event(
-                "bubble.before", told, diff={"text": "\n".join(texts), "changed": units}
+                "bubble.before", published, diff={"text": "\n".join(texts), "changed": units}
             )
         )
         if not decision.allowed:
