@@ -94,6 +94,10 @@ class SessionService(Module):
         named = [str(one.meta["run"]) for one in messages if "run" in one.meta]
         return list(dict.fromkeys(reversed(named)))
 
+    def recorded_runs_of(self, session_id: str) -> list[str]:  # noqa: ARG002
+        """Those of them that are known without the conversation's file."""
+        return []
+
     async def end_turns(self, session_id: str) -> None:
         """A session is gone: nothing works for it any more."""
 

@@ -116,6 +116,12 @@ class Agents:
         await self.plan()
         return agent
 
+    async def text_of(self, agent: JournalAgent) -> str:
+        """Its file, or what Daily ships in place of one."""
+        if agent.is_shipped:
+            return (_SHIPPED / f"{agent.name}.md").read_text("utf-8")
+        return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
+
     async def unapproved(self) -> list[str]:
         """The names of those that do not run until a person approves them."""
         return [one.name for one in await self.all() if not await self.is_approved(one.name)]
