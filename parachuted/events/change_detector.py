@@ -223,7 +223,7 @@ class ChangeDetector:
 
     def _take(self) -> ScanRequest:
         turn, self._next = self._next, ScanRequest()
-        turn.finished, turn.unfinished = self._debouncer.take(self._loop.time())
+        turn.finished, turn.unfinished = self._debouncer.pop(self._loop.time())
         return turn
 
     async def _guarded(self, turn: ScanRequest) -> None:
