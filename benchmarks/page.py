@@ -1,5 +1,6 @@
 """The web page in Chromium: its first view on a slower processor, a key press in the editor, search
-as you type, long lists, the graph, and an edit by another program until it is seen.
+as you type, long lists, the graph, an edit by another program until it is seen, and the heap of a
+screen that stays open.
 
 The vault holds 10,000 entities with 30,000 links between them, and a note of 1 MB.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
 _ENTITIES, _LINKS, _SLOWER, _TIMES = 10_000, 3, 4, 40
+_ROUNDS, _SAVED = 30, 40  # a second each
 _LARGE, _OPEN = "Large.md", "Open.md"
 _PATIENCE_MS = 240_000
 # When content is first there, in milliseconds since the page was asked for.
@@ -85,6 +87,7 @@ def page(folder: Path) -> Iterator[Figure]:
             yield from _searching(one, url)
             yield from _lists(one, url)
             yield from _following(one, url, command_line.vault / _OPEN)
+            yield from _staying(one, url, command_line.vault)
             browser.close()
     finally:
         for pid in command_line.started():
@@ -206,6 +209,33 @@ def _following(one: Page, url: str, note: Path) -> Iterator[Figure]:
         fresh.replace(note)
         took.append(seen.evaluate("(seen) => seen.done") - began * 1_000)
     yield _ms("an edit by another program to the open page, p95", _p95(took), 150)
+
+
+def _staying(one: Page, url: str, vault: Path) -> Iterator[Figure]:
+    """The heap, after a collection, while the watch graph is live and notes are saved."""
+    one.goto(f"{url}/#/watches")
+    one.get_by_role("heading", level=1).first.wait_for()
+    debugger = one.context.new_cdp_session(one)
+    debugger.send("Performance.enable")
+    heaps = []
+    for at in range(_ROUNDS):
+        for note in range(_SAVED):
+            (vault / f"Saved {note}.md").write_text(f"# Saved\n\nFor the time {at}.\n")
+            one.wait_for_timeout(1_000 / _SAVED)
+        debugger.send("HeapProfiler.collectGarbage")
+        told = {
+            one["name"]: one["value"] for one in debugger.send("Performance.getMetrics")["metrics"]
+        }
+        heaps.append(told["JSHeapUsedSize"] / 1e6)
+    note = f"{_SAVED * _ROUNDS:,} saves; MB at first {heaps[0]:.1f}, at last {heaps[-1]:.1f}"
+    third = heaps[_ROUNDS // 3]
+    yield Figure(
+        name="growth of the heap after the first third",
+        value=heaps[-1] - third,
+        unit="MB",
+        bound=1,
+        note=note,
+    )
 
 
 def _wait(one: Page, condition: str) -> None:

@@ -33,7 +33,7 @@ def test_two_people_edit_one_note_and_both_keep_what_they_wrote(opens: Opens, da
     kim, lee = (opens(f"#/vault/{path}?view=edit", quiet=False) for _ in range(2))
     for it in (kim, lee):
         editor(it, path, "Sown too.")
-    kim.page.get_by_text("Sown.", exact=True).click()
+    kim.page.locator(".cm-line").get_by_text("Sown.", exact=True).click()
     kim.page.keyboard.press("End")
     lee.page.keyboard.press("Control+End")
     lee.page.keyboard.press("ArrowUp")
