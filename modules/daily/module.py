@@ -162,15 +162,8 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         """Write an entry. `created_at` decides the day, in its own time zone."""
         at, metadata = created_at or dt.datetime.now().astimezone(), metadata or EntryMetadata()
         made = await self._made(content, title, at, metadata)
-        return Response(  # type: ignore[return-value]  # the annotation is the body's shape
-            status=201,
-            body={
-                "id": made.id,
-                "path": made.path,
-                "created_at": made.at,
-                "brain_suggestions": [] if metadata.private else await self._suggestions(content),
-            },
-        )
+        suggested = [] if metadata.private else await self._suggestions(content)
+        return Created(made.id, made.path, made.at, suggested)
 
     @route("GET", "/entries")
     async def list_entries(
@@ -204,7 +197,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         except NotFoundError as error:
             said = {"message": error.message, "detail": error.message}
             body = {"error": "Not Found", **said, "id": entry_id}
-            return Response(status=404, body=body)  # type: ignore[return-value]  # as in create
+            return Response(status=404, body=body)  # type: ignore[return-value]  # the annotation is that of an answer
 
     @route("PATCH", "/entries/{entry_id}")
     async def change_entry(

@@ -129,7 +129,7 @@ async def test_an_app_may_say_what_kind_of_entry_it_is_and_more_than_is_known(tm
             },
         )
 
-        found = await module.request("GET", f"/entries/{answer.body['id']}")
+        found = await module.request("GET", f"/entries/{answer['id']}")
         assert found["metadata"] == {
             "type": "voice",
             "audio": "assets/a.wav",
