@@ -102,6 +102,24 @@ async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
         assert runs.started[0].options["system_prompt"].startswith("You dig.")
 
 
+async def test_agents_of_the_working_folder_are_chosen_before_those_of_the_vault(vault):
+    write(vault, ".agents/gardener.md", "You dig.\n")
+    write(vault, "Work/.agents/gardener.md", "You dig at work.\n")
+    write(vault, "Work/.agents/digger.md", "You dig deep.\n")
+    async with scripted_chat(vault, words("I dig.")) as (module, runs):
+        events = await ask(module, "@digger What now?", workingDirectory="Work")
+        told = only(events, "prompt_metadata")
+        assert told["promptSourcePath"] == "Work/.agents/digger.md"
+        assert told["availableAgents"] == ["digger", "gardener"]
+        session = events[-1]["sessionId"]
+        await ask(module, "And now?", session, agentType="gardener")
+        await ask(module, "@gardener And now?")
+        await ask(module, "@digger And now?")
+        begun = [one.options["system_prompt"].split("\n")[0] for one in runs.started]
+        assert begun[:3] == ["You dig deep.", "You dig at work.", "You dig."]
+        assert "dig" not in begun[3]
+
+
 async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
     (vault / ".agents").mkdir(parents=True)
     (vault / ".agents/gardener.md").write_text(
