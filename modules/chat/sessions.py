@@ -158,7 +158,7 @@ class Sessions:
         return session
 
     async def known_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those that a session has, whoever may read it."""
+        """Those that a session has, for any reader."""
         await self._loaded.wait()
         return {one for one in ids if self._index.paths_of(one)}
 
@@ -396,18 +396,18 @@ class Sessions:
             await asyncio.wait_for(batch.is_wanted.wait(), min(pause, _LONGEST_PAUSE_S))
         async with self.files.lock(session_id):
             batch.is_taken = True
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 await self._unwritten.write(session_id, batch.messages)
             finally:
                 self._batches[session_id].remove(batch)
                 if not self._batches[session_id]:
                     del self._batches[session_id]
-                self._spans[session_id] = time.monotonic() - begun
+                self._spans[session_id] = time.monotonic() - started
 
     async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
-        """Wait until the message is in the file. Where that refuses it, it is not kept: nobody else
-        writes it on behalf of a caller who may not. Raises what refused it.
+        """Wait until the message is in the file. Where that refuses it, it is not kept, since no
+        other caller may write it on behalf of one who may not. Raises what refused it.
         """
         batch.is_wanted.set()
         if batch.writer is not None:

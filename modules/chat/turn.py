@@ -28,11 +28,12 @@ class TurnRequest:
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
     stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
     it may be a command. `decided` is a permission that was asked for before a restart, and is not
-    asked for once more.
+    asked for once more. `message_id` was chosen by who sends it, and has been said at most once.
     """
 
     message: str
     session_id: str | None = None
+    message_id: str | None = None
     source: str = "parachute"
     system_prompt: str | None = None
     working_directory: str | None = None

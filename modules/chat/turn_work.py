@@ -38,6 +38,7 @@ from .turn_documents import session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_prompt import TurnPrompts, own_folder
 from .turn_questions import OpenQuestions
+from .turn_repeats import new_session_id
 from .turn_resuming import Resuming
 from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
 from .turn_workspaces import find_workspace
@@ -196,6 +197,8 @@ class TurnWork:
             "continued_from": asked.continued_from,
             "source": asked.source,
         }
+        if asked.message_id:
+            fields["id"] = new_session_id(asked.message_id)
         given = {name: value for name, value in fields.items() if value}
         session = await self._sessions.create(**given)
         created(turn, session)
@@ -245,7 +248,11 @@ class TurnWork:
         links = "".join(f"\n\n![[{path}]]" for path in attached)
         meta = {"source": turn.request.source}
         question = Message(
-            id=new_message_id(), role="user", content=text + links, at=now(), meta=meta
+            id=turn.request.message_id or new_message_id(),
+            role="user",
+            content=text + links,
+            at=now(),
+            meta=meta,
         )
         await self._sessions.append(session.id, question)
         if turn.waits_for_file:
@@ -403,7 +410,7 @@ class TurnWork:
             await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
     async def _clear(self, turn: Turn) -> None:
-        """Nobody waits for what the run asked."""
+        """Drop the questions of the run."""
         if turn.session_id is not None and turn.steps.questions:
             await self._questions.clear(turn.session_id)
 

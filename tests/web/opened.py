@@ -54,6 +54,16 @@ class Opened:
         """Click what has that name."""
         self.page.get_by_role(role, name=name, exact=True).first.click()
 
+    def quick_open(self, words: str, path: str) -> None:
+        """Find a note by Ctrl-K, and open it."""
+        expect(self.page.get_by_role("main")).to_be_visible(timeout=PATIENCE_MS)
+        self.page.keyboard.press("Control+k")
+        # What is typed before the palette has the focus is lost, as it is for a person.
+        expect(self.page.get_by_role("combobox", name="Search")).to_be_focused(timeout=PATIENCE_MS)
+        self.page.keyboard.type(words)
+        self.page.get_by_role("option").filter(has_text=path).wait_for(timeout=PATIENCE_MS)
+        self.page.keyboard.press("Enter")
+
     def strangers(self) -> list[str]:
         """The addresses of other hosts that were asked for anything."""
         own = urlsplit(self.url).netloc

@@ -8,6 +8,7 @@ import { may } from '../lib/session.js';
 import { t } from '../lib/strings.js';
 import { SCREENS } from '../screens/index.js';
 import { Icon } from './icon.js';
+import { Problem } from './parts.js';
 
 const PAUSE_MS = 20;
 export const isPaletteOpen = signal(false);
@@ -24,6 +25,7 @@ export const Palette = () => (isPaletteOpen.value ? html`<${Opened} />` : null);
 function Opened() {
   const [words, setWords] = useState('');
   const [notes, setNotes] = useState(/** @type {any[]} */ ([]));
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [at, setAt] = useState(0);
   const place = useRef(/** @type {HTMLDialogElement | null} */ (null));
   const screens = SCREENS.filter((one) => one.name.toLowerCase().includes(words.trim().toLowerCase()));
@@ -39,10 +41,13 @@ function Opened() {
   const isSearching = Boolean(words.trim()) && may('vault', 'read');
   useEffect(() => {
     setAt(0);
+    setError(null);
     if (!isSearching) return setNotes([]);
     const cut = new AbortController();
     const timer = setTimeout(() => {
-      get('/api/search', { q: asBeginning(words), limit: 12 }, cut.signal).then((told) => setNotes(told.results), () => {});
+      get('/api/search', { q: asBeginning(words), limit: 12 }, cut.signal).then((answer) => setNotes(answer.results), (/** @type {Error} */ failure) => {
+        if (!cut.signal.aborted) setError(failure);
+      });
     }, PAUSE_MS);
     return () => {
       clearTimeout(timer);
@@ -67,6 +72,7 @@ function Opened() {
       <input type="text" role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant=${found[at] ? `found-${at}` : undefined}
         aria-label=${t.app.search} placeholder=${t.app.search} value=${words} onKeyDown=${byKey}
         onInput=${(/** @type {any} */ event) => setWords(event.target.value)} />
+      ${error && html`<${Problem} error=${error} />`}
       <ul id="found" role="listbox" aria-label=${t.app.search}>
         ${found.map((one, index) => html`
           <li key=${one.to} id=${`found-${index}`} role="option" aria-selected=${index === at} onClick=${() => choose(index)} onPointerMove=${() => setAt(index)}>
