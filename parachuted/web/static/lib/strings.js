@@ -21,6 +21,17 @@ export const t = {
     noDiff: 'The texts are the same.',
     now: 'just now',
   },
+  unsent: {
+    title: 'Not sent yet',
+    waits: 'waits to be sent',
+    refused: 'not sent',
+    kept: 'It is kept in this browser, and sent by itself when the daemon takes it.',
+    lost: 'The daemon cannot be reached.',
+    send: 'Send it now',
+    remove: 'Throw it away',
+    left: (/** @type {number} */ count) => (count === 1 ? 'A text that was written here and not sent yet is still in this browser.' : `${count} texts that were written here and not sent yet are still in this browser.`),
+    forget: 'Delete what was not sent',
+  },
   signIn: {
     title: 'Sign in',
     why: 'This daemon asks for a key.',
@@ -104,8 +115,8 @@ export const t = {
     authority: 'Authority',
     fingerprint: 'Fingerprint',
     ends: 'Ends',
-    secure: 'This connection is private, so the browser gives the page the microphone, and can install it.',
-    insecure: 'This connection is not encrypted: what is sent can be read in the network, and the browser gives the page no microphone and does not install it. This command serves it encrypted:',
+    secure: 'This connection is private, so the browser gives the page the microphone, can install it, and opens it while the daemon is away.',
+    insecure: 'This connection is not encrypted: what is sent can be read in the network, and the browser gives the page no microphone, does not install it, and cannot open it while the daemon is away. This command serves it encrypted:',
   },
   settings: {
     title: 'Settings',
