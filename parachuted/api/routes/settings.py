@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Protocol, cast
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
@@ -20,6 +20,7 @@ from parachuted.api.http.authenticator import Mode
 from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.bundled import make_vault
+from parachuted.config import ListedSetting, SettingsListing
 from parachuted.errors import ConfigError, NotFoundError, ParachuteError
 from parachuted.keys import EVERYTHING, is_narrower
 
@@ -34,27 +35,10 @@ _MODES: dict[str, Mode] = {
 }
 
 
-class SettingResponse(TypedDict):
-    """A setting. `value` is what the daemon runs with, `next` what its next start will take.
-
-    `source` is the line of config.yaml, the variable or the option of the command that says so,
-    and null for a default. `editable`: whether a change in config.yaml would have an effect.
-    """
-
-    key: str
-    kind: str
-    default: str
-    means: str
-    value: str
-    next: str
-    source: str | None
-    editable: bool
-
-
 class SettingsResponse(TypedDict):
     """Every setting; `restart`: whether the next start would take other values."""
 
-    settings: list[SettingResponse]
+    settings: list[ListedSetting]
     restart: bool
 
 
@@ -82,17 +66,10 @@ class VaultResponse(TypedDict):
     restart: bool
 
 
-class Listing(Protocol):
-    """The settings of this daemon, as `SettingResponse` has them."""
-
-    def all(self) -> Sequence[Mapping[str, object]]: ...
-    def set(self, key: str, value: str) -> None: ...
-
-
 class SettingRoutes:
     def __init__(
         self,
-        listing: Listing,
+        listing: SettingsListing,
         mode: Callable[[], Mode],
         set_mode: Callable[[Mode], Awaitable[None]],
         refuse_vault: Callable[[Path], None],
@@ -107,7 +84,7 @@ class SettingRoutes:
     @get("/api/settings", _MODULE, "admin", reach="beyond")
     async def listing(self) -> SettingsResponse:
         """Every setting, its meaning, its value and where that comes from."""
-        return await self._told()
+        return await self._response()
 
     @put("/api/settings/{key}", _MODULE, "admin", reach="beyond")
     async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingsResponse:
@@ -126,7 +103,7 @@ class SettingRoutes:
             await asyncio.to_thread(self._listing.set, key, body.value)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        return await self._told()
+        return await self._response()
 
     @post("/api/vault", _MODULE, "admin", reach="beyond")
     async def choose_vault(self, call: ApiCall, body: VaultRequest) -> VaultResponse:
@@ -137,7 +114,7 @@ class SettingRoutes:
         _refuse_narrow(call)
         try:
             folder, says = await asyncio.to_thread(self._choose, body)
-            restart = (await self._told())["restart"]
+            restart = (await self._response())["restart"]
         except ParachuteError as error:
             raise web.HTTPConflict(text=error.message) from error
         return {"folder": os.fspath(folder), "says": says, "restart": restart}
@@ -157,16 +134,15 @@ class SettingRoutes:
         self._listing.set(_VAULT, os.fspath(folder))
         return folder, says
 
-    async def _told(self) -> SettingsResponse:
+    async def _response(self) -> SettingsResponse:
         try:
             found = await asyncio.to_thread(self._listing.all)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        shown = [cast("SettingResponse", {**one} | self._at_once(one)) for one in found]
-        return {"settings": shown, "restart": any(one["value"] != one["next"] for one in shown)}
-
-    def _at_once(self, one: Mapping[str, object]) -> dict[str, object]:
-        return {"value": self._mode()} if one["key"] == _AUTH_MODE else {}
+        for one in found:
+            if one["key"] == _AUTH_MODE:
+                one["value"] = self._mode()
+        return {"settings": found, "restart": any(one["value"] != one["next"] for one in found)}
 
 
 def _refuse_narrow(call: ApiCall) -> None:
