@@ -114,7 +114,7 @@ def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
 
 
 def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Those that there are, of a list or of words between commas; the first three if none are
+    """The known ones of a list or of words between commas; the first three if none are
     said.
     """
     if said is None or said == "":

@@ -86,7 +86,7 @@ class Agents:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def all(self) -> list[JournalAgent]:
-        """All that there are, by name."""
+        """All agents, by name."""
         paths = await self._module.vault.list(f"{FOLDER}*.md")
         names = {path.removeprefix(FOLDER).removesuffix(".md") for path in paths}
         names |= {file.stem for file in _SHIPPED.glob("*.md")}

@@ -22,7 +22,10 @@ ROUTES = {
         "GET /api/tasks",
         "GET /api/runs",
         "GET /api/runs/{id}",
+        "GET /api/runs/{id}/undo",
         "POST /api/runs/{id}/undo",
+        "POST /api/sessions/undo",
+        "POST /api/sessions/undo/plan",
     ),
     *(
         "POST /api/bubble/plan",
