@@ -187,9 +187,9 @@ export const t = {
     noSettings: 'It has no settings, or does not run.',
     byHand: 'Edit it in modules.yaml.',
     noLog: 'It logged nothing.',
-    prompt: 'Told to its agents besides',
+    prompt: 'More instructions for its agents',
     promptWhy: 'These words are added to the instructions of its agents.',
-    usual: 'What its first agent is told anyway',
+    usual: 'The instructions that its first agent always gets',
     saved: 'Saved.',
   },
   hooks: {
@@ -245,7 +245,7 @@ export const t = {
     refused: 'What no agent may do',
     after: 'After a stranger\u2019s text',
     container: 'Its container',
-    prompt: 'What it is told',
+    prompt: 'Its instructions',
   },
   first: {
     title: 'First steps',
