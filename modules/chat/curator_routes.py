@@ -113,9 +113,9 @@ class CuratorRoutes(Module):
         await self.write_back.on_resolved(id, status)
 
     @event("run.undone")
-    async def on_undone(self, run: str) -> None:
+    async def on_undone(self, run: str, paths: list[str]) -> None:
         """A person took a run back."""
-        await self.write_back.on_undone([run])
+        await self.write_back.on_undone(run, paths)
 
     @mcp_tool("update_title")
     async def curator_title(self, title: Words) -> dict[str, str]:

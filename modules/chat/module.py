@@ -52,6 +52,10 @@ class ChatModule(
         Brain, the newest first.
         """
         session = await self.sessions.get(session_id)
-        curated = self.turns.run_sessions.runs_of(session.id)
-        kept = self.write_back.runs_of(session.id)
-        return sorted({*await super().runs_of(session_id), *curated, *kept}, reverse=True)
+        recorded = self.recorded_runs_of(session.id)
+        return sorted({*await super().runs_of(session_id), *recorded}, reverse=True)
+
+    def recorded_runs_of(self, session_id: str) -> list[str]:
+        """Those of them that are known without the conversation's file."""
+        curated = self.turns.run_sessions.runs_of(session_id)
+        return [*curated, *self.write_back.runs_of(session_id)]

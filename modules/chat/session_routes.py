@@ -17,6 +17,7 @@ from .session_shapes import (
     AppConversation,
     SessionAnswer,
     SessionList,
+    SessionRuns,
     conversation_shape,
     session_shape,
 )
@@ -167,11 +168,13 @@ class SessionRoutes(SessionService):
         )
 
     @route("GET", "/{session_id}/runs", tolerant=True)
-    async def list_session_runs(self, session_id: str) -> dict[str, list[str]]:
-        """The runs of a conversation, the newest first; `POST /api/runs/{id}/undo` takes one
-        back, and `parachute undo --session ID` all of them.
+    async def list_session_runs(self, session_id: str) -> SessionRuns:
+        """The runs of a conversation, the newest first, and of them those that are recorded beside
+        its file; `POST /api/runs/{id}/undo` takes one back, `parachute undo --session ID` all.
         """
-        return {"runs": await self.runs_of(session_id)}
+        session = await self.sessions.get(session_id)
+        recorded = self.recorded_runs_of(session.id)
+        return {"path": session.path, "runs": await self.runs_of(session_id), "recorded": recorded}
 
     @route("POST", "/{session_id}/tags", tolerant=True)
     async def tag_session(self, session_id: str, tag: Tag) -> SessionAnswer:

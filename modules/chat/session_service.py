@@ -77,7 +77,7 @@ class SessionService(Module):
 
     @interface("ConversationInterface")
     async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
-        """Put a person's message at the end of a session, to which nobody answers; returns its
+        """Put a person's message at the end of a session, without an answer; returns its
         id.
         """
         if not 0 < len(content) <= LONGEST_MESSAGE:
@@ -93,6 +93,10 @@ class SessionService(Module):
         messages = await self.sessions.messages(session_id)
         named = [str(one.meta["run"]) for one in messages if "run" in one.meta]
         return list(dict.fromkeys(reversed(named)))
+
+    def recorded_runs_of(self, session_id: str) -> list[str]:  # noqa: ARG002
+        """Those of them that are known without the conversation's file."""
+        return []
 
     async def end_turns(self, session_id: str) -> None:
         """A session is gone: nothing works for it any more."""

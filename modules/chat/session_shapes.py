@@ -76,6 +76,16 @@ class SessionList(TypedDict):
     next: str | None
 
 
+class SessionRuns(TypedDict):
+    """The runs of a conversation, the newest first, and its file. `recorded` are those that are
+    known without what the file says.
+    """
+
+    path: str
+    runs: list[str]
+    recorded: list[str]
+
+
 class SessionAnswer(TypedDict):
     """A session after a change."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -152,11 +152,12 @@ class WriteBack:
             elif status in {"approved", "modified"}:
                 await self._put(replace(record, status="approved"))
 
-    async def on_undone(self, runs: Iterable[str]) -> None:
-        """A person took runs back by `parachute undo`."""
-        names = set(runs)
-        for record in [one for one in self._records.values() if one.run in names]:
-            if record.status == "kept":
+    async def on_undone(self, run: str, paths: Collection[str]) -> None:
+        """A person took back a run, or what a conversation led to, by `parachute undo`, which
+        changed these files.
+        """
+        for record in [one for one in self._records.values() if one.status == "kept"]:
+            if record.run == run or (record.path in paths and not await self._still_says(record)):
                 await self._refuse(record, "undone")
 
     async def _store(
@@ -188,6 +189,12 @@ class WriteBack:
             return False
         said = " ".join((await self._module.vault.read(record.path)).casefold().split())
         return " ".join(record.text.casefold().split()).rstrip(".") in said
+
+    async def _still_says(self, record: StoredFact) -> bool:
+        try:
+            return await self._is_known(record)
+        except NotFoundError:
+            return False
 
     async def _add_line(self, session: Session, record: StoredFact) -> StoredFact:
         note = await self._module.vault.note(record.path)

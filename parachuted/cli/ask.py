@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from parachuted.cli.client import ask, current_settings, daemon_record, in_vault, quoted
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group, limit
-from parachuted.cli.show import count, say, say_diff, say_json, say_table, say_text, when
+from parachuted.cli.show import agrees, count, say, say_diff, say_json, say_table, say_text, when
 from parachuted.cli.status import tell_status
 
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
@@ -226,39 +226,52 @@ def why(options: Namespace) -> int:
     "undo",
     "take a run back",
     argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
-    flag("--session", help="RUN is a conversation's id: take back all that its runs did"),
+    flag("--session", help="RUN is a conversation's id: take back all that it led to"),
+    flag("--yes", help="do it without showing the plan"),
     JSON,
 )
 def undo(options: Namespace) -> int:
-    """Take back a run and every run that followed from it. What people wrote since is kept."""
+    """Show what would be taken back, and do it when you agree: a run and every run that followed
+    from it. What people wrote since is kept. Exits with 1 when nothing was done.
+    """
+    name = quoted(options.run_name)
     if options.session:
-        return _undo_session(options)
-    answer = ask("POST", f"/api/runs/{quoted(options.run_name)}/undo", {})
+        body = _session_body(name)
+        method, plan_at, undo_at = "POST", "/api/sessions/undo/plan", "/api/sessions/undo"
+    else:
+        body = None
+        method, plan_at, undo_at = "GET", f"/api/runs/{name}/undo", f"/api/runs/{name}/undo"
+    if not options.yes:
+        plan = ask(method, plan_at, body)
+        if not plan["runs"]:
+            say("Its runs changed nothing that is not taken back already.")
+            return 0
+        if options.json:
+            say_json({"plan": plan})
+            return 1
+        _say_undo_plan(plan)
+        if not agrees("Take this back?"):
+            return 1
+    answer = ask("POST", undo_at, body or {})
     if options.json:
         return say_json(answer)
     _say_undone(answer)
     return 0
 
 
-def _undo_session(options: Namespace) -> int:
-    """Take back the runs of a conversation, the newest first.
+def _session_body(name: str) -> Json:
+    """What the daemon needs to know of a conversation whose id is `name`."""
+    told = ask("GET", f"/api/chat/{name}/runs")
+    return {"note": told["path"], "runs": told["runs"], "recorded": told["recorded"]}
 
-    A conversation's file is text that others may have written: only runs of Chat's own agents are
-    taken back, whatever it names.
-    """
-    named = ask("GET", f"/api/chat/{quoted(options.run_name)}/runs")["runs"]
-    answers: list[Json] = []
-    for name in named:
-        run = ask("GET", f"/api/runs/{quoted(name)}")
-        if run["undone"] is None and run["wrote"] and run["agent"].startswith("chat/"):
-            answers.append(ask("POST", f"/api/runs/{quoted(name)}/undo", {}))
-    if options.json:
-        return say_json({"session": options.run_name, "undone": answers})
-    for answer in answers:
-        _say_undone(answer)
-    if not answers:
-        say("Its runs changed nothing that is not taken back already.")
-    return 0
+
+def _say_undo_plan(plan: Json) -> None:
+    rows = [
+        (run["id"], run["agent"] or "", ", ".join(run["wrote"]), run["reason"] or "")
+        for run in plan["runs"]
+    ]
+    say_table(rows, ("RUN", "BY", "WROTE", "WHY"), nothing="")
+    say(f"This is in {count(len(plan['paths']), 'file')}. What people wrote there since is kept.")
 
 
 def _say_undone(answer: Json) -> None:

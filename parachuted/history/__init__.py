@@ -10,6 +10,7 @@ from parachuted.history.retention import (
 )
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.run_account import is_without_effect
+from parachuted.history.session_runs import runs_of_session
 from parachuted.history.undo import Undo, UndoResult
 from parachuted.history.why import HistoryQueries, LineOrigin, Why
 
@@ -31,4 +32,5 @@ __all__ = [
     "refuse_nothing",
     "revert",
     "revert_move",
+    "runs_of_session",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
@@ -84,8 +85,28 @@ class Undo:
         stays unchanged and is reported as kept. Raises NotFoundError for an unknown run,
         EditRefusedError when it was undone already or is not over.
         """
+        find = partial(self.followed, run)
+        return await self.undo_all(find, run, may_write=may_write, refuse=refuse, caller=caller)
+
+    async def undo_all(
+        self,
+        find: Callable[[], list[dict[str, object]]],
+        what: str,
+        *,
+        may_write: Callable[[str], bool] = _anywhere,
+        refuse: RefuseText = refuse_nothing,
+        caller: Caller | None = None,
+    ) -> UndoResult:
+        """Undo the runs whose documents `find` returns, newest first, at least one, as one undo.
+
+        `find` is called in a thread, when no other undo goes on. `what` is the one of these runs
+        that the others followed from, or the note whose runs they are. Raises what `undo` and
+        `find` raise.
+        """
         async with self._turn:
-            act, reverted = await run_uninterrupted(self._take_back, run, may_write, refuse, caller)
+            act, reverted = await run_uninterrupted(
+                self._take_back, find, what, may_write, refuse, caller
+            )
             await self._store.notice([item.path for item in reverted if item.changed])
         undone = UndoResult(
             runs=act.takes_back,
@@ -96,7 +117,7 @@ class Undo:
         kept = {path: list(texts) for path, texts in undone.kept.items()}
         self._bus.publish(
             "run.undone",
-            run=run,
+            run=what if what in undone.runs else undone.runs[-1],
             runs=list(undone.runs),
             paths=list(undone.paths),
             kept=kept,
@@ -106,13 +127,16 @@ class Undo:
 
     def _take_back(
         self,
-        run: str,
-        may_write: Callable[[str], bool] = _anywhere,
-        refuse: RefuseText = refuse_nothing,
-        caller: Caller | None = None,
+        find: Callable[[], list[dict[str, object]]],
+        what: str,
+        may_write: Callable[[str], bool],
+        refuse: RefuseText,
+        caller: Caller | None,
     ) -> tuple[Operation, list[RevertResult]]:
         """All of it in one thread, so that it is finished even when the caller is cancelled."""
-        followed = self.followed(run)
+        followed = find()
+        if not followed:
+            raise EditRefusedError(f"{what} led to nothing that is not taken back already")
         names = [str(one["id"]) for one in followed]
         places = {
             place
@@ -122,8 +146,9 @@ class Undo:
         }
         if not all(map(may_write, places)):
             raise ActRefusedError(_BEYOND)
-        is_redo = bool(followed[0].get("takes_back")) if followed else False
-        reason = f"{'did again what was undone with' if is_redo else 'took back'} {run}"
+        is_redo, is_notes = bool(followed[0].get("takes_back")), what not in names
+        subject = f"the runs of {what}" if is_notes else what
+        reason = f"{'did again what was undone with' if is_redo else 'took back'} {subject}"
         act = new_act(
             UNDO,
             self._store.clock(),
@@ -134,15 +159,14 @@ class Undo:
         )
         act.begin(self._history)
         reverted = self.take_back(names, act.author, may_write, refuse)
+        by = act.run if is_notes else what
         for one in followed:
-            in_force(
-                self._history,
-                one,
-                {"at": self._store.clock().isoformat(), "with": run, "run": act.run},
-            )
-        more = f" and {len(names) - 1} that followed from it" if len(names) > 1 else ""
+            undone = {"at": self._store.clock().isoformat(), "with": by, "run": act.run}
+            in_force(self._history, one, undone)
+        more = f" and {len(names) - 1} that followed from it" if names[1:] and not is_notes else ""
         kept = ", ".join(_kept(reverted))
         quotes = [
+            *([what] if is_notes else ()),
             *(str(one["watcher"]) for one in followed),
             *(printable(item.path) for item in reverted),
         ]

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.cli import ask as commands
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.chat.exports import CHATGPT, CLAUDE
@@ -47,33 +42,3 @@ async def test_an_import_is_taken_back_whole_and_a_key_of_some_paths_sees_no_oth
             return (await get(daemon_rig, "/api/chat"))["sessions"] == [] or None
 
         assert await eventually(is_empty), "the list follows the files by their events"
-
-
-def test_a_whole_conversation_is_taken_back_its_newest_run_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    undone: list[str] = []
-    wrote = [{"path": "Garden/beds.md"}]
-    runs: dict[str, Any] = {
-        "r3": {"agent": "chat/chat", "undone": None, "wrote": wrote},
-        "r2": {"agent": "curator", "undone": None, "wrote": wrote},  # which the file names, only
-        "r1": {"agent": "chat/observer", "undone": None, "wrote": wrote},
-        "r0": {"agent": "chat/chat", "undone": {"run": "u"}, "wrote": wrote},
-    }
-
-    def ask(method: str, path: str, _body: object = None) -> Any:
-        name = path.removeprefix("/api/runs/").partition("/")[0]
-        if path == "/api/chat/abc/runs":
-            return {"runs": list(runs)}
-        if method == "GET":
-            return runs[name]
-        undone.append(name)
-        return {"runs": [name], "paths": ["Garden/beds.md"], "kept": {}, "undo": f"u{name}"}
-
-    monkeypatch.setattr(commands, "ask", ask)
-
-    assert commands.undo.run is not None
-    assert commands.undo.run(Namespace(run_name="abc", session=True, json=False)) == 0
-
-    assert undone == ["r3", "r1"]
-    assert "parachute undo ur1" in capsys.readouterr().out

@@ -152,7 +152,13 @@ def test_pausing_holds_runs_back_until_they_may_begin_again(command_line: Comman
     assert "\\u202e" in shown[1]
     assert not {"\x1b", "\x07", "\u202e"} & set("".join(shown))
 
-    assert "Taken back: 1 run; changed AGENTS.md." in command_line.does("undo", run)
+    plan = command_line("undo", run)
+    assert (plan.returncode, plan.stderr) == (1, ""), "without a terminal it only shows the plan"
+    assert run in plan.stdout
+    assert "This is in 1 file." in plan.stdout
+    assert json.loads(command_line("undo", run, "--json").stdout)["plan"]["paths"] == ["AGENTS.md"]
+    assert (command_line.vault / "new/AGENTS.md").read_bytes() != before
+    assert "Taken back: 1 run; changed AGENTS.md." in command_line.does("undo", run, "--yes")
     assert (command_line.vault / "new/AGENTS.md").read_bytes() == before
     assert "(undone)" in command_line.does("runs")
     assert "\nundone   2" in command_line.does("runs", run)
@@ -171,7 +177,7 @@ def test_an_undone_migration_says_what_stayed_and_why_does_not_advise_to_undo_it
     before = command_line.does("why", "Projects/attic/AGENTS.md")
     command_line.save("Projects/attic/AGENTS.md", "# Attic\n", "# Attic\n\nLater.\n")
     run = command_line.json("runs")["runs"][0]["id"]
-    undone = command_line.does("undo", run)
+    undone = command_line.does("undo", run, "--yes")
     after = command_line.does("why", "Projects/attic/AGENTS.md")
 
     assert before.endswith(f"  take it back with: parachute undo {run}\n")

@@ -114,7 +114,7 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     assert "database history.db: version 2" in said
     command_line.does("audit", "verify")
     assert run in command_line.does("why", "AGENTS.md")
-    assert "changed AGENTS.md" in command_line.does("undo", run)
+    assert "changed AGENTS.md" in command_line.does("undo", run, "--yes")
 
 
 def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(

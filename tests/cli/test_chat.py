@@ -81,7 +81,7 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         code, said = await type_("chat", "--adopt", str(file.parent), "--yes")
         assert (code, "Beans? (2 messages)" in said) == (0, True), said
         assert len(list((vault / "Chat/sessions").glob("*.md"))) == 2
-        code, undone = await type_("undo", said.split()[-1])
+        code, undone = await type_("undo", said.split()[-1], "--yes")
         assert code == 0, undone
         code, said = await type_("chat", "--adopt", str(vault / "nothing"))
         assert (code, "neither a transcript" in said) == (1, True), said

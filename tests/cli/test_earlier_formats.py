@@ -50,7 +50,7 @@ def test_all_that_it_holds_is_there_and_goes_on(archive, command_line: CommandLi
     assert "was written" in command_line.does("suggestions", "approve", made["suggestion"])
     assert (command_line.vault / "Welcome.md").read_text() == "Welcome.\n"
     assert len(command_line.json("history", NOTE)["versions"]) >= 1
-    command_line.does("undo", made["run"])
+    command_line.does("undo", made["run"], "--yes")
     assert (command_line.vault / "AGENTS.md").read_text() != before
     assert f"(was: {FIRST}" not in (command_line.vault / "AGENTS.md").read_text()
     command_line.does("resume")

@@ -58,7 +58,7 @@ def test_a_file_is_brought_back_and_that_is_taken_back(running: CommandLine):
     run, after = run_of(running), (running.vault / NOTE).read_bytes()
     told = running.does("restore", f"{NOTE}@{run}", cwd=running.vault)
     assert b"Plant the tomatoes out" not in (running.vault / NOTE).read_bytes()
-    running.does("undo", told.strip().rsplit(" ", 1)[-1])
+    running.does("undo", told.strip().rsplit(" ", 1)[-1], "--yes")
     assert (running.vault / NOTE).read_bytes() == after
 
     first = running.json("history", NOTE)["versions"][-1]["version"][:12]

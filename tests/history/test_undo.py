@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents import Job
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.history import refuse_nothing
 from parachuted.history.run_account import save
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import AppendToSection, Author, VaultPath
@@ -423,10 +425,12 @@ async def test_an_undo_that_was_cut_short_can_be_gone_through_again(
             raise KeyboardInterrupt
         return whole(path, *given, **named)
 
+    run = run_of(curator_rig, "w")
+    find = partial(curator_rig.undo.followed, run)
     with monkeypatch.context() as patch:
         patch.setattr(curator_rig.store, "edit", dies)
         with pytest.raises(KeyboardInterrupt):
-            curator_rig.undo._take_back(run_of(curator_rig, "w"))
+            curator_rig.undo._take_back(find, run, lambda _path: True, refuse_nothing, None)
     curator_rig.reopen()
     curator_rig.aftermath.end_lost_runs()
     assert curator_rig.history.runs()[0]["outcome"] == "failed"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import Annotated, TypeAlias
 
 from aiohttp import web
 from pydantic import ConfigDict, Field
@@ -15,9 +16,9 @@ from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
 from parachuted.errors import NotFoundError
-from parachuted.history import Undo, Why, is_without_effect
+from parachuted.history import Undo, Why, is_without_effect, runs_of_session
 from parachuted.times import Time, with_times
-from parachuted.vault import Store, printable
+from parachuted.vault import Store, VaultPath, printable
 
 
 class RunUndoneResponse(TypedDict, total=False):
@@ -93,6 +94,27 @@ class UndoResponse(TypedDict):
     undo: str
 
 
+class UndoPlanResponse(TypedDict):
+    """What an undo would take back: the runs, the newest first, and the files that they wrote."""
+
+    runs: list[RunSummaryResponse]
+    paths: list[str]
+
+
+class SessionUndoRequest(RequestModel):
+    """A conversation, by the note that it is kept in."""
+
+    note: Path
+    runs: Annotated[
+        tuple[str, ...],
+        Field(max_length=10_000, description="Runs that the note names: its module's own count."),
+    ] = ()
+    recorded: Annotated[
+        tuple[str, ...],
+        Field(max_length=10_000, description="Those that its module recorded by itself."),
+    ] = ()
+
+
 class WhyResponse(TypedDict):
     """Where lines come from; runs by id, and, for each, the runs that led to it, the nearest first.
 
@@ -104,6 +126,8 @@ class WhyResponse(TypedDict):
     runs: dict[str, object]
     chains: dict[str, list[dict[str, object]]]
 
+
+FindRuns: TypeAlias = Callable[[], list[dict[str, object]]]
 
 _MODULE = "curator"
 _LINKED = ("id", "watcher", "agent", "outcome", "reason", "started", "causes")
@@ -148,11 +172,7 @@ class RunRoutes:
         """List runs, newest first: those of agents, and all others that changed something."""
         access = call.runs
         runs = await asyncio.to_thread(self._listed, access, query)
-        shown = ((run, access.shown(run)) for run in runs)
-        listed = [
-            {**{key: one[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}
-            for run, one in shown
-        ]
+        listed = [_listed(run, access.shown(run)) for run in runs]
         return {"runs": with_times(listed), "count": len(listed)}
 
     @get("/api/runs/{id}", _MODULE, "read", reach="paths", answers={200: RunResponse})
@@ -164,18 +184,57 @@ class RunRoutes:
     async def undo(self, call: ApiCall) -> UndoResponse:
         """Undo a run and what followed from it."""
         name = str(self._run(call)["id"])
-        if not all(
-            call.runs.exists(run) for run in await asyncio.to_thread(self._undo.followed, name)
-        ):
+        return await self._taken_back(call, partial(self._undo.followed, name), name)
+
+    @get("/api/runs/{id}/undo", _MODULE, "read", reach="paths", answers={200: UndoPlanResponse})
+    async def undo_plan(self, call: ApiCall) -> dict[str, object]:
+        """What undoing a run would take back."""
+        name = str(self._run(call)["id"])
+        return await self._plan(call, partial(self._undo.followed, name))
+
+    @post("/api/sessions/undo", _MODULE, "write", reach="paths")
+    async def undo_session(self, call: ApiCall, body: SessionUndoRequest) -> UndoResponse:
+        """Undo all that a conversation led to, and keep the conversation."""
+        note = call.sight.find(body.note)
+        return await self._taken_back(call, self._of_session(note, body), printable(note))
+
+    @post(
+        "/api/sessions/undo/plan",
+        _MODULE,
+        "read",
+        reach="paths",
+        answers={200: UndoPlanResponse},
+    )
+    async def session_undo_plan(self, call: ApiCall, body: SessionUndoRequest) -> dict[str, object]:
+        """What undoing a conversation would take back."""
+        return await self._plan(call, self._of_session(call.sight.find(body.note), body))
+
+    def _of_session(self, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
+        return partial(runs_of_session, self._store.history, note, asked.runs, asked.recorded)
+
+    async def _plan(self, call: ApiCall, find: FindRuns) -> dict[str, object]:
+        runs = await self._found(call, find)
+        paths = dict.fromkeys(path for run in runs for path in paths_of(run, "wrote"))
+        listed = [_listed(run, call.runs.shown(run)) for run in runs]
+        return {"runs": with_times(listed), "paths": list(paths)}
+
+    async def _found(self, call: ApiCall, find: FindRuns) -> list[dict[str, object]]:
+        runs = await asyncio.to_thread(find)
+        if not all(map(call.runs.exists, runs)):
             raise web.HTTPForbidden(
                 text="what followed from this run reaches beyond what this key may see"
             )
+        return runs
+
+    async def _taken_back(self, call: ApiCall, find: FindRuns, what: str) -> UndoResponse:
+        await self._found(call, find)
         writing = call.identity.grant("vault", "write")
         if writing is None:
             raise web.HTTPForbidden(text="an undo writes notes, so it takes a key with vault:write")
         refuse = refusing_to_watch_beyond(call.reading, self._store)
-        undone = await self._undo.undo(
-            name,
+        undone = await self._undo.undo_all(
+            find,
+            what,
             may_write=lambda path: writing.sees(path) and call.sight.sees(path),
             refuse=refuse,
             caller=call.caller,
@@ -249,3 +308,7 @@ class RunRoutes:
                 f"there is no run {printable(name[:80])}; `parachute runs` lists them"
             )
         return run
+
+
+def _listed(run: Mapping[str, object], shown: Mapping[str, object]) -> dict[str, object]:
+    return {**{key: shown[key] for key in _LISTED}, "wrote": paths_of(run, "wrote")}

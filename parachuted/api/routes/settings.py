@@ -1,4 +1,4 @@
-"""Settings: the routes that show every setting and change one.
+"""Settings: the routes that show every setting and change one, the vault's folder among them.
 
 A setting says where the vault is, who may ask and what a model costs, so only this machine and keys
 that may do everything change one.
@@ -7,7 +7,9 @@ that may do everything change one.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Annotated
 
 from aiohttp import web
@@ -15,14 +17,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.authenticator import Mode
-from parachuted.api.http.decorators import get, put
+from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.route import ApiCall, RequestModel
+from parachuted.bundled import make_vault
 from parachuted.config import ListedSetting, SettingsListing
-from parachuted.errors import ConfigError, NotFoundError
+from parachuted.errors import ConfigError, NotFoundError, ParachuteError
 from parachuted.keys import EVERYTHING, is_narrower
 
 _MODULE = "system"
 _AUTH_MODE = "auth_mode"
+_VAULT = "vault"
 _MODES: dict[str, Mode] = {
     "": "remote",
     "remote": "remote",
@@ -44,15 +48,38 @@ class SettingRequest(RequestModel):
     value: Annotated[str, Field(max_length=10_000)]
 
 
+class VaultRequest(RequestModel):
+    """A folder of this machine, whole or from ~/ on.
+
+    `make`: where it is missing or empty, make it, with a few notes to begin with.
+    """
+
+    folder: Annotated[str, Field(min_length=1, max_length=4_000)]
+    make: bool = False
+
+
+class VaultResponse(TypedDict):
+    """The vault from the next start on, and what was done with its folder."""
+
+    folder: str
+    says: str
+    restart: bool
+
+
 class SettingRoutes:
     def __init__(
         self,
         listing: SettingsListing,
         mode: Callable[[], Mode],
         set_mode: Callable[[Mode], Awaitable[None]],
+        refuse_vault: Callable[[Path], None],
     ) -> None:
-        """`mode` and `set_mode`: who needs a key, which alone takes effect at once."""
+        """`mode` and `set_mode`: who needs a key, which alone takes effect at once.
+
+        `refuse_vault` raises DaemonError for a folder on which the daemon would not start.
+        """
         self._listing, self._mode, self._set_mode = listing, mode, set_mode
+        self._refuse_vault = refuse_vault
 
     @get("/api/settings", _MODULE, "admin", reach="beyond")
     async def listing(self) -> SettingsResponse:
@@ -65,10 +92,7 @@ class SettingRoutes:
 
         The next start takes it up; `auth_mode` counts at once.
         """
-        if not is_narrower(EVERYTHING, call.identity):
-            raise web.HTTPForbidden(
-                text="only this machine, or a key that may do everything, changes a setting"
-            )
+        _refuse_narrow(call)
         try:
             if key not in {one["key"] for one in await asyncio.to_thread(self._listing.all)}:
                 raise NotFoundError(
@@ -81,6 +105,35 @@ class SettingRoutes:
             raise web.HTTPConflict(text=error.message) from error
         return await self._response()
 
+    @post("/api/vault", _MODULE, "admin", reach="beyond")
+    async def choose_vault(self, call: ApiCall, body: VaultRequest) -> VaultResponse:
+        """Use another folder of notes from the next start on, or make a new one.
+
+        Nothing is chosen on which the daemon would not start.
+        """
+        _refuse_narrow(call)
+        try:
+            folder, says = await asyncio.to_thread(self._choose, body)
+            restart = (await self._response())["restart"]
+        except ParachuteError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        return {"folder": os.fspath(folder), "says": says, "restart": restart}
+
+    def _choose(self, body: VaultRequest) -> tuple[Path, str]:
+        folder = Path(body.folder).expanduser()
+        if not folder.is_absolute():
+            raise web.HTTPUnprocessableEntity(
+                text=f"{body.folder[:80]!r} is not a whole path: begin it with / or ~/"
+            )
+        held = next(one for one in self._listing.all() if one["key"] == _VAULT)
+        if not held["editable"]:
+            raise web.HTTPConflict(text=f"the vault is set by {held['source']}; change it there")
+        says = make_vault(folder) if body.make else f"{folder} is as it was."
+        folder = folder.resolve()
+        self._refuse_vault(folder)
+        self._listing.set(_VAULT, os.fspath(folder))
+        return folder, says
+
     async def _response(self) -> SettingsResponse:
         try:
             found = await asyncio.to_thread(self._listing.all)
@@ -90,3 +143,10 @@ class SettingRoutes:
             if one["key"] == _AUTH_MODE:
                 one["value"] = self._mode()
         return {"settings": found, "restart": any(one["value"] != one["next"] for one in found)}
+
+
+def _refuse_narrow(call: ApiCall) -> None:
+    if not is_narrower(EVERYTHING, call.identity):
+        raise web.HTTPForbidden(
+            text="only this machine, or a key that may do everything, changes a setting"
+        )

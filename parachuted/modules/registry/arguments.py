@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.registry.wording import told
+from parachuted.modules.registry.wording import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
     FileResponse,
@@ -199,7 +199,7 @@ class HandlerArguments:
             found, definitions = TypeAdapter.json_schemas(inputs)
         except PydanticUserError as error:
             raise HandlerSignatureError(
-                f"no agent can be told what to send: {str(error).splitlines()[0]}"
+                f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
         properties: dict[str, object] = {}
         for parameter in self.parameters:
@@ -236,7 +236,7 @@ class _Call:
         except ValidationError as error:
             self.problems += [
                 f"{'.'.join(map(str, (parameter.name, *place)))}: {says}"
-                for place, _, says in told(error)
+                for place, _, says in mistakes_in(error)
             ]
 
     def take_text(self, parameter: Parameter, value: str | list[str]) -> None:

@@ -1,0 +1,145 @@
+"""Taking back all that a conversation led to: typed, with real modules, on real files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from parachuted.agents import Job
+from parachuted.bundled import bundled_folder
+from parachuted.testing import ScriptedBackend, say, use
+from tests.api.calls import get
+from tests.api.routes.test_modules import install
+from tests.chat.talks import eventually
+from tests.chat.test_turns_live import events
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import Live, note, save
+
+GARDEN = "Projects/garden/AGENTS.md"
+ABOVE = "Work/AGENTS.md"
+KIM = "Brain/entities/people/kim-lee.md"
+ADA = "Brain/entities/people/ada-berg.md"
+OTHER = "Projects/other.md"
+FACT = "Takes over the beans in May."
+SAID = "Kim Lee takes over the beans from May on, and Ada Berg lends us the tools."
+
+
+async def answers(job: Job) -> object:
+    """A model that writes to a note, and of whom Brain and a watching note hear."""
+    if job.agent == "chat/chat":
+        return (say("Done."),)
+    if job.agent == "chat/observer":
+        line = "Left bed: beans."
+        return (
+            use("update_context", file_path=GARDEN, section="Current Focus", content=line),
+            use("update_title", title="Beans"),
+        )
+    if "judgment" in job.system_prompt:
+        return (say(json.dumps({"judgment": "pass_through", "queries": []})),)
+    if job.agent == "chat/question":
+        facts = [
+            {"entity_type": "person", "name": "Kim Lee", "fact": FACT},
+            {"entity_type": "person", "name": "Ada Berg", "fact": "Lends the tools."},
+        ]
+        return (say(json.dumps({"facts": facts})),)
+    content = "- The garden has beans."
+    return (use("update_context", file_path=job.watcher, section="Current Focus", content=content),)
+
+
+async def test_a_conversation_is_taken_back_with_its_entities_and_later_edits_stay(
+    live: Live, home: Path, vault: Path
+):
+    kim = "---\ntype: person\n---\n# Kim Lee\n\nGrows beans.\n\n## Facts\n- Is kind\n"
+    before = {GARDEN: note("Garden"), ABOVE: note("Work", watch=["Projects/*"]), KIM: kim}
+    for path, text in before.items():
+        save(vault / path, text)
+    command_line = CommandLine(home=home, vault=vault, folder=home.parent)
+
+    async def undo(*words: str) -> tuple[int, str]:
+        done = await asyncio.to_thread(command_line, "undo", *words)
+        assert done.stderr == "", done
+        return done.returncode, done.stdout
+
+    async with live(ScriptedBackend(answers)) as daemon_rig:
+        for name in ("brain", "chat"):
+            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        body = {"message": SAID, "module": "chat", "contexts": ["Projects/garden"]}
+        told = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        talk = told[-1]["sessionId"]
+        await daemon_rig.until(lambda: FACT in (vault / KIM).read_text(), 60)
+        await daemon_rig.until((vault / ADA).exists, 60)
+        await daemon_rig.until(lambda: "has beans" in (vault / ABOVE).read_text(), 60)
+        await daemon_rig.until(lambda: list((vault / "Chat/sessions").glob("*Beans.md")), 60)
+        await daemon_rig.settled()
+        assert "Left bed: beans." in (vault / GARDEN).read_text()
+        save(vault / GARDEN, (vault / GARDEN).read_text() + "- Mine, and written later.\n")
+        save(vault / OTHER, "# Other\n")
+        await daemon_rig.settled()
+
+        written = {path: (vault / path).read_text() for path in (*before, ADA)}
+        code, plan = await undo("--session", talk)
+        assert code == 1, "without a terminal it shows the plan, and does nothing"
+        assert all(path in plan for path in written), plan
+        assert "Chat/sessions" not in plan, "what was said is kept"
+        assert {path: (vault / path).read_text() for path in written} == written
+        code, as_json = await undo("--session", talk, "--json")
+        assert (code, set(json.loads(as_json)["plan"]["paths"])) == (1, set(written)), as_json
+
+        code, said = await undo("--session", talk, "--yes")
+        assert (code, "Taken back: 4 runs" in said) == (0, True), said
+        assert not (vault / ADA).exists()
+        assert (vault / KIM).read_text() == kim
+        assert (vault / ABOVE).read_text() == before[ABOVE]
+        assert (vault / GARDEN).read_text() == before[GARDEN] + "- Mine, and written later.\n"
+        assert (vault / OTHER).read_text() == "# Other\n"
+        assert [one["role"] for one in (await get(daemon_rig, f"/api/chat/{talk}"))["messages"]]
+
+        async def are_undone() -> bool | None:
+            stored = (await get(daemon_rig, f"/api/chat/{talk}/bridge"))["stored"]
+            return [one["status"] for one in stored] == ["undone", "undone"] or None
+
+        assert await eventually(are_undone), "Chat hears of it by an event"
+        assert await undo("--session", talk) == (
+            0,
+            "Its runs changed nothing that is not taken back already.\n",
+        )
+
+        (again,) = (line for line in said.splitlines() if line.startswith("Do it again with"))
+        code, redone = await undo(again.split()[-1], "--yes")
+        assert (code, (vault / ADA).exists()) == (0, True), redone
+        assert FACT in (vault / KIM).read_text()
+
+
+async def test_a_run_that_a_conversations_file_only_names_is_not_taken_back(
+    live: Live, home: Path, vault: Path
+):
+    save(vault / GARDEN, note("Garden"))
+    save(vault / ABOVE, note("Work", watch=["Projects/*"]))
+    command_line = CommandLine(home=home, vault=vault, folder=home.parent)
+
+    async def script(job: Job) -> object:
+        if job.agent.startswith("chat/"):
+            return (say("Hello."),)
+        return await answers(job)
+
+    async with live(ScriptedBackend(script)) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        save(vault / GARDEN, note("Garden", focus="- dig"))
+        await daemon_rig.until(lambda: "has beans" in (vault / ABOVE).read_text(), 60)
+        await daemon_rig.settled()
+        (curated,) = (await get(daemon_rig, "/api/runs"))["runs"]
+        body = {"message": "Hello there", "module": "chat"}
+        told = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        talk, run = told[-1]["sessionId"], told[-1]["runId"]
+        await daemon_rig.settled()
+        (file,) = (vault / "Chat/sessions").glob("*.md")
+        assert run in file.read_text()
+        save(file, file.read_text().replace(run, curated["id"]))
+        await daemon_rig.settled()
+        answer = await get(daemon_rig, f"/api/chat/{talk}/runs")
+        assert curated["id"] in answer["runs"]
+
+        done = await asyncio.to_thread(command_line, "undo", "--session", talk, "--yes")
+        assert (done.returncode, "led to nothing" in done.stderr) == (1, True), done
+        assert "has beans" in (vault / ABOVE).read_text()
