@@ -21,7 +21,7 @@ from benchmarks.serving import percentile
 from parachuted.bundled import bundled_folder
 from parachuted.testing import say
 
-_WARM, _NEW, _AT_ONCE, _PIECES = 12, 3, 50, 20
+_WARM, _NEW, _AT_ONCE, _PIECES = 40, 3, 50, 20
 _PAUSE_S = 6.0
 _WORDS = "one two three four five six seven eight nine ten " * 4
 _LIMIT_S = 300.0
@@ -86,8 +86,8 @@ async def _measured(process: Process) -> list[Figure]:
     note = f"{whole} of {_AT_ONCE} whole, in {took:.1f} s; the daemon grew by {grown:.0f} MB"
     return [
         _figure("chat: POST to first text, after the start", 1_000 * (cold.first_s or _LIMIT_S)),
-        _figure("chat: POST to first text, new conversation", percentile(began_ms, 95), 1_000),
-        _figure("chat: POST to first text, p95", percentile(spans, 95), 150),
+        _figure("chat: POST to first text, new conversation", percentile(began_ms, 0.95), 1_000),
+        _figure("chat: POST to first text, p95", percentile(spans, 0.95), 150),
         Figure(
             name=f"chat: of {_AT_ONCE} at once, cut or reordered",
             value=_AT_ONCE - whole,

@@ -73,7 +73,7 @@ def turns(rooms: list[str]) -> int:
 
 
 async def _save_path(vault: Path, home: Path) -> list[str]:
-    """Save a watched note; the files that were entered until the task for its watcher was told."""
+    """Save a watched note; the files entered until its watcher's task was published."""
     watched = vault / "Watched.md"
     watched.write_text("# Watched\n\nOne.\n")
     (vault / "AGENTS.md").write_text('---\nwatch:\n  - "Watched.md"\n---\n# All\n')

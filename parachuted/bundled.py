@@ -5,10 +5,11 @@ In a checkout they stand beside the package, in a wheel inside it; only this fil
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Literal
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import NotFoundError, ParachuteError
 
 BundledFolder = Literal["hooks", "modules", "vault-template", "systemd", "launchd"]
 _PACKAGE = Path(__file__).resolve().parent
@@ -23,3 +24,23 @@ def bundled_folder(name: BundledFolder, package: Path = _PACKAGE) -> Path:
     if not folder.is_dir():
         raise NotFoundError(f"This installation lacks its folder {name}: install parachuted again.")
     return folder
+
+
+def make_vault(vault: Path) -> str:
+    """Make a vault from the template; what is there already is left as it is.
+
+    Raises ParachuteError when it cannot be made.
+    """
+    if vault.is_dir() and any(vault.iterdir()):
+        return f"{vault} is there already, and is left as it is."
+    try:
+        shutil.copytree(
+            bundled_folder("vault-template"),
+            vault,
+            copy_function=shutil.copyfile,
+            dirs_exist_ok=True,
+        )
+    except OSError as error:
+        reason = error.strerror or error
+        raise ParachuteError(f"the vault {vault} cannot be made: {reason}") from error
+    return f"Made {vault}, with a few notes to begin with."

@@ -33,7 +33,7 @@ _PRIVATE = (
     ),  # this machine, link-local, carriers' and VPNs'
     *("::1/128", "fc00::/7", "fe80::/10"),
 )
-# Not a number at the end, so that it is no address.
+# Not a number at the end, so that it cannot be read as an address.
 _HOST_NAME = re.compile(
     r"(?=.{1,253}\Z)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*(?![0-9]+\Z)"
     r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
@@ -82,8 +82,8 @@ class CertificateAuthority:
     def make(self, names: Sequence[str], now: datetime) -> AuthorityInfo:
         """Make a new authority for these host names; what trusts an earlier one does not trust it.
 
-        Raises CertificateError where the disk refuses, and for what is no host name: an empty one
-        would be every name there is.
+        Raises CertificateError where the disk refuses, and for what is not a host name: an empty
+        one would stand for all names.
         """
         names = [host_name(one) for one in names]
         key = ec.generate_private_key(ec.SECP256R1())
@@ -205,7 +205,7 @@ def host_name(name: str) -> str:
     spelled = name.strip().lower().removesuffix(".")
     if _HOST_NAME.fullmatch(spelled) is None:
         raise CertificateError(
-            f"{name[:80]!r} is no host name such as notes.local; addresses of private networks "
+            f"{name[:80]!r} is not a host name such as notes.local; addresses of private networks "
             "need none, and a name in other letters is spelled as xn--..."
         )
     return spelled

@@ -75,7 +75,7 @@ from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
 from parachuted.times import utc_now
 from parachuted.tools import Migration
-from parachuted.upkeep import DiskUpkeep, HomeUpkeep, KeptTexts
+from parachuted.upkeep import KeptTexts
 from parachuted.vault import Store
 from parachuted.watched_vault import WatchedVault
 
@@ -119,7 +119,6 @@ class Composition:
         self.authenticator.subscribe(self.at_work.recheck)
         self._build_modules()
         self._build_agents()
-        self._build_upkeep()
         self.followers = ChangeFollowers(
             origins=self.origins,
             reconciler=self.reconciler,
@@ -479,22 +478,4 @@ class Composition:
             declared=self.modules.agents_of,
             prompts=self.prompts,
             core=self.core_agents,
-        )
-
-    def _build_upkeep(self) -> None:
-        self.home_upkeep = HomeUpkeep(
-            home=self.home,
-            authenticator=self.authenticator,
-            hooks=self.hooks,
-            problems=self.problems,
-        )
-        self.disk_upkeep = DiskUpkeep(
-            store=self.store,
-            search=self.search,
-            suggestions=self.suggestions,
-            audit=self.audit,
-            elapsed=self.elapsed,
-            journal=self.vault.journal,
-            problems=self.problems,
-            clock=self.clock,
         )

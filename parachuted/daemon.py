@@ -23,7 +23,7 @@ from parachuted.heavy import expect_heavy
 from parachuted.http_routes import HttpRoutes
 from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
 from parachuted.times import utc_now
-from parachuted.upkeep import record_declared_origins
+from parachuted.upkeep import DiskUpkeep, HomeUpkeep, record_declared_origins
 from parachuted.vault import rescue
 from parachuted.watched_vault import WatchedVault
 
@@ -67,6 +67,7 @@ class Daemon(Composition):
         self.http = HttpRoutes(
             self, started=self.clock(), end=self._end, set_auth_mode=self._set_auth_mode
         )
+        self._make_upkeep()
         self._server: HttpServer | None = None
         self._tls = self._make_tls_listener()
         self._supervisor: HttpServer | None = None
@@ -84,6 +85,24 @@ class Daemon(Composition):
         from parachuted.tls_listener import TlsListener  # noqa: PLC0415  few daemons load it
 
         return TlsListener(self.home, chosen.host, chosen.port, self.problems, self.clock)
+
+    def _make_upkeep(self) -> None:
+        self.home_upkeep = HomeUpkeep(
+            home=self.home,
+            authenticator=self.authenticator,
+            hooks=self.hooks,
+            problems=self.problems,
+        )
+        self.disk_upkeep = DiskUpkeep(
+            store=self.store,
+            search=self.search,
+            suggestions=self.suggestions,
+            audit=self.audit,
+            elapsed=self.elapsed,
+            journal=self.vault.journal,
+            problems=self.problems,
+            clock=self.clock,
+        )
 
     def _end_runs_of_module(self, event: Event) -> None:
         """A module that was switched off, or whose rights were changed, has no agents at work."""

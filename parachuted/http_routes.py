@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from parachuted.addresses import page_address, tls_address
@@ -69,6 +70,7 @@ from parachuted.mcp_server import (
 )
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
+from parachuted.vault_state import refuse_unfit
 from parachuted.web import PageRoutes
 
 if TYPE_CHECKING:
@@ -172,6 +174,7 @@ class HttpRoutes:
                 SettingsListing(parts.settings, parts.home, parts.env, parts.vault.flags),
                 lambda: authenticator.mode,
                 self._set_auth_mode,
+                partial(refuse_unfit, parts.home),
             ),
             PageRoutes(),
             self.mcp,

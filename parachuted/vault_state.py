@@ -92,6 +92,15 @@ def known_state_folder(home: Path, vault: Path) -> Path | None:
     return record.folder if record.folder.is_dir() else None
 
 
+def refuse_unfit(home: Path, vault: Path) -> None:
+    """Raise the DaemonError with which a start on that folder would end; nothing is written."""
+    if not vault.is_dir():
+        raise DaemonError(no_vault(vault))
+    if not os.access(vault, os.R_OK | os.W_OK | os.X_OK):
+        raise DaemonError(f"you may not write in {vault}; give yourself the right there")
+    _recognize(home, vault.resolve())
+
+
 def no_vault(vault: Path) -> str:
     """What to say where the vault's folder is not there."""
     name = shlex.quote(os.fspath(vault))

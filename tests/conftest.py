@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -12,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadScopeScheduling
@@ -25,22 +27,31 @@ from tests.module_cache import install_module_cache
 from tests.stories.daemon_rig import DaemonRig, Live, running_daemon
 
 HOURS = 3 * 60 * 60
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of pytest's own is made in it
+ROOM_IN_MEMORY = 4 << 30
+ON_DISK = Path("/var/tmp")  # noqa: S108 - the same
 ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
 LONGEST_FIRST = (
-    "tests/cli/test_daemon.py",
-    "tests/stories/test_faults.py",
-    "tests/agents/claude/test_backend.py",
-    "tests/vault/test_store_crashes.py",
     "tests/stories/test_narrow_keys.py",
-    "tests/stories/test_canaries.py",
-    "tests/cli/test_foreground.py",
-    "tests/stories/test_restarting.py",
-    "tests/api/http/test_openapi_calls.py",
-    "tests/cli/test_backup.py",
-    "tests/stories/test_halting.py",
-    "tests/modules/hosting/test_module_host.py",
-    "tests/test_packaging.py",
+    "tests/cli/test_daemon.py",
     "tests/modules/hosting/test_running_module_contract.py",
+    "tests/api/http/test_openapi_calls.py",
+    "tests/chat/test_mcp_servers.py",
+    "tests/vault/test_store_crashes.py",
+    "tests/agents/claude/test_backend.py",
+    "tests/stories/test_faults.py",
+    "tests/modules/hosting/test_module_host.py",
+    "tests/cli/test_foreground.py",
+    "tests/stories/test_strangers_text.py",
+    "tests/chat/test_taint.py",
+    "tests/chat/test_turns_killed.py",
+    "tests/stories/test_restarting.py",
+    "tests/cli/test_mcp.py",
+    "tests/cli/test_demo.py",
+    "tests/cli/test_backup.py",
+    "tests/modules/hosting/test_module_host_flood.py",
+    "tests/test_packaging.py",
+    "tests/test_readme.py",
     "tests/state/test_journal.py",
     "tests/access/test_events.py",
     "tests/stories/test_saving.py",
@@ -68,6 +79,18 @@ def pytest_configure(config: pytest.Config) -> None:
         "torture", settings.get_profile("test"), max_examples=2000, derandomize=False
     )
     settings.load_profile("torture" if config.getoption("--torture") else "test")
+    if not (config.getoption("--torture") or "TMPDIR" in os.environ) and _has_room_in_memory():
+        os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
+def _has_room_in_memory() -> bool:
+    """Whether temporary folders can be in memory: a daemon's start there waits for no disk."""
+    return (
+        IN_MEMORY.is_dir()
+        and os.access(IN_MEMORY, os.W_OK | os.X_OK)
+        and psutil.disk_usage(str(IN_MEMORY)).free > ROOM_IN_MEMORY
+        and psutil.virtual_memory().available > 2 * ROOM_IN_MEMORY
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -131,6 +154,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def place_of(item: pytest.Item) -> tuple[int, str]:
         file = item.nodeid.partition("::")[0]
+        if file.startswith("tests/web/"):
+            return -2, file
         needs_engine = "engine" in getattr(item, "fixturenames", ())
         return (-1 if needs_engine else longest.get(file, len(longest)), file)
 
@@ -194,6 +219,21 @@ def _module_cache() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         install_module_cache(patch)
         yield
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A folder of the test's own: in memory, if it can be.
+
+    Containers have a /dev of their own, and agents get nothing of the machine's; tests of those
+    have their folder on the disk.
+    """
+    is_on_disk = _needs_engine(request.path) or request.node.get_closest_marker("on_disk")
+    if not (is_on_disk and tmp_path.is_relative_to(IN_MEMORY)):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=ON_DISK, prefix="pd-", ignore_cleanup_errors=True) as made:
+        yield Path(made)
 
 
 @pytest.fixture

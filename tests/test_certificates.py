@@ -134,7 +134,7 @@ def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(autho
 )
 def test_what_is_no_host_name_makes_no_authority(tmp_path: Path, name: str):
     authority = CertificateAuthority(tmp_path)
-    with pytest.raises(CertificateError, match="is no host name"):
+    with pytest.raises(CertificateError, match="is not a host name"):
         authority.make(["notes.local", name], NOW)
     assert not authority.exists()
 

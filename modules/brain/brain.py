@@ -164,8 +164,8 @@ class Brain:
         `is_match` is false for what has no word of the question, and is only the nearest there is;
         `matches` is how many have one.
 
-        Notes below the folder `exclude`, what is no match and what has a lower score are left out
-        before they are read: a stranger's text that is not in the answer taints no caller.
+        Notes below the folder `exclude`, what does not match and what has a lower score are left
+        out before they are read: a stranger's text that is not in the answer taints no caller.
         """
         await self.loader.has_notes.wait()
         view, most = await self.store.view(), max(1, min(num_results, _MOST))

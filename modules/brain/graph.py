@@ -137,15 +137,6 @@ class Graph:
         ]
         return sorted(found, key=lambda one: (one[0].name, one[0].id, one[1].label))
 
-    def dangling(self) -> list[Edge]:
-        """Edges whose target is not there."""
-        return [
-            edge
-            for target, edges in self._in.items()
-            if target not in self._nodes
-            for edge in edges
-        ]
-
     def drawing(
         self,
         *,

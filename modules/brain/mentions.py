@@ -189,7 +189,7 @@ class MentionIndex:
                 self._count(_first(one), one.words, 1)
 
     def remove(self, key: str) -> None:
-        """Forget an entity; one that is not known is no mistake."""
+        """Forget an entity, if it is known."""
         entity = self._entities.pop(key, None)
         for name in entity.names if entity else ():
             left = tuple(one for one in self._names.get(name.phrase, ()) if one.id != key)

@@ -197,7 +197,7 @@ class RecallIndex:
             self._database.execute("UPDATE notes SET has_vectors = 1 WHERE id = ?", (made,))
 
     def remove(self, key: str) -> None:
-        """Forget a note; one that is not known is no mistake."""
+        """Forget a note, if it is known."""
         with self.batch():
             row = self._database.execute("SELECT id FROM notes WHERE key = ?", (key,)).fetchone()
             if row is not None:

@@ -35,7 +35,7 @@ class Recalled:
     `score` is 0 to 1, comparable within one question. `words` are those of the question that the
     note's names and the passage hold, `missing` the others. `meaning` is how near the passage is to
     the question, -1 to 1; None: not compared. `is_match`: it holds a word of the question; else it
-    is only the nearest that there is.
+    is only the nearest one.
     """
 
     key: str

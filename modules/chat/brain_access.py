@@ -42,7 +42,7 @@ class BrainAccess:
         what its search finds.
 
         Conversations are left out before they are read: one with a stranger's text in it would
-        taint a turn that it is no part of.
+        taint a turn to which it does not belong.
         """
         recalled = await self._call(
             "recall", query, num_results=limit, exclude=FOLDER, only_matches=True

@@ -70,7 +70,7 @@ class ContextNotes:
         if len(meant) != 1:
             listed = ", ".join(files) or "there are none"
             raise EditRefusedError(
-                f"{asked[:200]!r} is no context file of this conversation's folders: {listed}"
+                f"{asked[:200]!r} is not a context file of this conversation's folders: {listed}"
             )
         return meant[0]
 

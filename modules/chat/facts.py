@@ -88,7 +88,7 @@ async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
 
 
 def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
-    """The facts of a model's answer, without those of types that there are not."""
+    """The facts of a model's answer, without those of unknown types."""
     said = answer.get("facts") if isinstance(answer, Mapping) else None
     found: dict[str, Fact] = {}
     for one in said if isinstance(said, list) else ():
@@ -103,6 +103,6 @@ def read_facts(answer: object, types: Mapping[str, str]) -> list[Fact]:
 
 
 def one_line(text: str, most: int) -> str:
-    """The text as one line of at most so many characters, which is no heading, comment or link."""
+    """The text as one line of at most so many characters, without headings, comments or links."""
     plain = " ".join(re.sub(r"[\x00-\x1f\x7f]|<!--|-->", " ", text).split())
     return plain.lstrip("#>-*+ ").replace("[[", "").replace("]]", "")[:most].strip()

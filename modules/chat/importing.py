@@ -25,7 +25,7 @@ _LONGEST_TITLE: Final = 200
 
 
 class ExportError(ValueError):
-    """What was given is no export that can be read."""
+    """The file is not an export that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ def mode_of(name: str | None) -> Mode:
     """The mode of that name. ActRefusedError: there is none."""
     found = MODES.get(name or "default")
     if found is None:
-        raise ActRefusedError(f"{str(name)[:80]!r} is no mode; there are {', '.join(MODES)}")
+        raise ActRefusedError(f"{str(name)[:80]!r} is not a mode; choose one of {', '.join(MODES)}")
     return found
 
 
@@ -114,7 +114,7 @@ def trust_level_of(text: str | None) -> TrustLevel | None:
         return "direct"
     if text in _SANDBOXED:
         return "sandboxed"
-    raise ActRefusedError(f"{text[:80]!r} is no trust level; there are direct and sandboxed")
+    raise ActRefusedError(f"{text[:80]!r} is not a trust level; choose direct or sandboxed")
 
 
 def mode_for(level: TrustLevel | None, mode: Mode) -> Mode:

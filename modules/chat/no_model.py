@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-NO_MODEL: Final = "No model can be asked now, so this is no answer but what your notes say."
+NO_MODEL: Final = "No model can be asked now, so this is only what your notes say."
 _LONGEST_TITLE: Final = 60
 _LONGEST_QUOTE: Final = 140
 _FENCE = re.compile(r"^(```|~~~).*?(^\1|\Z)", re.MULTILINE | re.DOTALL)

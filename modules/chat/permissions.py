@@ -88,14 +88,14 @@ def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:
             raise ActRefusedError(_COMPUTER)
         if folded not in _CAPABILITIES:
             raise ActRefusedError(
-                f"{name[:80]!r} is no capability; there are Read, Write, Edit, Bash and WebFetch"
+                f"{name[:80]!r} is not a capability; choose Read, Write, Edit, Bash or WebFetch"
             )
         found.update(dict.fromkeys(_CAPABILITIES[folded]))
     return tuple(found)
 
 
 def described(narrowing: AgentNarrowing) -> str:
-    """What an agent is told of its bounds."""
+    """What the prompt says of the limits."""
     reads, writes = _listed(narrowing.read), _listed(narrowing.write)
     lines = ["## What you may reach", ""]
     if narrowing.read == ():
@@ -122,7 +122,7 @@ def _folder(text: str) -> str:
     folder = text.strip().strip("/")
     parts = folder.split("/")
     if not _WILD.isdisjoint(folder) or (folder and not {"", ".", ".."}.isdisjoint(parts)):
-        raise ActRefusedError(f"{text[:80]!r} is no folder of the vault")
+        raise ActRefusedError(f"{text[:80]!r} is not a folder of the vault")
     return folder
 
 

@@ -171,7 +171,7 @@ def now() -> str:
 
 
 def iso_time(value: object) -> str | None:
-    """A time as ISO 8601 in UTC; None: it is no time. Without a zone it is the machine's."""
+    """A time as ISO 8601 in UTC; None: it cannot be read. Without a zone it is the machine's."""
     try:
         at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
     except (ValueError, OverflowError, OSError):

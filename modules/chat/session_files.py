@@ -1,4 +1,4 @@
-"""The files of sessions: reads them, and keeps the index as they are, whoever wrote them."""
+"""The files of sessions: reads them, and keeps the index as they are, by any author."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class SessionFiles:
         return await self.read_at(await self.path_of(session_id))
 
     async def read_at(self, path: str) -> SessionFile:
-        """That file. NotFoundError; EditRefusedError: it is no text."""
+        """That file. NotFoundError; EditRefusedError: it is not text."""
         return await asyncio.to_thread(self._interpret, _text_of(await self._vault.note(path)))
 
     async def load(self) -> None:

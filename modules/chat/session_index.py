@@ -97,7 +97,7 @@ class SessionRow(NamedTuple):
 class SessionIndex:
     """Any thread may call it. What writes waits for the disk; what reads does not wait for that.
 
-    A damaged file is begun again, empty.
+    A damaged file is replaced by an empty one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -224,7 +224,7 @@ class SessionIndex:
         return [path for (path,) in rows]
 
     def newest(self, wanted: SessionQuery) -> list[SessionRow]:
-        """The newest of them, at most `wanted.limit`, whoever may read them."""
+        """The newest of them, at most `wanted.limit`, for any reader."""
         where, values = ["true"], list[object]()
         if wanted.archived is not None:
             where.append("archived = ?")

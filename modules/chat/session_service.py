@@ -77,7 +77,7 @@ class SessionService(Module):
 
     @interface("ConversationInterface")
     async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
-        """Put a person's message at the end of a session, to which nobody answers; returns its
+        """Put a person's message at the end of a session, without an answer; returns its
         id.
         """
         if not 0 < len(content) <= LONGEST_MESSAGE:

@@ -158,27 +158,43 @@ class Sessions:
         return session
 
     async def known_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those that a session has, whoever may read it."""
+        """Those that a session has, for any reader."""
         await self._loaded.wait()
         return {one for one in ids if self._index.paths_of(one)}
 
     async def get(self, session_id: str) -> Session:
         """The session as its file is now."""
-        return (await self._read(session_id)).session
+        return (await self.read(session_id)).session
+
+    async def read(self, session_id: str) -> SessionFile:
+        """The session's file as it is now, with all that was appended."""
+        await self._loaded.wait()
+        path = await self.path_of(session_id)
+        indexed = self._index.get_session(path)
+        await self.settle(session_id if indexed is None else indexed.id)
+        try:
+            return await self.files.read(session_id)
+        except NotFoundError:
+            async with self._renaming(session_id):
+                return await self.files.read(session_id)
 
     async def messages(
         self, session_id: str, *, after: str | None = None, limit: int | None = None
     ) -> list[Message]:
         """Its messages in their order: those after the message of that id, at most so many."""
-        found = (await self._read(session_id)).messages
+        found = (await self.read(session_id)).messages
         ids = [one.id for one in found]
         first = ids.index(after) + 1 if after in ids else 0
         return found[first:] if limit is None else found[first : first + max(limit, 0)]
 
     async def get_with_messages(self, session_id: str) -> tuple[Session, list[Message]]:
         """Both, of the same moment."""
-        file = await self._read(session_id)
+        file = await self.read(session_id)
         return file.session, file.messages
+
+    def has_unwritten(self, session_id: str) -> bool:
+        """Whether messages wait that the session's file has refused."""
+        return self._unwritten.last(session_id) is not None
 
     async def append(self, session_id: str, message: Message) -> None:
         """Put a message at the end. It is on the disk when this returns, and in the file once,
@@ -247,7 +263,7 @@ class Sessions:
 
     async def check_can_change(self, session_id: str) -> None:
         """Raises EditRefusedError where a person has to mend the file first."""
-        refuse_change(await self._read(session_id))
+        refuse_change(await self.read(session_id))
 
     async def change(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Give these fields of `Session` other values; None takes one out.
@@ -259,15 +275,15 @@ class Sessions:
             raise EditRefusedError("say by `title_source` who gives the title: ai or user")
         for name, value in fields.items():
             check_value(name, value)
-        file = await self._read(session_id)
+        file = await self.read(session_id)
         async with self.files.lock(file.session.id):
             return await self._writer.change(file.session.id, fields)
 
     async def delete(self, session_id: str) -> None:
         """Remove the file; `parachute history` has it still."""
-        known = (await self._read(session_id)).session.id
+        known = (await self.read(session_id)).session.id
         async with self.files.lock(known):
-            file = await self._read(known)  # a new title may have renamed it meanwhile
+            file = await self.read(known)  # a new title may have renamed it meanwhile
             await self._vault.delete(file.note.path)
             await asyncio.to_thread(self._index.remove, [file.note.path])
             await self._unwritten.drop(file.session.id)
@@ -354,18 +370,6 @@ class Sessions:
                 found.append(Finding(problem=problem, path=first, advice=advice))
         return found
 
-    async def _read(self, session_id: str) -> SessionFile:
-        """The file, with all that was appended."""
-        await self._loaded.wait()
-        path = await self.path_of(session_id)
-        indexed = self._index.get_session(path)
-        await self.settle(session_id if indexed is None else indexed.id)
-        try:
-            return await self.files.read(session_id)
-        except NotFoundError:
-            async with self._renaming(session_id):
-                return await self.files.read(session_id)
-
     async def path_of(self, session_id: str) -> str:
         """The session's file; one that just gets another name is waited for."""
         try:
@@ -392,18 +396,18 @@ class Sessions:
             await asyncio.wait_for(batch.is_wanted.wait(), min(pause, _LONGEST_PAUSE_S))
         async with self.files.lock(session_id):
             batch.is_taken = True
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 await self._unwritten.write(session_id, batch.messages)
             finally:
                 self._batches[session_id].remove(batch)
                 if not self._batches[session_id]:
                     del self._batches[session_id]
-                self._spans[session_id] = time.monotonic() - begun
+                self._spans[session_id] = time.monotonic() - started
 
     async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
-        """Wait until the message is in the file. Where that refuses it, it is not kept: nobody else
-        writes it on behalf of a caller who may not. Raises what refused it.
+        """Wait until the message is in the file. Where that refuses it, it is not kept, since no
+        other caller may write it on behalf of one who may not. Raises what refused it.
         """
         batch.is_wanted.set()
         if batch.writer is not None:

@@ -28,11 +28,12 @@ class TurnRequest:
     `before` is text that goes ahead of the message for this turn only. `is_again`: the message
     stands in the session already, and is to be asked again. `is_typed`: a person wrote it here, so
     it may be a command. `decided` is a permission that was asked for before a restart, and is not
-    asked for once more.
+    asked for once more. `message_id` was chosen by who sends it, and has been said at most once.
     """
 
     message: str
     session_id: str | None = None
+    message_id: str | None = None
     source: str = "parachute"
     system_prompt: str | None = None
     working_directory: str | None = None
@@ -65,11 +66,15 @@ class EndedTurn:
 
 @dataclass(slots=True)
 class Turn:
-    """A turn that goes on."""
+    """A turn that goes on. `messages` are those of its session, as it began; `waits_for_file`: the
+    file may refuse the question, and then no model is asked.
+    """
 
     request: TurnRequest
     stream: TurnStream
     session: Session | None = None
+    messages: list[Message] = field(default_factory=list)
+    waits_for_file: bool = False
     steps: TurnSteps = field(default_factory=lambda: TurnSteps(""))
     resumption: Resumption = field(default_factory=Resumption)
     run: AgentRun | None = None

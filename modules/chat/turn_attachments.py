@@ -52,7 +52,7 @@ async def _saved(module: Module, one: Mapping[str, Any], name: str) -> str:
     try:
         content = base64.b64decode(str(data), validate=True)
     except binascii.Error as error:
-        raise ValueError("its content is no base64") from error
+        raise ValueError("its content is not base64") from error
     clean = " ".join(_NO_NAME.sub(" ", name).split()).lstrip(".") or "file"
     stem, dot, suffix = clean[-_LONGEST_NAME:].rpartition(".")
     called = f"{stem} {new_message_id()[:6]}.{suffix}" if dot else f"{clean} {new_message_id()[:6]}"

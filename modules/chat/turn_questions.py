@@ -52,7 +52,8 @@ class OpenQuestion:
     def words_for(self, decision: object) -> str:
         """The words of the option for `allow`, `deny` or `{"pattern": ...}`.
 
-        NotFoundError: it is no permission request. ActRefusedError: it has no such pattern.
+        NotFoundError: it is a question, not a permission request. ActRefusedError: it has no
+        such pattern.
         """
         if self.tool is None:
             raise NotFoundError(f"{self.request_id[:80]!r} is a question, not a permission request")
@@ -161,7 +162,7 @@ class OpenQuestions:
         await self._put(session_id, [one for one in kept if one.request_id != request_id])
 
     async def clear(self, session_id: str) -> None:
-        """Forget all of a session: nobody waits for them."""
+        """Forget all of a session, whose run has ended."""
         await self._state.delete(_key(session_id))
 
     async def _put(self, session_id: str, kept: list[OpenQuestion]) -> None:

@@ -24,6 +24,7 @@ Message = Annotated[str, Field(max_length=_LONGEST_MESSAGE)]
 Besides = Annotated[str, Field(max_length=_LONGEST_BESIDES)]
 Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
 Names = Annotated[list[Name], Field(max_length=50)]
+MessageId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=100)]
 
 
@@ -106,6 +107,7 @@ class TurnRoutes(Module):
         message: Message,
         *,
         session_id: Name | None = None,
+        message_id: MessageId | None = None,
         system_prompt: Besides | None = None,
         working_directory: Name | None = None,
         initial_context: Besides | None = None,
@@ -121,16 +123,20 @@ class TurnRoutes(Module):
         workspace_id: Slug | None = None,
         attachments: Annotated[list[dict[str, Any]], Field(max_length=100)] | None = None,
     ) -> AsyncIterator[dict[str, object]]:
-        """Say something, in a new conversation or in one that there is, and follow the answer.
+        """Say something, in a new or existing conversation, and follow the answer.
 
         The last event is `done`, `error`, `typed_error` or `aborted`. The turn goes on when the
         connection is lost; `GET /api/chat/{id}/stream` has the rest.
+
+        With a `message_id` that its sender chose, it can be sent again when the answer was lost:
+        a message that was said already is not said again, and what came of it is followed.
         """
         if not message.strip() and not attachments:
             raise EditRefusedError("a message should say something, or bring a file")
         request = TurnRequest(
             message=message,
             session_id=None if session_id in {None, "", _NEW} else session_id,
+            message_id=message_id,
             system_prompt=system_prompt or None,
             working_directory=working_directory or None,
             before="\n\n".join(filter(None, [prior_conversation, initial_context])),

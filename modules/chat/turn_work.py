@@ -39,6 +39,7 @@ from .turn_attachments import save_attachments
 from .turn_documents import prompt_event, session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_questions import OpenQuestions
+from .turn_repeats import new_session_id
 from .turn_resuming import Resuming
 from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
@@ -74,15 +75,13 @@ class TurnWork:
         otherwise.
         """
         session = turn.session or await self._create(turn, created)
-        refused = await self._sessions.unwritten(session.id)
-        if refused is not None and refused.content.strip() == turn.request.message.strip():
-            await self._sessions.ensure_written(session.id, refused)  # it is kept once
-        session, messages = await self._sessions.get_with_messages(session.id)
-        session = turn.session = await self._changed(session, turn)
+        if self._sessions.has_unwritten(session.id):
+            await self._write_refused(turn, session)
+        session = turn.session = await self._changed(turn.session or session, turn)
         turn.steps.session_id = session.id
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         attached, links = await self._heard(turn, attached)
-        question, earlier = await self._asked(turn, session, messages, links)
+        question, earlier = await self._asked(turn, session, turn.messages, links)
         turn.number = 1 + sum(one.role == "assistant" for one in earlier)
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
@@ -108,6 +107,14 @@ class TurnWork:
         if not self._module.has_model:
             return await self._answer_without_model(turn, session, question)
         return await self._run(turn, order, prompt, earlier, attached)
+
+    async def _write_refused(self, turn: Turn, session: Session) -> None:
+        """Try again what the session's file has refused so far."""
+        turn.waits_for_file = True
+        refused = await self._sessions.unwritten(session.id)
+        if refused is not None and refused.content.strip() == turn.request.message.strip():
+            await self._sessions.ensure_written(session.id, refused)  # it is kept once
+        turn.session, turn.messages = await self._sessions.get_with_messages(session.id)
 
     async def _answer_without_model(
         self, turn: Turn, session: Session, question: Message
@@ -191,6 +198,8 @@ class TurnWork:
             "continued_from": asked.continued_from,
             "source": asked.source,
         }
+        if asked.message_id:
+            fields["id"] = new_session_id(asked.message_id)
         given = {name: value for name, value in fields.items() if value}
         session = await self._sessions.create(**given)
         created(turn, session)
@@ -240,10 +249,15 @@ class TurnWork:
         links = "".join(f"\n\n![[{path}]]" for path in attached)
         meta = {"source": turn.request.source}
         question = Message(
-            id=new_message_id(), role="user", content=text + links, at=now(), meta=meta
+            id=turn.request.message_id or new_message_id(),
+            role="user",
+            content=text + links,
+            at=now(),
+            meta=meta,
         )
         await self._sessions.append(session.id, question)
-        await self._sessions.ensure_written(session.id, question)
+        if turn.waits_for_file:
+            await self._sessions.ensure_written(session.id, question)
         turn.question = question
         return question, messages
 
@@ -395,6 +409,8 @@ class TurnWork:
         text = turn.steps.text or result.text
         if not turn.steps.text:
             turn.stream.send_text(text)
+            turn.steps.text = text
+        await self._ensure_asked(turn)
         meta: dict[str, object] = {"outcome": result.outcome, "cost_usd": result.cost_usd}
         if result.suggestions:
             meta["suggestions"] = list(result.suggestions)
@@ -414,6 +430,7 @@ class TurnWork:
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
         """Answer with a text that no model wrote."""
+        await self._ensure_asked(turn)
         turn.steps.text = text
         turn.stream.send_text(text)
         answer = await self._append(turn, text, meta)
@@ -444,8 +461,13 @@ class TurnWork:
             await self._sessions.append(turn.session_id, answer)
         return answer
 
+    async def _ensure_asked(self, turn: Turn) -> None:
+        """Wait until the question stands in the session's file. Raises what that refuses it for."""
+        if turn.question is not None:
+            await self._sessions.ensure_written(turn.session_id or "", turn.question)
+
     async def _clear(self, turn: Turn) -> None:
-        """Nobody waits for what the run asked."""
+        """Drop the questions of the run."""
         if turn.session_id is not None and turn.steps.questions:
             await self._questions.clear(turn.session_id)
 

@@ -1,4 +1,4 @@
-"""Turns: a message goes into the session, an agent answers, and whoever wants to follows.
+"""Turns: a message goes into the session, an agent answers, and any number of readers follow.
 
 A turn belongs to no client: it goes on when all have gone, and ends with one event that says how.
 """
@@ -19,6 +19,7 @@ from parachuted.errors import (
 )
 from parachuted.modules import AgentRun, Module
 
+from .messages import Message
 from .prompt_parts import PromptParts
 from .run_sessions import RunSessions
 from .session import Session
@@ -28,6 +29,7 @@ from .turn_documents import Resumption, session_event
 from .turn_errors import typed_error
 from .turn_events import Event
 from .turn_questions import OpenQuestion, OpenQuestions
+from .turn_repeats import find_said, with_session
 from .turn_stream import TurnStream
 from .turn_work import TurnWork
 from .write_back import WriteBack
@@ -73,6 +75,8 @@ class Turns:
         )
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
+        self._going: dict[str, Turn] = {}  # by the id of the message, where its sender chose one
+        self._starting = asyncio.Lock()
         self._last_runs: OrderedDict[str, AgentRun] = OrderedDict()
 
     async def active(self) -> list[str]:
@@ -93,9 +97,38 @@ class Turns:
     async def start(self, request: TurnRequest) -> TurnStream:
         """Start a turn, and return its events. It goes on whether or not they are read.
 
+        A message whose id was said already is followed, and not said again.
+
         NotFoundError: no such session. ConflictError: a turn goes on there.
         """
-        return (await self._begin(request)).stream
+        message_id = request.message_id
+        if message_id is None:
+            return (await self._begin(request)).stream
+        async with self._starting:  # one that is sent again may overtake the first
+            if message_id in self._going:
+                return self._going[message_id].stream
+            request = await with_session(request, self._sessions)
+            said = await find_said(request, self._sessions)
+            if said is not None:
+                return await self._follow_said(request, *said)
+            turn = await self._begin(request)
+            self._going[message_id] = turn
+            return turn.stream
+
+    async def _follow_said(
+        self, request: TurnRequest, session: Session, question: Message, answer: Message | None
+    ) -> TurnStream:
+        """The events of a turn that ended; one that was cut off is shown so."""
+        if answer is None:
+            return await self.follow(session.id)
+        turn = Turn(request, TurnStream(), session)
+        turn.stream.begin()
+        turn.stream.send(session_event(session, turn.resumption))
+        turn.stream.send({"type": "user_message", "content": question.content})
+        turn.stream.send_text(answer.content)
+        ended = EndedTurn(session=session, question=question, answer=answer, number=0)
+        turn.stream.send(self._work.done_event(turn, ended))
+        return turn.stream
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
         """Do a whole turn. Raises what `start` raises, and what ended the turn otherwise."""
@@ -136,12 +169,15 @@ class Turns:
             await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
 
     async def _begin(self, request: TurnRequest) -> Turn:
-        session = None
+        session, file = None, None
         if request.session_id is not None:
-            session = await self._sessions.get(request.session_id)
+            file = await self._sessions.read(request.session_id)
+            session = file.session
             self._refuse_second(session.id)
         stream = TurnStream() if session is None else self._stream_of(session.id)
         turn = Turn(request, stream, session)
+        if file is not None:
+            turn.messages, turn.waits_for_file = file.messages, file.defect is not None
         stream.begin()
         if session is not None:
             self._active[session.id] = turn
@@ -195,7 +231,7 @@ class Turns:
         """
         turn = await self._turn_of(session_id)
         if turn.run is None:
-            raise QueueFullError("the agent has not begun yet; try again in a moment")
+            raise QueueFullError("the agent has not started yet; try again in a moment")
         if turn.waiting >= _MOST_INJECTED:
             raise QueueFullError
         if not await turn.run.inject(text):
@@ -293,6 +329,7 @@ class Turns:
             self._module.log.warning("what follows a turn failed", extra={"why": error.message})
 
     def _end(self, turn: Turn, last: Mapping[str, object]) -> None:
+        self._going.pop(turn.request.message_id or "", None)
         if turn.session_id is not None:
             self._active.pop(turn.session_id, None)
             if turn.run is not None:

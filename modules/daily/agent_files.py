@@ -25,7 +25,7 @@ _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
 _OUTPUT = re.compile(
     r"Daily/(?![^/]*/?\.)(?:[^/.\x00-\x1f][^/\x00-\x1f]*/)+[^/.\x00-\x1f][^/\x00-\x1f]*\.md"
 )
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MINUTES = 60
 _MOST_DAYS = 31
 _OFF = frozenset({"false", "no", "off", "0"})
@@ -72,7 +72,7 @@ class JournalAgent:
     @property
     def cron(self) -> str:
         """When it runs, in the machine's time zone."""
-        day = "*" if self.weekday is None else _WEEKDAYS[self.weekday][:3]
+        day = "*" if self.weekday is None else WEEKDAYS[self.weekday][:3]
         return f"{self.at.minute} {self.at.hour} * * {day}"
 
 
@@ -97,7 +97,7 @@ def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAge
         description=_text(values, "description"),
         is_enabled=schedule.get("enabled", "").casefold() not in _OFF,
         at=_time(clock),
-        weekday=_WEEKDAYS.index(day) if day in _WEEKDAYS else None,
+        weekday=WEEKDAYS.index(day) if day in WEEKDAYS else None,
         days=min(int(days), _MOST_DAYS) if days.isdecimal() and int(days) else 1,
         is_shipped=is_shipped,
         output=path
@@ -114,7 +114,7 @@ def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
 
 
 def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """Those that there are, of a list or of words between commas; the first three if none are
+    """The known ones of a list or of words between commas; the first three if none are
     said.
     """
     if said is None or said == "":

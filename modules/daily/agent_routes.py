@@ -17,8 +17,11 @@ from .agent_shapes import (
     AgentReset,
     AgentToday,
     DayOfAgents,
+    ScheduledAgent,
+    ScheduledAgents,
     Transcript,
     agent_shape,
+    scheduled_agent,
     transcript,
 )
 from .agents import AgentOutcome, Agents
@@ -36,6 +39,17 @@ class AgentRoutes(Module):
     async def run_scheduled_agent(self, name: str) -> None:
         """Let an agent work on yesterday, as its schedule says."""
         await self.journal_agents.run(name)
+
+    @route("GET", "/agents")
+    async def scheduled_agents(self) -> ScheduledAgents:
+        """The scheduled agents with their days and whether each is approved."""
+        agents = self.journal_agents
+        return {"agents": [await self._scheduled(one) for one in await agents.all()]}
+
+    async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
+        agents = self.journal_agents
+        kept, text = await agents.kept(agent), await agents.text_of(agent)
+        return scheduled_agent(agent, kept, text, is_approved=await agents.is_approved(agent.name))
 
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from .agent_files import JournalAgent
+from .agent_files import FOLDER, WEEKDAYS, JournalAgent
 from .agents import Kept
 
 
@@ -90,6 +90,54 @@ class Transcript(TypedDict):
     totalMessages: int
     message: str | None
     messages: list[TranscriptMessage]
+
+
+class ScheduledAgent(TypedDict):
+    """A scheduled agent, as the web page shows it: `time` is `HH:MM` here, `day` a weekday or null
+    for each day; `approved`: whether it runs as its file is. `text` is that of `file`, or, where
+    there is none (`shipped`), what such a file would begin with.
+    """
+
+    name: str
+    title: str
+    description: str
+    enabled: bool
+    time: str
+    day: str | None
+    approved: bool
+    output: str
+    file: str
+    shipped: bool
+    text: str
+    last_run_at: str | None
+    last_day: str | None
+
+
+class ScheduledAgents(TypedDict):
+    """All of them, by name."""
+
+    agents: list[ScheduledAgent]
+
+
+def scheduled_agent(
+    agent: JournalAgent, kept: Kept, text: str, *, is_approved: bool
+) -> ScheduledAgent:
+    """An agent with its schedule."""
+    return {
+        "name": agent.name,
+        "title": agent.display_name,
+        "description": agent.description,
+        "enabled": agent.is_enabled,
+        "time": f"{agent.at:%H:%M}",
+        "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
+        "approved": is_approved,
+        "output": agent.output,
+        "file": f"{FOLDER}{agent.name}.md",
+        "shipped": agent.is_shipped,
+        "text": text,
+        "last_run_at": kept.get("last_run_at"),
+        "last_day": kept.get("last_processed_date"),
+    }
 
 
 def agent_shape(agent: JournalAgent, kept: Kept) -> AgentShape:

@@ -86,7 +86,7 @@ class Agents:
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def all(self) -> list[JournalAgent]:
-        """All that there are, by name."""
+        """All agents, by name."""
         paths = await self._module.vault.list(f"{FOLDER}*.md")
         names = {path.removeprefix(FOLDER).removesuffix(".md") for path in paths}
         names |= {file.stem for file in _SHIPPED.glob("*.md")}
@@ -115,6 +115,12 @@ class Agents:
         await self._module.state.put(_APPROVED + agent.name, digest)
         await self.plan()
         return agent
+
+    async def text_of(self, agent: JournalAgent) -> str:
+        """Its file, or what Daily ships in place of one."""
+        if agent.is_shipped:
+            return (_SHIPPED / f"{agent.name}.md").read_text("utf-8")
+        return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
 
     async def unapproved(self) -> list[str]:
         """The names of those that do not run until a person approves them."""

@@ -249,7 +249,7 @@ class Days:
         return layouts.day_of(path) or self._days.get(path, UNKNOWN_DAY)
 
     async def _entries(self, path: str) -> tuple[Dated, ...]:
-        """What a file holds; nothing where it is gone, is no text, or is not the caller's to
+        """What a file holds; nothing where it is gone, is not text, or is not the caller's to
         read.
         """
         try:

@@ -80,7 +80,7 @@ def _dated_note(path: str, text: str, day: str, rest: str) -> Iterator[Imported]
     try:
         found = date.fromisoformat(day)
     except ValueError as error:
-        raise JournalError(f"{path} is called by a date that there is not.") from error
+        raise JournalError(f"{path} has a name that is not a date.") from error
     lines = split(text)
     body = "".join(lines[front_end(lines) :]).strip()
     if not body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import datetime as dt
 import re
@@ -66,6 +67,7 @@ CommandDay = Annotated[
     Field(description="YYYY-MM-DD (default: today)", json_schema_extra={"is_word": True}),
 ]
 DayCount = Annotated[int, Field(ge=1, le=3660)]
+NewId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 
 
 class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
@@ -85,6 +87,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         self._mentions = Mentions(self, self._days.whole)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
+        self._creating = asyncio.Lock()
         self._asking = Asking(self, partial(self._days.search, as_shown=True))
         await self.journal_agents.plan()
         await self._mentions.load()
@@ -158,10 +161,20 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         title: str = "",
         created_at: dt.datetime | None = None,
         metadata: EntryMetadata | None = None,
+        *,
+        id: NewId | None = None,  # noqa: A002  what an entry's id is called
     ) -> Created:
-        """Write an entry. `created_at` decides the day, in its own time zone."""
+        """Write an entry. `created_at` decides the day, in its own time zone.
+
+        With an `id` that its writer chose, it can be sent again when the answer was lost: where
+        there is such an entry, it stays as it is.
+        """
         at, metadata = created_at or dt.datetime.now().astimezone(), metadata or EntryMetadata()
-        made = await self._made(content, title, at, metadata)
+        if id is None:
+            made = await self._made(content, title, at, metadata)
+        else:
+            async with self._creating:  # one that is sent again may overtake the first
+                made = await self._found(id) or await self._made(content, title, at, metadata, id)
         suggested = [] if metadata.private else await self._suggestions(content)
         return Created(made.id, made.path, made.at, suggested)
 
@@ -384,8 +397,19 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             "url": f"/api/daily/entries/{found.id}",
         }
 
+    async def _found(self, entry_id: str) -> Dated | None:
+        try:
+            return await self._days.find(entry_id)
+        except NotFoundError:
+            return None
+
     async def _made(
-        self, content: str, title: str, at: dt.datetime, metadata: EntryMetadata
+        self,
+        content: str,
+        title: str,
+        at: dt.datetime,
+        metadata: EntryMetadata,
+        key: str | None = None,
     ) -> Dated:
         has_text = bool(content.strip())
         if not (has_text or metadata.audio or metadata.image):
@@ -396,6 +420,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             at=at,
             layout=self.settings.layout,
             media=metadata.media(has_text=has_text),
+            key=key,
         )
         await self._look(made.path)
         return made

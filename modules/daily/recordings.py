@@ -89,7 +89,7 @@ class Recordings:
             return await self._transcribe(await self._days.find(entry_id))
 
     async def words_in(self, data: bytes, name: str) -> str:
-        """What is said in a recording that is no entry's; `name` says by its end which kind it is.
+        """What is said in a recording that belongs to no entry; the end of `name` says its kind.
 
         Raises TranscriptionError.
         """

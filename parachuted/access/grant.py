@@ -213,7 +213,7 @@ PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "htt
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})
 """The ways by which the vault's own person names the agent that is to work; a sender of messages to
-a bot may be anybody.
+a bot may be anyone.
 """
 CURATOR = "curator"
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import getpass
 import os
 import shlex
-import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ import shtab
 from parachuted import __version__
 from parachuted.agents import SEE_STATUS, choose_backend, describe_credentials, find_credential
 from parachuted.agents.credentials import LOGIN_FILE, find_login_environment, keep_login
-from parachuted.bundled import bundled_folder
+from parachuted.bundled import make_vault
 from parachuted.cli.client import ask, current_settings, home_of
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group
 from parachuted.cli.module_commands import (
@@ -116,26 +115,6 @@ def _init_from(options: Namespace) -> int:
     else:
         say("Nothing was done; --yes does it.")
     return 0
-
-
-def make_vault(vault: Path) -> str:
-    """Make a vault from the template; what is there already is left as it is.
-
-    Raises ParachuteError when it cannot be made.
-    """
-    if vault.is_dir() and any(vault.iterdir()):
-        return f"{vault} is there already, and is left as it is."
-    try:
-        shutil.copytree(
-            bundled_folder("vault-template"),
-            vault,
-            copy_function=shutil.copyfile,
-            dirs_exist_ok=True,
-        )
-    except OSError as error:
-        reason = error.strerror or error
-        raise ParachuteError(f"the vault {vault} cannot be made: {reason}") from error
-    return f"Made {vault}, with a few notes to begin with."
 
 
 def make_default_vault(vault: Path) -> None:

@@ -66,7 +66,7 @@ def tls(options: Namespace) -> int:
     chosen = current_settings().tls
     port = options.port or chosen.port or _PORT
     if not 0 < port < 65_536:  # noqa: PLR2004
-        raise ConfigError([f"{port} is no port; choose one from 1 to 65535"])
+        raise ConfigError([f"{port} is not a port; choose one from 1 to 65535"])
     if port != chosen.port:
         set_setting(home, "tls.port", str(port))
     if is_new or port != chosen.port:

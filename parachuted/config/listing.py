@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from parachuted.config.load import NAME, load_settings, set_setting, setting_places
 from parachuted.config.settings import Settings, describe_settings, setting_text

@@ -220,8 +220,8 @@ class ConversationSettings:
     ] = 120.0
     spare_process: Annotated[
         Literal["auto", "on", "off"],
-        "Whether a process waits for the next new conversation after one has begun, as long as one "
-        "that is kept; `auto`: on a machine with 4 GB of memory or more.",
+        "Whether a process waits for the next new conversation after one has started, as long as "
+        "one that is kept; `auto`: on a machine with 4 GB of memory or more.",
     ] = "auto"
 
 

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.vault.author import Author
-from parachuted.vault.history import Write
 from parachuted.vault.merge import MergeResult, merge_three
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.store import Store
+from parachuted.vault.write_records import Write
 
 _ATTEMPTS = 5
 _MOST_LINES = 5000

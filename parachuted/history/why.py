@@ -235,7 +235,7 @@ class LineOrigin:
     """One line of the current text: its number from 1, and who wrote it; `run` names the agent's
     run.
 
-    `by` is "earlier" for what is older than the history: anybody may have written that.
+    `by` is "earlier" for what is older than the history: anyone may have written that.
     """
 
     number: int

@@ -151,7 +151,7 @@ class Schedules:
         `cron="0 3 * * *"` says, in the machine's time zone or another. It replaces one of that
         name; one that is the same as before goes on as it did.
 
-        Raises ValueError for a timing or a method that there is not, and EditRefusedError.
+        Raises ValueError for an invalid timing or an unknown method, and EditRefusedError.
         """
         timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)
         if not isfunction(getattr_static(type(self._module), method, None)):

@@ -357,6 +357,7 @@ class PreparedAgentRun:
             put_forward=self._guard.put_forward,
             ask_host=self._guard.host,
             ask_command=self._guard.command,
+            is_conversation=self.order.pool == "conversation",
         )
 
     async def _prompt(self) -> str:
@@ -393,6 +394,8 @@ class PreparedAgentRun:
             return ""
         for name in _CONTEXT_FILES:
             path = f"{self.order.folder}/{name}"
+            if not self.grant.may_read(path):  # nobody is asked for what the agent did not ask
+                continue
             with contextlib.suppress(ParachuteError):
                 text = (await self._vault.read(path))[:_LONGEST_CONTEXT]
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"

@@ -42,7 +42,7 @@ class SandboxedRun:
 
     `wrote` hears of each write that was checked in; `put_forward` takes what it may not write;
     `ask_host` and `ask_command` ask a person whether it may reach a host, or run a command, that it
-    was not granted.
+    was not granted; `is_conversation`: it takes no place of other runs.
     """
 
     run: str
@@ -56,6 +56,7 @@ class SandboxedRun:
     put_forward: PutForward | None
     ask_host: Callable[[str], Awaitable[bool]] | None = None
     ask_command: Callable[[str], Awaitable[bool]] | None = None
+    is_conversation: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,9 @@ class AgentSandboxes:
     async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
         grant = boxed.grant
         config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
-        async with self.sandboxes.prepare(config, is_writable=is_writable) as slot:
+        async with self.sandboxes.prepare(
+            config, is_writable=is_writable, is_conversation=boxed.is_conversation
+        ) as slot:
             checkout = self._checkout(boxed, slot.work, slot.outside)
             try:
                 filled = await checkout.fill()

@@ -2,7 +2,7 @@
 call.
 
 Each goes through the same bounded access as the module itself, only narrower. Arguments come from a
-model that may have read anybody's text, so whatever is wrong with them is answered as text and
+model that may have read anyone's text, so whatever is wrong with them is answered as text and
 changes nothing.
 """
 

@@ -96,14 +96,6 @@ class NoteCatalogue:
             ).fetchall()
         return {row.path: row for row in map(_note, rows)}
 
-    def links_from(self, path: str) -> tuple[CatalogueLink, ...]:
-        """The links in that note, in its order."""
-        with self._database.reading(_SECONDS) as connection:
-            rows = connection.execute(
-                f"{_LINKS} WHERE notes.path = ? ORDER BY links.at", (key_of(path),)
-            ).fetchall()
-            return tuple(_links(rows, connection))
-
     def links_to(self, path: str, sees: Callable[[str], bool] = bool) -> tuple[CatalogueLink, ...]:
         """The links that lead to that file where there is nothing but what `sees` allows, by the
         notes they stand in.

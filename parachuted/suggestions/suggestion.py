@@ -407,7 +407,7 @@ def _fenced(text: str, kind: str) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text that anybody may have written: none of them can end the quotation or the
+    """The lines of a text that anyone may have written: none of them can end the quotation or the
     fence that it stands in.
     """
     return [_plain(line) for line in _BREAKS.split(text)]

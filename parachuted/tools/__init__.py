@@ -3,7 +3,7 @@
 from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.tools.doctor import LintWarning, VaultDoctor
 from parachuted.tools.migration import Migration, MigrationResult
-from parachuted.tools.move import FileNames, Mover, MoveResult, Writing, unwatched
+from parachuted.tools.move import FileNames, MovePlan, Mover, MoveResult, Writing, unwatched
 
 __all__ = [
     "ContextFiles",
@@ -12,6 +12,7 @@ __all__ = [
     "LintWarning",
     "Migration",
     "MigrationResult",
+    "MovePlan",
     "MoveResult",
     "Mover",
     "VaultDoctor",

@@ -370,8 +370,8 @@ def _kind(mode: int) -> str:
 
 
 def shown(path: str) -> str:
-    """A path that an agent chose, as it may be told: bounded, and without what a terminal would
-    obey.
+    """A path that an agent chose, as messages may show it: bounded, and without what a terminal
+    would obey.
     """
     text = printable(path)
     return text if len(text) <= 200 else f"{text[:200]}…"  # noqa: PLR2004  characters

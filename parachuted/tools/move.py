@@ -6,12 +6,12 @@ remaining links are listed as broken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
@@ -44,6 +44,24 @@ class MoveResult:
 
     written: WriteResult
     rewritten: tuple[WriteResult, ...]
+    left: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkChange:
+    """A line of a note, before and after a move; lines count from 1."""
+
+    path: VaultPath
+    line: int
+    was: str
+    becomes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovePlan:
+    """What a move would do to links, and how many it would leave."""
+
+    changes: tuple[LinkChange, ...]
     left: int
 
 
@@ -157,17 +175,8 @@ class Mover:
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
         `base`.
         """
-        before = FileNames({source, *files})
-        rewriting = LinkRewrites(
-            source=source,
-            target=target,
-            before=before,
-            after=before.moved(source, target),
-            are_all=are_all,
-        )
-        sources = rewriting.sources(self._linking)
-        if not target.endswith(NOTE_SUFFIXES):
-            sources.discard(source)  # nothing in it is a link
+        rewriting = _rewrites(source, target, files, are_all=are_all)
+        sources = self._sources(rewriting, source, target)
         with writing(target) as wrote:
             written = self._store.move(source, target, author, base=base)
             wrote(written)
@@ -179,6 +188,41 @@ class Mover:
             rewritten += [done] if done is not None and done.changed else []
             left += stays
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
+
+    def plan(
+        self,
+        source: VaultPath,
+        target: VaultPath,
+        *,
+        files: Iterable[str],
+        may_write: Callable[[str], bool],
+        are_all: bool = True,
+    ) -> MovePlan:
+        """What `move` would do to links as the notes are now; nothing is written.
+
+        Raises NotFoundError for a note that is gone.
+        """
+        self._store.root.read(source)
+        rewriting = _rewrites(source, target, files, are_all=are_all)
+        changes, left = list[LinkChange](), 0
+        for name in sorted(self._sources(rewriting, source, target)):
+            path = VaultPath(name)
+            try:
+                note = parse_note(self._store.root.read(path).data)
+            except NotFoundError:
+                continue  # gone since the index saw it
+            if not may_write(name):
+                left += rewriting.count(note, path)
+                continue
+            data, stays = rewriting.rewritten(note, path)
+            left += stays
+            changes += _changed_lines(path, note.data, data)
+        return MovePlan(changes=tuple(changes), left=left)
+
+    def _sources(self, rewriting: LinkRewrites, source: VaultPath, target: VaultPath) -> set[str]:
+        found = rewriting.sources(self._linking)
+        # Nothing in a file of another kind is a link.
+        return found if target.endswith(NOTE_SUFFIXES) else found - {source}
 
     def _rewrite(
         self,
@@ -206,3 +250,23 @@ class Mover:
         # same
         except ParachuteError:
             return None, wanted
+
+
+def _rewrites(
+    source: VaultPath, target: VaultPath, files: Iterable[str], *, are_all: bool
+) -> LinkRewrites:
+    before = FileNames({source, *files})
+    after = before.moved(source, target)
+    return LinkRewrites(source=source, target=target, before=before, after=after, are_all=are_all)
+
+
+def _changed_lines(path: VaultPath, before: bytes, after: bytes) -> Iterator[LinkChange]:
+    """A link keeps to its lines when it is rewritten, so these can be told by number."""
+    lines = zip(_lines(before), _lines(after), strict=False)
+    for number, (was, becomes) in enumerate(lines, 1):
+        if was != becomes:
+            yield LinkChange(path=path, line=number, was=was, becomes=becomes)
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").splitlines()

@@ -23,8 +23,6 @@ from parachuted.vault.history import (
     RESTORE,
     UNDO,
     History,
-    ObservedWrite,
-    Write,
     new_id,
 )
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
@@ -67,6 +65,7 @@ from parachuted.vault.root import FileContent, VaultRoot, digest_of, digest_of_o
 from parachuted.vault.scanner import NOTE_SUFFIXES, PathDifference, ScanFindings, Scanner
 from parachuted.vault.store import Store
 from parachuted.vault.trail import KnownBases, TextVersion, place_of, trail_of, version_named
+from parachuted.vault.write_records import ObservedWrite, Write
 
 __all__ = [
     "BRINGS_BACK",

@@ -2,7 +2,7 @@
 note.
 
 Each note is given what a write alone is: its texts kept and its intent recorded before its swap,
-its new file synced before that, its folder synced before anybody is answered; and a crash leaves
+its new file synced before that, its folder synced before any answer is sent; and a crash leaves
 each for recovery by itself. What is out of the ordinary is left to be written alone.
 """
 
@@ -26,12 +26,13 @@ from parachuted.vault.edit_request import (
     decide_all,
     operation_of,
 )
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.recovery import LateWrites, is_being_written
 from parachuted.vault.root import VaultRoot, digest_of, let_go, named_errors
 from parachuted.vault.trail import KnownBases
+from parachuted.vault.write_records import Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from parachuted.vault.edits import (
     apply_edit,
     section_for,
 )
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
 from parachuted.vault.merge import diff_of, merge_three
 from parachuted.vault.note import WHOLE, ParsedNote, changed_units, meaning, parse_note
 from parachuted.vault.objects import ObjectStore
@@ -34,6 +34,7 @@ from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.root import VaultRoot, digest_of
 from parachuted.vault.trail import PathPredicate
+from parachuted.vault.write_records import Write
 
 
 def rebase(edit: Edit, base: bytes, current: bytes) -> bytes:
@@ -258,7 +259,7 @@ class WriteConsent:
 class WriteGuard:
     """Whom to ask.
 
-    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether anybody wants to be.
+    `ask` raises ActRefusedError; `is_asked` says, at next to no cost, whether any hook is asked.
     """
 
     ask: Callable[[WriteIntent], None]

@@ -101,7 +101,7 @@ class FrontmatterBlock:
 class FrontmatterValues:
     """What a block says.
 
-    `readable`: it is a YAML mapping, so values and keys are exact; else keys are told by their
+    `readable`: it is a YAML mapping, so values and keys are exact; else keys are found by their
     lines.
 
     `tangled`: keys and lines do not go together, so no key can be changed by changing lines.

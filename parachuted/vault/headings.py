@@ -44,7 +44,7 @@ class Heading(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
     """The top-level headings of a text in order, and what is odd about it; not `complete`: sections
-    could not be told apart.
+    could not be distinguished.
     """
 
     headings: tuple[Heading, ...] = ()

@@ -13,13 +13,21 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from parachuted.state import Database, DatabaseStatus
-from parachuted.vault.author import Author
+from parachuted.vault.write_records import (
+    ObservedWrite,
+    Write,
+    observed_from,
+    row_of,
+    storable,
+    stored_text,
+    write_from,
+)
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS writes (
@@ -51,46 +59,12 @@ _OF_AGENTS = f"outcome != '{PERSONS}'"
 _AFTER_ALL = "\U0010ffff"
 _RUNS_AT_ONCE = 500
 
-WriteState = Literal["intended", "done", "void"]
 UNDO, RESTORE = "undo", "restore"
 BRINGS_BACK = frozenset({UNDO, RESTORE})
 """Authors of a person's acts that bring back what stood there before.
 
 Each is a run of its own, but no agent's.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """A write, with the digests before and after it (None: no file); `id` is 0 until recorded."""
-
-    id: int = 0
-    at: datetime
-    path: str
-    author: Author
-    operation: str
-    before: str | None
-    after: str | None
-    temporary: str
-    state: WriteState = "intended"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedWrite:
-    """A change that a person, or a program of theirs, was seen to have made, after the write of
-    ours that has the number `write`.
-
-    `source` is where the file was before it moved, `digest` its content then: None when there is no
-    file any more, or it is not a note.
-    """
-
-    id: int
-    at: datetime
-    path: str
-    kind: str
-    source: str | None
-    digest: str | None
-    write: int
 
 
 class History:
@@ -130,7 +104,9 @@ class History:
         with self._database.write() as database:
             self._unnoticed.update(write.path for write in writes)
             return [
-                replace(write, id=int(database.execute(sql, _storable(_row(write))).lastrowid or 0))
+                replace(
+                    write, id=int(database.execute(sql, storable(row_of(write))).lastrowid or 0)
+                )
                 for write in writes
             ]
 
@@ -185,7 +161,7 @@ class History:
         with self._database.writer():
             with self._database.write() as database:
                 sql = "UPDATE writes SET noticed = 1 WHERE path = ? AND id <= ? AND noticed = 0"
-                database.executemany(sql, [_storable((write.path, write.id)) for write in writes])
+                database.executemany(sql, [storable((write.path, write.id)) for write in writes])
             self._unnoticed = self._paths_unnoticed()
 
     def writes_of(self, path: str) -> list[Write]:
@@ -224,7 +200,7 @@ class History:
         with self._database.write(is_durable=False) as database:
             last = database.execute("SELECT coalesce(max(id), 0) FROM writes").fetchone()[0]
             rest = (at.isoformat(), last)
-            database.executemany(sql, [(*_storable(one), *rest) for one in seen])
+            database.executemany(sql, [(*storable(one), *rest) for one in seen])
 
     def sightings_of(self, path: str) -> list[ObservedWrite]:
         """What people did to that path, oldest first."""
@@ -318,7 +294,7 @@ class History:
             columns = "id, started, watcher, outcome, document"
             values = (run, started.isoformat(), watcher, outcome, json.dumps(document))
             sql = f"INSERT OR REPLACE INTO runs ({columns}) VALUES (?,?,?,?,?)"  # noqa: S608
-            database.execute(sql, _storable(values))
+            database.execute(sql, storable(values))
             database.executemany(
                 "INSERT OR IGNORE INTO run_causes (cause, run) VALUES (?,?)",
                 [(cause, run) for cause in causes],
@@ -352,7 +328,7 @@ class History:
                 "SELECT id, watcher FROM runs WHERE id < ? ORDER BY id DESC LIMIT ?",
                 (place, _RUNS_AT_ONCE),
             )
-            wanted = [row[0] for row in rows if is_watcher(_text(row[1]))]
+            wanted = [row[0] for row in rows if is_watcher(stored_text(row[1]))]
             documents = (
                 document
                 for run in wanted
@@ -408,79 +384,24 @@ class History:
     def _paths_unnoticed(self) -> set[str]:
         """Asked once, so that a walk over a whole vault need not ask for each file."""
         sql = "SELECT DISTINCT path FROM writes WHERE noticed = 0"
-        return {_text(row[0]) for row in self._rows(sql, ())}
+        return {stored_text(row[0]) for row in self._rows(sql, ())}
 
     def _writes(self, where: str, values: tuple[object, ...]) -> list[Write]:
         columns = "id, at, path, by, run, causes, operation, before, after, temporary, state, key"
         return [
-            _write(row)
+            write_from(row)
             for row in self._rows(f"SELECT {columns} FROM writes WHERE {where}", values)  # noqa: S608
         ]
 
     def _rows(self, sql: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        return self._database.rows(sql, _storable(values))
+        return self._database.rows(sql, storable(values))
 
     def _sightings(self, where: str, values: tuple[object, ...]) -> list[ObservedWrite]:
         rows = self._rows(
             f"SELECT id, at, path, kind, source, digest, write FROM sightings WHERE {where}",  # noqa: S608
             values,
         )
-        return [
-            ObservedWrite(
-                id=int(row[0]),
-                at=datetime.fromisoformat(row[1]),
-                path=_text(row[2]),
-                kind=row[3],
-                source=None if row[4] is None else _text(row[4]),
-                digest=row[5],
-                write=int(row[6]),
-            )
-            for row in rows
-        ]
-
-
-def _storable(values: Sequence[object]) -> tuple[object, ...]:
-    """Names that are not UTF-8 hold lone surrogates, which SQLite's text cannot: as bytes."""
-    return tuple(
-        _as_bytes(value) if isinstance(value, str) and not value.isascii() else value
-        for value in values
-    )
-
-
-def _as_bytes(text: str) -> str | bytes:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-    return text
-
-
-def _row(write: Write) -> tuple[object, ...]:
-    author = write.author
-    return (
-        *(write.at.isoformat(), write.path, author.by, author.run, json.dumps(author.causes)),
-        *(write.operation, write.before, write.after, write.temporary, author.key),
-    )
-
-
-def _write(row: tuple[str, ...]) -> Write:
-    path = _text(row[2])
-    author = Author(by=row[3], run=row[4], causes=tuple(json.loads(row[5])), key=row[11])
-    return Write(
-        id=int(row[0]),
-        at=datetime.fromisoformat(row[1]),
-        path=path,
-        author=author,
-        operation=row[6],
-        before=row[7],
-        after=row[8],
-        temporary=row[9],
-        state=row[10],  # type: ignore[arg-type]
-    )
-
-
-def _text(value: str | bytes) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
+        return [observed_from(row) for row in rows]
 
 
 def new_id(prefix: str, at: datetime) -> str:

@@ -309,7 +309,7 @@ def meaning(data: bytes) -> Meaning:
 
 
 def unit_texts(note: ParsedNote) -> dict[str, str] | None:
-    """The text of each unit, that of a key as JSON; None where the note cannot be told apart into
+    """The text of each unit, that of a key as JSON; None where the note cannot be divided into
     parts.
     """
     if not (note.outline.complete and is_utf8(note.data)):

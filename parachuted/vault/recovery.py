@@ -18,11 +18,12 @@ from datetime import datetime
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault import swap
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import VaultPath, printable
 from parachuted.vault.root import VaultRoot, digest_of, digest_of_open, let_go
 from parachuted.vault.swap import exchange, holds, move_to_free_name, put_aside
+from parachuted.vault.write_records import Write
 
 _MOST = 64
 _KEPT_S = 30.0

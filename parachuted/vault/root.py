@@ -165,6 +165,12 @@ class VaultRoot:
             )
         return found
 
+    def is_there(self, path: VaultPath) -> bool:
+        with contextlib.suppress(OSError), self.opened_folder(path.folder) as folder:
+            os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            return True
+        return False
+
     def size(self, path: VaultPath) -> int:
         with named_errors(path), self.opened_file(self.resolve(path)) as descriptor:
             return os.fstat(descriptor).st_size

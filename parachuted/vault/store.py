@@ -40,12 +40,13 @@ from parachuted.vault.edit_request import (
     operation_of,
 )
 from parachuted.vault.edits import Edit, ReplaceAll
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
 from parachuted.vault.objects import ObjectStore, keep_open
 from parachuted.vault.paths import VaultPath, fold_name, printable
 from parachuted.vault.recovery import LateWrite, LateWrites, is_being_written
 from parachuted.vault.root import FileContent, VaultRoot, digest_of, named_errors
 from parachuted.vault.trail import KnownBases, PathPredicate
+from parachuted.vault.write_records import Write
 
 _CONTROL_FOLDERS = {".parachute", ".claude", ".git", ".obsidian"}
 
@@ -154,7 +155,7 @@ class Store:
         request = EditRequest(edit=edit, base=base, sees=sees)
 
         def alone(consent: WriteConsent, pause: float) -> WriteResult:
-            (answer,) = self._edit(path, [request], author, self._known, consent, pause)
+            (answer,) = self._edit(path, [request], author, self.bases.require, consent, pause)
             if isinstance(answer, ParachuteError):
                 raise answer
             return answer
@@ -290,7 +291,7 @@ class Store:
             with named_errors(path), self._kept(digest) as new:
                 target = self.resolve(path)
                 may_create = base is None
-                if consent.is_needed and may_create and (is_new or not self._stands(target)):
+                if consent.is_needed and may_create and (is_new or not self.root.is_there(target)):
                     # asked before its folders are made
                     consent.need(lambda: self._intent(target, author, "Create", None, digest))
                 with self.root.opened_folder(target.folder, create=True) as folder:
@@ -436,15 +437,6 @@ class Store:
             texts=texts or (lambda: kept_texts(self.objects, base, digest)),
         )
 
-    def _known(self, path: str, digest: str, sees: PathPredicate | None) -> bytes:
-        text = self.bases.text(path, digest, sees)
-        if text is None:
-            raise NotFoundError(
-                f"the text this edit was decided on ({digest[:12]}) is not known as one of "
-                "this note's; read it again"
-            )
-        return text
-
     def _changed(self, path: VaultPath, base: str, now: str) -> ConflictError:
         known, theirs = self.bases.text(path, base), self.objects.get(now)
         return ConflictError(
@@ -457,11 +449,6 @@ class Store:
             raise NotFoundError(f"no content {digest[:12]} is kept")
         with self.objects.opened(digest) as descriptor:
             yield descriptor
-
-    def _stands(self, path: VaultPath) -> bool:
-        with contextlib.suppress(OSError), self.root.opened_folder(path.folder) as folder:
-            return swap.is_there(folder, path.name)
-        return False
 
     @contextlib.contextmanager
     def _conflicting(self, path: VaultPath, ours: bytes) -> Iterator[None]:

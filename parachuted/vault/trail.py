@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from parachuted.vault.history import History, ObservedWrite, Write
+from parachuted.errors import NotFoundError
+from parachuted.vault.history import History
 from parachuted.vault.merge import diff_of
 from parachuted.vault.objects import ObjectStore
 from parachuted.vault.paths import printable
 from parachuted.vault.root import digest_of
+from parachuted.vault.write_records import ObservedWrite, Write
 
 Digests = tuple[str | None, str | None]
 
@@ -285,6 +287,16 @@ class KnownBases:
             if self._stood(path, digest) or self._stood_before(path, digest, sees)
             else None
         )
+
+    def require(self, path: str, digest: str, sees: PathPredicate | None) -> bytes:
+        """The same. Raises NotFoundError where that text is not known, and StorageFailedError."""
+        text = self.text(path, digest, sees)
+        if text is None:
+            raise NotFoundError(
+                f"the text this edit was decided on ({digest[:12]}) is not known as one of "
+                "this note's; read it again"
+            )
+        return text
 
     def keep(self, path: str, data: bytes) -> str:
         """Keep a text for good as one that stood there; returns its digest.

@@ -10,6 +10,8 @@ ROUTES = {
     *("GET /", "GET /web/{version}/{name}"),
     *("GET /api/tls", "GET /tls/authority.crt"),
     *("GET /api/settings", "PUT /api/settings/{key}", "GET /api/hooks/diff"),
+    "POST /api/vault",
+    "POST /api/notes/{path}/move-plan",
     *("GET /api/modules/{name}/settings", "PUT /api/modules/{name}/settings/{key}"),
     "GET /api/modules/{name}/logs",
     *("GET /api/auth/me", "POST /api/auth/codes", "POST /api/auth/codes/redeem"),

@@ -173,9 +173,16 @@ async def test_no_key_and_no_other_scope_opens_a_route(
 
 
 BEYOND = {
-    *("GET /api/settings", "PUT /api/settings/{key}", "GET /api/tls", "GET /api/hooks/diff"),
+    *(
+        "GET /api/settings",
+        "PUT /api/settings/{key}",
+        "POST /api/vault",
+        "GET /api/tls",
+        "GET /api/hooks/diff",
+    ),
     *("GET /api/modules/{name}/settings", "PUT /api/modules/{name}/settings/{key}"),
     "GET /api/modules/{name}/logs",
+    "POST /api/vault",
     "POST /api/auth/codes",
     "GET /api/agents/audit",
     "POST /api/agents/stop",

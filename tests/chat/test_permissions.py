@@ -58,9 +58,9 @@ def test_no_session_gets_more_than_its_mode():
     ("bounds", "said"),
     [
         (Bounds(capabilities=("Computer",)), "moves the mouse"),
-        (Bounds(capabilities=("Fly",)), "no capability"),
-        (Bounds(allowed_folders=("../x",)), "no folder"),
-        (Bounds(allowed_folders=("a/*",)), "no folder"),
+        (Bounds(capabilities=("Fly",)), "not a capability"),
+        (Bounds(allowed_folders=("../x",)), "not a folder"),
+        (Bounds(allowed_folders=("a/*",)), "not a folder"),
         (Bounds(sandbox_override="sometimes"), "sandbox_override"),
         (Bounds(sandbox_override="{"), "sandbox_override"),
     ],

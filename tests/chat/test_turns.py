@@ -72,17 +72,35 @@ async def test_a_new_chat_has_all_events_of_the_app_in_their_order(vault):
         assert [one["role"] for one in stored] == ["user", "assistant"]
 
 
-async def test_the_question_is_in_the_file_before_the_model_is_asked_and_the_answer_once(vault):
+async def test_the_question_is_on_the_disk_before_the_model_is_asked_and_in_the_file_once(vault):
     seen = []
 
     def script(_prompt, _options):
-        seen.append(files(vault))
+        log = module._services.data_folder / "appends.jsonl"
+        seen.append(files(vault) + log.read_text())
         return words("Yes, on the left bed.")
 
     async with scripted_chat(vault, script) as (module, _):
         await ask(module, "Are there beans?")
     assert "Are there beans?" in seen[0]
+    assert files(vault).count("Are there beans?") == 1
     assert files(vault).count("Yes, on the left bed.") == 1
+
+
+async def test_a_file_that_refuses_the_question_meanwhile_ends_the_turn_and_both_are_kept(vault):
+    def script(_prompt, _options):
+        (path,) = (vault / "Chat/sessions").iterdir()
+        path.write_bytes(b"\xff\xfe no text")
+        return words("In the sun.")
+
+    async with scripted_chat(vault, script) as (module, _):
+        events = await ask(module, "Where do the beans go?")
+        assert events[-1]["type"] in {"typed_error", "error"}
+        (path,) = (vault / "Chat/sessions").iterdir()
+        assert path.read_bytes() == b"\xff\xfe no text"
+        with pytest.raises(EditRefusedError):  # what is asked waits for what is written
+            await module.request("GET", f"/{events[-1]['sessionId']}")
+        assert "2 messages are" in str(await module.doctor())
 
 
 async def test_a_turn_goes_on_without_its_client_and_others_follow_it_from_where_they_were(vault):

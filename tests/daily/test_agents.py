@@ -16,7 +16,7 @@ from parachuted.errors import (
     ParachuteError,
 )
 from parachuted.testing import ScriptedBackend, say, use
-from tests.api.calls import get, post
+from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, daily, write
 from tests.daily.loading import daily_file
@@ -360,3 +360,29 @@ async def test_an_agent_is_given_what_its_tools_name_and_no_more(
         ]
         (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
         assert step["error"] is (reached == "nothing")
+
+
+async def test_agents_are_listed_with_their_days_their_files_and_whether_they_run(
+    live: Live, vault: Path
+):
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        path = "/api/notes/Daily/.agents/mine.md"
+        text = "---\nschedule: {time: '21:30', day: sunday}\n---\nSum up.\n"
+        key = key_of(daemon_rig, "vault:read,write", "daily:read,write")
+        status, told = await call(daemon_rig, "PUT", path, headers=key, data=text.encode())
+        assert status in {200, 201}, told
+        agents = {
+            one["name"]: one for one in (await get(daemon_rig, "/api/daily/agents"))["agents"]
+        }
+        mine, shipped = agents["mine"], agents["reflection"]
+        assert (mine["time"], mine["day"], mine["approved"]) == ("21:30", "sunday", False)
+        assert (mine["shipped"], mine["text"]) == (False, text)
+        assert (shipped["time"], shipped["day"], shipped["approved"]) == ("03:00", None, True)
+        assert (shipped["shipped"], shipped["text"].startswith("---\n")) == (True, True)
+        assert not (vault / shipped["file"]).exists()
+        await post(daemon_rig, "/api/modules/daily/commands/approve", {"name": "mine"})
+        agents = {
+            one["name"]: one for one in (await get(daemon_rig, "/api/daily/agents"))["agents"]
+        }
+        assert agents["mine"]["approved"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.daily.journal_of import DAY, NOON, created, daily, write
@@ -255,3 +255,23 @@ async def test_an_id_that_a_later_file_claims_still_names_the_first_entry(tmp_pa
         await module.event("file.created", path=fake)
 
         assert (await module.request("GET", f"/entries/{entry_id}"))["content"] == "Mine."
+
+
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+async def test_an_entry_that_is_sent_again_is_there_once(tmp_path: Path, layout: str):
+    body = {"content": "Sowed peas.", "created_at": NOON, "id": "abc123def456"}
+    async with daily(tmp_path, config={"layout": layout}) as module:
+        answers = await asyncio.gather(
+            *(module.request("POST", "/entries", body=body) for _ in range(3))
+        )
+        assert {one["id"] for one in answers} == {"para:daily:abc123def456"}
+        await module.request("PATCH", "/entries/abc123def456", body={"content": "Sowed beans."})
+    async with daily(tmp_path, config={"layout": layout}) as module:  # after a restart too
+        tomorrow = {**body, "created_at": "2026-02-25T12:00:00-05:00"}
+        again = await module.request("POST", "/entries", body=tomorrow)
+        page = await module.request("GET", "/entries")
+
+        assert (again["id"], page["count"]) == ("para:daily:abc123def456", 1)
+        assert page["entries"][0]["snippet"] == "Sowed beans."
+        with pytest.raises(ParachuteError, match="id"):
+            await module.request("POST", "/entries", body={**body, "id": "../etc"})

@@ -7,8 +7,8 @@ import pytest
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.history.revert import RevertResult, revert
 from parachuted.vault.author import Author
-from parachuted.vault.history import Write
 from parachuted.vault.paths import VaultPath
+from parachuted.vault.write_records import Write
 
 NOTE = VaultPath("note.md")
 OLD = "# Note\n\n## Facts\n\none\ntwo\n\n## Ideas\n\nthought\n"

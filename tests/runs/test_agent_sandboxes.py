@@ -46,8 +46,9 @@ class FakeSlots:
 
     @contextlib.asynccontextmanager
     async def prepare(
-        self, _config: SandboxConfig, *, is_writable: bool
+        self, _config: SandboxConfig, *, is_writable: bool, is_conversation: bool
     ) -> AsyncIterator[SandboxSlot]:
+        assert not is_conversation
         self.shapes += is_writable
         at = self.folder / "slot"
         slot = SandboxSlot(

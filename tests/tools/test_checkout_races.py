@@ -12,10 +12,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.tools.outside_copies import copy_outside
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
+pytestmark = pytest.mark.on_disk
 SECRET = "CANARY-OF-ANOTHER-FILE"  # noqa: S105  what no one else may see
 ROUNDS = 10_000
 SLICE = 80

@@ -9,6 +9,8 @@ import pytest
 
 from parachuted.tools.outside_copies import OutsideCopies, copy_outside
 
+pytestmark = pytest.mark.on_disk
+
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:

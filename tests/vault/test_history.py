@@ -13,7 +13,8 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.vault.author import Author
-from parachuted.vault.history import History, Write
+from parachuted.vault.history import History
+from parachuted.vault.write_records import Write
 
 NOW = datetime(2026, 11, 21, 23, 15, 2, tzinfo=UTC)
 A, B = "a" * 64, "b" * 64

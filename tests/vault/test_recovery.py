@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from parachuted.vault.history import Write
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.root import digest_of
+from parachuted.vault.write_records import Write
 
 NOTE, TEMPORARY = "note.md", ".parachute-0123456789abcdef.tmp"
 OLD, NEW, PERSONS, NEWER = "old text\n", "new text\n", "a person's\n", "newer still\n"

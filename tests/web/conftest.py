@@ -17,7 +17,7 @@ from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.command_line import CommandLine
 from tests.web.opened import Opened
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="session")
@@ -45,9 +45,12 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CommandLine]:
         os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, without a window.
+
+    A file's own, for as long as it runs there can be no other loop in this process.
+    """
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
     with sync_playwright() as playwright:

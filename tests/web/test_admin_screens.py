@@ -159,7 +159,7 @@ def test_what_an_agent_may_do_is_shown_exactly(opens: Opens):
 def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again(
     opens: Opens, daemon: CommandLine
 ):
-    it = opens("#/keys")
+    it = opens("#/keys", quiet=False)
 
     def without_modules(route) -> None:
         told = route.fetch()
@@ -170,6 +170,26 @@ def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again
     it.page.reload()
     it.page.wait_for_url(re.compile("#/first$"))
     it.sees(str(daemon.vault))
+    it.sees("Docker:")
+    before = daemon.does("config", "get", "vault").strip()
+    it.page.get_by_text("Use another folder").click()
+    it.page.get_by_label("Folder of notes on this machine").fill("Notes")
+    it.click("Use this folder")
+    it.sees("begin it with / or ~/")
+    it.page.get_by_label("Folder of notes on this machine").fill(str(daemon.folder / "second"))
+    it.click("Use this folder")
+    it.sees("is your vault from the next start on.")
+    assert (daemon.folder / "second/Welcome.md").exists()
+    assert daemon.does("config", "get", "vault").strip() == str(daemon.folder / "second")
+    restarts: list[str] = []
+    it.page.route(
+        "**/supervisor/server/restart",
+        lambda route: (restarts.append(route.request.method), route.fulfill(json={})),
+    )
+    it.click("Restart the daemon")
+    it.sees("The daemon restarts.")
+    assert restarts == ["POST"]
+    daemon.does("config", "set", "vault", before)
     it.click("Make them, and save the plan")
     it.sees("The overview followed.")
     it.page.locator(".diff .added").first.wait_for()

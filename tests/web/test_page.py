@@ -158,6 +158,49 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
     it.sees("Dig it.")
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_note_is_seen_while_it_is_typed_outlined_and_moved_with_its_links_shown_first(
+    opens: Opens, daemon: CommandLine, width: int
+):
+    name = f"Hedge {width}"
+    text = f"# {name}\n\nGreen.\n\n## Birds\n\n{'A wren.' * 20}\n\n## *Late* birds\n\nAn owl.\n"
+    place = saved(daemon, f"Garden/{name}.md", text)
+    linking = saved(daemon, f"Garden/Paths {width}.md", f"# Paths\n\nAlong the [[{name}|hedge]].\n")
+    daemon.until(lambda: len(daemon.json("search", name)["results"]) == 2)
+    it = opens(f"#/vault/Garden/{name}.md", width=width)
+    outline = it.page.get_by_role("navigation", name="Outline")
+    outline.get_by_role("button", name="Late birds").click()
+    expect(it.page.get_by_role("heading", name="Late birds")).to_be_in_viewport()
+
+    it.click("Edit", "link")
+    preview = it.page.get_by_role("region", name="Preview")
+    toggle = preview.get_by_role("button", name="Preview")
+    expect(toggle).to_have_attribute("aria-expanded", "true" if width > 1000 else "false")
+    if width < 1000:
+        toggle.click()
+    expect(preview.get_by_role("heading", name="Late birds")).to_be_visible(timeout=PATIENCE_MS)
+    it.page.get_by_role("textbox", name=f"Text of Garden/{name}.md").press("Control+End")
+    it.page.keyboard.type("**Two** <script>owls</script>")
+    expect(preview.locator("strong", has_text="Two")).to_be_visible(timeout=PATIENCE_MS)
+    daemon.until(lambda: "**Two**" in place.read_text())
+    assert it.faults() == []
+
+    it.click("Move or rename")
+    it.page.get_by_label("New path").fill(f"Plants/Yew {width}")
+    it.page.keyboard.press("Enter")
+    it.sees("One line with links changes:")
+    it.page.locator(".diff .added").get_by_text(f"[[Yew {width}|hedge]]").wait_for()
+    assert it.faults() == []
+    assert place.exists()
+    it.click("Move it")
+    it.sees(f"It is Plants/Yew {width}.md now.")
+    assert f"[[Yew {width}|hedge]]" in linking.read_text()
+    assert not place.exists()
+    it.sees("Linked from")
+    linking.unlink()
+    (daemon.vault / f"Plants/Yew {width}.md").unlink()
+
+
 def test_a_link_in_a_note_leads_to_the_other_note(opens: Opens, daemon: CommandLine):
     saved(daemon, "Garden/Newt.md", "# Newt\n\nIt hides below the stones.\n")
     saved(daemon, "Garden/Animals.md", "# Animals\n\n- [[Newt]]\n- [a newt](Newt.md)\n")

@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 _GRACE_S = 2.0
 _SPARE_S = 60.0
+_SPARE_AFTER_S = 2.0  # starting it takes the processor from a turn that follows at once
 # which hosts it may reach, our proxy decides, and no server of Anthropic's
 _NO_PREFLIGHT = {"skipWebFetchPreflight": True}
 # the CLI deletes older transcripts, whose sessions then cannot be resumed
@@ -246,6 +247,9 @@ class ClaudeBackend:
             )
 
     async def _wait_as_spare(self, job: Job, way: Endpoint) -> None:
+        await asyncio.sleep(_SPARE_AFTER_S)
+        if not self._idle.takes_spare(job):
+            return
         toolbox = Toolbox(job.tools, None, job.ended)
         process = self._surroundings.spare(job, self._make_options(job, toolbox, None), way)
         is_kept = False

@@ -249,7 +249,12 @@ class RunEnvironments:
         prompt = _write_prompt_file(settings.folder, job.system_prompt)
         command = make_command(str(find_cli(settings.env)), options, str(prompt))
         env = make_environment(settings, self._home, way)
-        transport = AgentProcess(command, env=env, cwd=settings.folder / "work")
+        transport = AgentProcess(
+            command,
+            env=env,
+            cwd=settings.folder / "work",
+            is_background=job.conversation is None,
+        )
         return CliProcess(transport, options, way.token if way is not None else "", prompt)
 
     @asynccontextmanager

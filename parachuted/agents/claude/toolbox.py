@@ -188,7 +188,7 @@ def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:
 
 
 def _words(response: object) -> str:
-    """What a tool answered, as a text, and no more of it than anybody reads."""
+    """What a tool answered, as a text, cut at a length that is worth reading."""
     if isinstance(response, Mapping) and isinstance(response.get("stdout"), str):
         response = "\n".join(str(response.get(part) or "") for part in ("stdout", "stderr")).strip(
             "\n"

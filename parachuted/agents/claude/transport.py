@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import shutil
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -74,6 +75,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
 _MARK = "PARACHUTE_AGENT_RUN"
 _REAP_S = 1.0
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
+_BACKGROUND_NICENESS = 10
 
 
 class AgentProcess(AgentTransport):
@@ -81,8 +83,17 @@ class AgentProcess(AgentTransport):
     it started.
     """
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        is_background: bool = False,
+    ) -> None:
+        """`is_background`: a person does not wait for it, so it takes the processor last."""
         super().__init__()
+        self._is_background = is_background
         value = uuid4().hex
         self._command = tuple(command)
         self._mark = f"{_MARK}={value}"
@@ -105,6 +116,9 @@ class AgentProcess(AgentTransport):
             )
         except OSError as error:
             raise CLINotFoundError(f"the agent could not be started: {error}") from error
+        if self._is_background:
+            with suppress(OSError):  # it has ended already
+                os.setpriority(os.PRIO_PROCESS, self._child.get_pid(), _BACKGROUND_NICENESS)
 
     async def write(self, data: str) -> None:
         pipe = self._stdin()

@@ -116,13 +116,15 @@ class _PreparedSlot:
     image: Image
     engine: Engine
     start: Future[LaunchedContainer] | None = None
+    is_conversation: bool = False
 
 
 class Sandboxes:
     """The containers of one vault.
 
     `label` is the vault's id, by which those of an earlier life are known; `folder` holds the slots
-    and nothing else; `most` is how many runs may have one at a time, `warm_s` how long one that was
+    and nothing else; `most` is how many runs may have one at a time, and as many conversations,
+    which wait for none of those, `warm_s` how long one that was
     started ahead waits for a run, in seconds. Everything that cannot be raises
     AgentUnavailableError.
     """
@@ -176,14 +178,19 @@ class Sandboxes:
 
     @asynccontextmanager
     async def prepare(
-        self, config: SandboxConfig | None = None, *, is_writable: bool = True
+        self,
+        config: SandboxConfig | None = None,
+        *,
+        is_writable: bool = True,
+        is_conversation: bool = False,
     ) -> AsyncIterator[SandboxSlot]:
         """Folders for a run, gone when it is left.
 
         A container starts on them while they are filled, or has already done so.
         """
         engine, image = await self._ready()
-        if len(self._prepared) >= self._most:
+        alike = [one for one in self._prepared.values() if one.is_conversation == is_conversation]
+        if len(alike) >= self._most:
             raise AgentUnavailableError(
                 f"{self._most} agents are at work in sandboxes already; try again when one of "
                 "them has ended"
@@ -198,6 +205,7 @@ class Sandboxes:
         prepared = self._take_warm(shape, image) or _PreparedSlot(
             slot=name_slot(self._folder), shape=shape, image=image, engine=engine
         )
+        prepared.is_conversation = is_conversation
         self._prepared[prepared.slot.work] = prepared
         try:
             if prepared.start is None:

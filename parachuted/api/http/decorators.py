@@ -65,7 +65,8 @@ class _Method:
             def bind(owner: object) -> Route:
                 hints = inspect.get_annotations(handler, eval_str=True)
                 answer = hints.pop("return")
-                is_response = isinstance(answer, type) and issubclass(answer, web.StreamResponse)
+                # `issubclass` asks a mapping's abstract class, whose answer takes milliseconds.
+                is_response = web.StreamResponse in getattr(answer, "__mro__", ())
                 declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
                 declared |= {name: hints[name] for name in ("query", "body") if name in hints}
                 declared |= options

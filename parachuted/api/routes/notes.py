@@ -1,4 +1,4 @@
-"""Notes: one note as it is, in the form that is asked for, and its move to another path.
+"""Notes: one note as it is, in the form that is asked for, and its versions.
 
 `note_changes` changes them, `note_listing` finds them.
 """
@@ -19,17 +19,13 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from parachuted.access.filter import unknown
-from parachuted.api.http.answers import json_answer
-from parachuted.api.http.decorators import get, post
-from parachuted.api.http.file_answers import KNOWN, WRITING, etags, expected
+from parachuted.api.http.decorators import get
+from parachuted.api.http.file_answers import KNOWN, etags
 from parachuted.api.http.route import (
     ApiCall,
     MediaBody,
-    Path,
     RequestModel,
     Whole,
-    readable,
-    refuse_watching_beyond,
 )
 from parachuted.api.routes.note_reading import (
     CachedAnswer,
@@ -42,18 +38,12 @@ from parachuted.api.routes.note_reading import (
     served_as,
 )
 from parachuted.api.routes.write_batcher import (
-    WriteBatcher,
-    is_program,
     refuse_programs_but_to_admins,
 )
-from parachuted.errors import ConflictError, NotFoundError
-from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.search import Search
+from parachuted.errors import NotFoundError
 from parachuted.times import Time, moment
-from parachuted.tools import Mover, MoveResult
 from parachuted.vault import (
     Store,
-    VaultIndex,
     VaultPath,
     Write,
     printable,
@@ -275,128 +265,3 @@ def _answer(call: ApiCall, served: CachedAnswer) -> web.Response:
     if asked is not None and not {served.digest, "*"}.isdisjoint(etags(asked)):
         return web.Response(status=304, headers=served.headers)
     return web.Response(body=served.body, headers={**served.headers, "Content-Type": served.type})
-
-
-class RewrittenNoteResponse(TypedDict):
-    """A note whose links were rewritten."""
-
-    path: str
-    hash: str
-
-
-class NoteMoveResponse(TypedDict):
-    """A note that has another path.
-
-    `left` counts links to it that stay as they are, in notes that the caller sees: it may not write
-    them, or no spelling of the new path fits.
-    """
-
-    path: str
-    source: str
-    hash: str
-    rewritten: list[RewrittenNoteResponse]
-    left: int
-
-
-_ENDING = "/move"
-_PATIENCE_S = 5.0
-
-
-class MoveNoteRequest(RequestModel):
-    """Where to."""
-
-    to: Path
-
-
-class NoteMoveRoutes:
-    def __init__(
-        self, store: Store, index: VaultIndex, search: Search, writer: WriteBatcher
-    ) -> None:
-        self._store, self._index, self._search, self._writer = store, index, search, writer
-
-    @post(
-        FOLDER + "{path:.+}" + _ENDING,
-        "vault",
-        "write",
-        reach="paths",
-        body=MoveNoteRequest,
-        answers={200: NoteMoveResponse},
-        names={"path": "The note, relative to the vault."},
-        headers=WRITING,
-    )
-    async def move(self, call: ApiCall) -> web.Response:
-        """Move a note; links to it are rewritten.
-
-        With `If-Match`: only that text.
-        """
-        path, base, target = (
-            note_path(call, _ENDING),
-            expected(call, any_will_do=True),
-            (await call.body(MoveNoteRequest)).to,
-        )
-        call.touched += [printable(path), printable(target)]
-        if not is_note(target):
-            raise no_note(target) if call.sight.sees(target) else unknown(target)
-        files = list(self._index.paths())
-        try:
-            moved = await run_uninterrupted(
-                self._move, call, path, target, None if base == "*" else base, files
-            )
-        except ConflictError as error:
-            raise call.conflict(error, path, target) from None
-        await self._writer.tell(
-            [path, moved.written.path, *(written.path for written in moved.rewritten)]
-        )
-        return json_answer(_told(path, moved), headers={"ETag": f'"{_digest(moved)}"'})
-
-    def _sources(self, call: ApiCall, path: str) -> set[str]:
-        """The notes that link to it for the caller, once those that were just saved are known to
-        search.
-        """
-        self._search.settle(_PATIENCE_S)
-        return {row.source for row in self._search.catalogue.links_to(path, call.sight.sees)}
-
-    def _move(
-        self,
-        call: ApiCall,
-        path: VaultPath,
-        target: VaultPath,
-        base: str | None,
-        files: list[VaultPath],
-    ) -> MoveResult:
-        """Links are followed for the folders alone: a name that is itself a link is not what is to
-        be moved.
-        """
-        writable(call, path)
-        writable(call, target)
-        refuse_watching_beyond(
-            readable(call.identity), self._store, target, lambda text: text, was=path
-        )
-        return Mover(self._store, lambda linked: self._sources(call, linked)).move(
-            path,
-            target,
-            self._writer.author(call.caller),
-            base=base,
-            files=filter(call.sight.sees, files),
-            may_write=lambda note: call.sight.sees(note) and not is_program(note),
-            are_all=call.sight.grant.alternatives is None,
-        )
-
-
-def _digest(moved: MoveResult) -> str:
-    """The moved note's: its own links may have been rewritten."""
-    own = [written.after for written in moved.rewritten if written.path == moved.written.path]
-    return str(own[-1] if own else moved.written.after)
-
-
-def _told(path: VaultPath, moved: MoveResult) -> NoteMoveResponse:
-    others = [written for written in moved.rewritten if written.path != moved.written.path]
-    return {
-        "path": printable(moved.written.path),
-        "source": printable(path),
-        "hash": _digest(moved),
-        "rewritten": [
-            {"path": printable(written.path), "hash": str(written.after)} for written in others
-        ],
-        "left": moved.left,
-    }

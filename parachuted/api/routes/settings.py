@@ -1,4 +1,4 @@
-"""Settings: the routes that show every setting and change one.
+"""Settings: the routes that show every setting and change one, the vault's folder among them.
 
 A setting says where the vault is, who may ask and what a model costs, so only this machine and keys
 that may do everything change one.
@@ -7,21 +7,26 @@ that may do everything change one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Protocol, cast
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.api.http.authenticator import Mode
-from parachuted.api.http.decorators import get, put
+from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.route import ApiCall, RequestModel
-from parachuted.errors import ConfigError, NotFoundError
+from parachuted.bundled import make_vault
+from parachuted.config import ListedSetting, SettingsListing
+from parachuted.errors import ConfigError, NotFoundError, ParachuteError
 from parachuted.keys import EVERYTHING, is_narrower
 
 _MODULE = "system"
 _AUTH_MODE = "auth_mode"
+_VAULT = "vault"
 _MODES: dict[str, Mode] = {
     "": "remote",
     "remote": "remote",
@@ -30,27 +35,10 @@ _MODES: dict[str, Mode] = {
 }
 
 
-class SettingResponse(TypedDict):
-    """A setting. `value` is what the daemon runs with, `next` what its next start will take.
-
-    `source` is the line of config.yaml, the variable or the option of the command that says so,
-    and null for a default. `editable`: whether a change in config.yaml would have an effect.
-    """
-
-    key: str
-    kind: str
-    default: str
-    means: str
-    value: str
-    next: str
-    source: str | None
-    editable: bool
-
-
 class SettingsResponse(TypedDict):
     """Every setting; `restart`: whether the next start would take other values."""
 
-    settings: list[SettingResponse]
+    settings: list[ListedSetting]
     restart: bool
 
 
@@ -60,27 +48,43 @@ class SettingRequest(RequestModel):
     value: Annotated[str, Field(max_length=10_000)]
 
 
-class Listing(Protocol):
-    """The settings of this daemon, as `SettingResponse` has them."""
+class VaultRequest(RequestModel):
+    """A folder of this machine, whole or from ~/ on.
 
-    def all(self) -> Sequence[Mapping[str, object]]: ...
-    def set(self, key: str, value: str) -> None: ...
+    `make`: where it is missing or empty, make it, with a few notes to begin with.
+    """
+
+    folder: Annotated[str, Field(min_length=1, max_length=4_000)]
+    make: bool = False
+
+
+class VaultResponse(TypedDict):
+    """The vault from the next start on, and what was done with its folder."""
+
+    folder: str
+    says: str
+    restart: bool
 
 
 class SettingRoutes:
     def __init__(
         self,
-        listing: Listing,
+        listing: SettingsListing,
         mode: Callable[[], Mode],
         set_mode: Callable[[Mode], Awaitable[None]],
+        refuse_vault: Callable[[Path], None],
     ) -> None:
-        """`mode` and `set_mode`: who needs a key, which alone takes effect at once."""
+        """`mode` and `set_mode`: who needs a key, which alone takes effect at once.
+
+        `refuse_vault` raises DaemonError for a folder on which the daemon would not start.
+        """
         self._listing, self._mode, self._set_mode = listing, mode, set_mode
+        self._refuse_vault = refuse_vault
 
     @get("/api/settings", _MODULE, "admin", reach="beyond")
     async def listing(self) -> SettingsResponse:
         """Every setting, its meaning, its value and where that comes from."""
-        return await self._told()
+        return await self._response()
 
     @put("/api/settings/{key}", _MODULE, "admin", reach="beyond")
     async def change(self, call: ApiCall, key: str, body: SettingRequest) -> SettingsResponse:
@@ -88,10 +92,7 @@ class SettingRoutes:
 
         The next start takes it up; `auth_mode` counts at once.
         """
-        if not is_narrower(EVERYTHING, call.identity):
-            raise web.HTTPForbidden(
-                text="only this machine, or a key that may do everything, changes a setting"
-            )
+        _refuse_narrow(call)
         try:
             if key not in {one["key"] for one in await asyncio.to_thread(self._listing.all)}:
                 raise NotFoundError(
@@ -102,15 +103,50 @@ class SettingRoutes:
             await asyncio.to_thread(self._listing.set, key, body.value)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        return await self._told()
+        return await self._response()
 
-    async def _told(self) -> SettingsResponse:
+    @post("/api/vault", _MODULE, "admin", reach="beyond")
+    async def choose_vault(self, call: ApiCall, body: VaultRequest) -> VaultResponse:
+        """Use another folder of notes from the next start on, or make a new one.
+
+        Nothing is chosen on which the daemon would not start.
+        """
+        _refuse_narrow(call)
+        try:
+            folder, says = await asyncio.to_thread(self._choose, body)
+            restart = (await self._response())["restart"]
+        except ParachuteError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        return {"folder": os.fspath(folder), "says": says, "restart": restart}
+
+    def _choose(self, body: VaultRequest) -> tuple[Path, str]:
+        folder = Path(body.folder).expanduser()
+        if not folder.is_absolute():
+            raise web.HTTPUnprocessableEntity(
+                text=f"{body.folder[:80]!r} is not a whole path: begin it with / or ~/"
+            )
+        held = next(one for one in self._listing.all() if one["key"] == _VAULT)
+        if not held["editable"]:
+            raise web.HTTPConflict(text=f"the vault is set by {held['source']}; change it there")
+        says = make_vault(folder) if body.make else f"{folder} is as it was."
+        folder = folder.resolve()
+        self._refuse_vault(folder)
+        self._listing.set(_VAULT, os.fspath(folder))
+        return folder, says
+
+    async def _response(self) -> SettingsResponse:
         try:
             found = await asyncio.to_thread(self._listing.all)
         except ConfigError as error:
             raise web.HTTPConflict(text=error.message) from error
-        shown = [cast("SettingResponse", {**one} | self._at_once(one)) for one in found]
-        return {"settings": shown, "restart": any(one["value"] != one["next"] for one in shown)}
+        for one in found:
+            if one["key"] == _AUTH_MODE:
+                one["value"] = self._mode()
+        return {"settings": found, "restart": any(one["value"] != one["next"] for one in found)}
 
-    def _at_once(self, one: Mapping[str, object]) -> dict[str, object]:
-        return {"value": self._mode()} if one["key"] == _AUTH_MODE else {}
+
+def _refuse_narrow(call: ApiCall) -> None:
+    if not is_narrower(EVERYTHING, call.identity):
+        raise web.HTTPForbidden(
+            text="only this machine, or a key that may do everything, changes a setting"
+        )

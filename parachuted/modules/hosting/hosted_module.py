@@ -15,13 +15,23 @@ from typing import Protocol, Unpack
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.authority import NO_AUTHORITY, Authority
-from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
+from parachuted.errors import (
+    ActRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    ParachuteError,
+)
 from parachuted.events import Bus
 from parachuted.history.run_account import CallRun
 from parachuted.hooks import HookDecision, HookEvent, HookParticipant
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments, RunningModule
+from parachuted.modules.hosting.running_module import (
+    CALL_LIMIT_S,
+    COMMAND_LIMIT_S,
+    RequestArguments,
+    RunningModule,
+)
 from parachuted.modules.hosting.status import Where
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -187,6 +197,28 @@ class HostedModule:
     def failure(self) -> str | None:
         found = self.problem if self.running is None else self.running.problem
         return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
+
+    async def call_tool(
+        self, tool: str, arguments: Mapping[str, object], timeout_s: float, authority: Authority
+    ) -> object:
+        """Raises NotFoundError where it offers none of that name, and as `RunningModule.call`."""
+        if self.running is None or tool not in self.tools:
+            raise NotFoundError(f"there is no tool {tool} of a module {self.approved.name}")
+        return await self.running.call(
+            self.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority
+        )
+
+    async def call_command(
+        self, command: str, arguments: Mapping[str, object], authority: Authority
+    ) -> object:
+        """Raises NotFoundError where it offers none of that name, and as `RunningModule.call`."""
+        specs = () if self.running is None else self.running.declared.commands
+        spec = next((one for one in specs if one.name == command), None)
+        if self.running is None or spec is None:
+            raise NotFoundError(f"there is no command {command} of a module {self.approved.name}")
+        return await self.running.call(
+            spec.handler, arguments, timeout_s=COMMAND_LIMIT_S, authority=authority
+        )
 
 
 _CHANGED = (

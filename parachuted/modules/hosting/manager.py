@@ -40,7 +40,7 @@ from parachuted.modules.hosting.inbox import Inbox
 from parachuted.modules.hosting.interfaces import ArrivalOrder, CallingModule, Interfaces, waves
 from parachuted.modules.hosting.module_hooks import ModuleHook
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, COMMAND_LIMIT_S, RunningModule
+from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.status import ModuleStatus, status_of
@@ -268,15 +268,9 @@ class ModuleManager:
         Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
         """
         kept = self._kept.get(module)
-        if kept is None or kept.running is None or tool not in kept.tools:
+        if kept is None or tool not in kept.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        call = partial(
-            kept.running.call,
-            kept.tools[tool].handler,
-            arguments,
-            timeout_s=timeout_s,
-            authority=authority,
-        )
+        call = partial(kept.call_tool, tool, arguments, timeout_s, authority)
         if authority.within is None:  # a request, which the API tells of
             return await call()
         with self._audit.call(
@@ -293,14 +287,9 @@ class ModuleManager:
         Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
         """
         kept = self._kept.get(module)
-        running = kept.running if kept is not None else None
-        specs = running.declared.commands if running is not None else ()
-        spec = next((one for one in specs if one.name == command), None)
-        if running is None or spec is None:
+        if kept is None:
             raise NotFoundError(f"there is no command {command} of a module {module}")
-        return await running.call(
-            spec.handler, arguments, timeout_s=COMMAND_LIMIT_S, authority=authority
-        )
+        return await kept.call_command(command, arguments, authority)
 
     def approved(self, name: str) -> ApprovedModule | None:
         kept = self._kept.get(name)

@@ -1,6 +1,6 @@
 """Notices, from its own thread, when the event loop is blocked, and by whose code.
 
-Code in this process cannot be interrupted, but a person can be told which module and line is to
+Code in this process cannot be interrupted, but a person can see which module and line is to
 blame. A machine that stalls, or has too much to do, is not the fault of a module: that time
 is not counted.
 """

@@ -199,7 +199,7 @@ class HandlerArguments:
             found, definitions = TypeAdapter.json_schemas(inputs)
         except PydanticUserError as error:
             raise HandlerSignatureError(
-                f"no agent can be told what to send: {str(error).splitlines()[0]}"
+                f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
         properties: dict[str, object] = {}
         for parameter in self.parameters:

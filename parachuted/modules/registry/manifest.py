@@ -192,7 +192,7 @@ class StaticFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Manifest:
-    """One module, as it presents itself. `notes`: what a person should be told besides."""
+    """One module, as it presents itself. `notes`: what a person should know besides."""
 
     name: ManifestName
     version: Annotated[str, matching(_VERSION, "version of three numbers such as 1.0.0")]

@@ -282,6 +282,10 @@ async def test_no_more_work_at_a_time_than_was_said(tmp_path, engine, sandboxes)
         with pytest.raises(AgentUnavailableError, match="1 agents are at work"):
             async with few.prepare():
                 pass
+        async with few.prepare(is_conversation=True):  # it has room of its own
+            with pytest.raises(AgentUnavailableError, match="1 agents are at work"):
+                async with few.prepare(is_conversation=True):
+                    pass
     async with few.prepare():
         pass
     await few.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from parachuted.config import load_settings
 from tests.api.calls import call, get, key_of, refused
 from tests.stories.daemon_rig import Live
@@ -74,3 +76,44 @@ async def test_only_a_key_that_may_do_everything_changes_one(live: Live):
         assert (
             await refused(daemon_rig, "GET", "/api/settings", headers=key_of(daemon_rig, "*:read"))
         )[0] == 403
+
+
+async def test_another_vault_is_made_or_chosen_for_the_next_start(live: Live, tmp_path: Path):
+    new, mine = tmp_path / "new", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "note.md").write_text("# Mine\n")
+    async with live() as daemon_rig:
+        home = daemon_rig.daemon.home
+        status, answer = await call(
+            daemon_rig, "POST", "/api/vault", json={"folder": str(new), "make": True}
+        )
+        assert (status, answer["folder"], answer["restart"]) == (200, str(new), True)
+        assert (new / "Welcome.md").exists()
+        assert load_settings(home, {}, {}).vault == new
+        await call(daemon_rig, "POST", "/api/vault", json={"folder": str(mine), "make": True})
+        assert load_settings(home, {}, {}).vault == mine
+        assert [one.name for one in mine.iterdir()] == ["note.md"]
+
+
+async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
+    live: Live, tmp_path: Path
+):
+    (tmp_path / "file").write_text("")
+    async with live() as daemon_rig:
+        home = daemon_rig.daemon.home
+        before = (home / "config.yaml").exists()
+        for body, expected, why in (
+            ({"folder": str(tmp_path / "none")}, 409, "there is no vault at"),
+            ({"folder": "Notes"}, 422, "begin it with / or ~/"),
+            ({"folder": str(tmp_path / "file"), "make": True}, 409, "cannot be made"),
+            ({"folder": str(home.parent)}, 409, "settings and keys"),
+        ):
+            status, told = await refused(daemon_rig, "POST", "/api/vault", json=body)
+            assert (status, why in told) == (expected, True), told
+        assert (home / "config.yaml").exists() is before
+        narrow = key_of(daemon_rig, "system:read,write,admin")
+        body = {"folder": str(tmp_path / "none"), "make": True}
+        assert (await refused(daemon_rig, "POST", "/api/vault", headers=narrow, json=body))[
+            0
+        ] == 403
+        assert not (tmp_path / "none").exists()

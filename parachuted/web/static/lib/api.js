@@ -2,7 +2,7 @@
 
 const KEY = 'parachute.key';
 
-/** An answer that is no success: `status` 0 means that the daemon could not be reached. */
+/** An answer other than success: `status` 0 means that the daemon could not be reached. */
 export class ApiError extends Error {
   /**
    * @param {number} status

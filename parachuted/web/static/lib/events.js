@@ -1,6 +1,6 @@
 /**
  * Events: one stream of what happens, for all screens. It is opened again when it breaks, from where
- * it was, and when the daemon has forgotten that, every screen loads anew (`reset`).
+ * it was, and when the daemon has forgotten that, every screen loads again (`reset`).
  *
  * Not EventSource, which can send no key.
  */

@@ -10,8 +10,9 @@ import { address, go } from '../../lib/router.js';
 import { t } from '../../lib/strings.js';
 import { toastProblem } from '../../lib/toasts.js';
 import { Consent } from '../../ui/consent.js';
-import { Button, Shown, Tag } from '../../ui/parts.js';
+import { Button, Command, Shown, Tag } from '../../ui/parts.js';
 import { FirstWatch } from './first-watch.js';
+import { OtherVault } from './other-vault.js';
 
 const MODULES = ['daily', 'brain', 'chat'];
 
@@ -29,9 +30,10 @@ export default function First() {
     <div class="page first">
       <header><h1>${t.first.title}</h1><${Button} onClick=${end}>${t.first.skipAll}<//></header>
       <p class="soft">${t.first.why}</p>
-      <${Step} title=${t.first.vault} isDone=${Boolean(vault)}>${vault && html`<p>${t.first.vaultIs(vault.path, vault.files)}</p><p class="soft">${t.first.vaultOther}</p>`}<//>
+      <${Step} title=${t.first.vault} isDone=${Boolean(vault)}>${vault && html`<p>${t.first.vaultIs(vault.path, vault.files)}</p><${OtherVault} />`}<//>
       <${Step} title=${t.first.found} isDone=${logins.data?.looked.some((/** @type {any} */ one) => one.found)}>
-        <${Shown} of=${logins}>${(/** @type {any} */ told) => html`<p>${t.health.facts.agent}: ${told.agent}</p><p>${t.health.facts.docker}: ${t.health.docker(health.value?.docker)}</p>`}<//>
+        <${Shown} of=${logins}>${(/** @type {any} */ told) => html`<p>${t.health.facts.agent}: ${told.agent}</p><p>${t.health.facts.docker}: ${t.health.docker(health.value?.docker)}</p>
+          ${!told.looked.some((/** @type {any} */ one) => one.found) && html`<p>${t.first.noLogin}</p><${Command}>parachute auth set ANTHROPIC_API_KEY<//>`}`}<//>
       <//>
       <${Shown} of=${listed}>${() => MODULES.map((name) => html`
         <${Step} key=${name} title=${t.first.install(name)} isDone=${isRunning(name)}>

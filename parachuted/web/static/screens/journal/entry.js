@@ -8,6 +8,7 @@ import { clockTime } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Markdown } from '../../ui/markdown.js';
 import { Button, IconButton, Tag } from '../../ui/parts.js';
+import { Mentions } from './mentions.js';
 
 /** @param {{entry: import('./journal.js').JournalEntry, onChange: () => void}} props */
 export function Entry({ entry, onChange }) {
@@ -61,6 +62,7 @@ function EntryEditor({ entry, onDone, onCancel }) {
     <form class="compose" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); save(); }}>
       <textarea aria-label=${t.journal.draft} rows=${Math.min(20, text.split('\n').length + 2)} value=${text} ref=${focus}
         onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${byKey}></textarea>
+      <${Mentions} text=${text} onChange=${setText} />
       <div class="row middle">
         <${Button} kind="main" type="submit">${t.journal.save}<//>
         <${Button} onClick=${onCancel}>${t.app.cancel}<//>

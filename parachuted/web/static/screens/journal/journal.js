@@ -9,11 +9,13 @@ import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
 import { dayName, isoDay } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
+import { useLater } from '../../ui/later.js';
 import { Button, Empty, Shown } from '../../ui/parts.js';
 import { Calendar } from './calendar.js';
 import { Entry } from './entry.js';
 import { Find } from './find.js';
 import { Loops } from './loops.js';
+import { Mentions } from './mentions.js';
 import { Voice } from './voice.js';
 
 const PAGE = 30;
@@ -45,10 +47,15 @@ export default function Journal({ rest }) {
           <//>
         </div>
         <aside>
-          ${areEntriesShown && html`<${Find} /><${Calendar} day=${day} /><${Loops} />`}
+          ${areEntriesShown && html`<${Find} /><${Calendar} day=${day} /><${Loops} /><${LateReflections} />`}
         </aside>
       </div>
     </div>`;
+}
+
+function LateReflections() {
+  const [file] = useLater(() => import('./reflections.js'));
+  return file && html`<${file.Reflections} />`;
 }
 
 /** @param {import('../../lib/events.js').Told} told */
@@ -97,6 +104,7 @@ function Compose({ day, onDone }) {
     <form class="compose" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); add(); }}>
       <textarea aria-label=${t.journal.writeLabel} placeholder=${t.journal.write} rows="3" value=${text}
         onInput=${(/** @type {any} */ event) => keep(event.target.value)} onKeyDown=${byKey}></textarea>
+      <${Mentions} text=${text} onChange=${keep} />
       <div class="row middle">
         <span class="soft grow">${t.journal.hint}</span>
         <${Button} kind="main" type="submit" disabled=${isSending || !text.trim()}>${day && day !== isoDay() ? t.journal.addTo(dayName(day)) : t.journal.add}<//>

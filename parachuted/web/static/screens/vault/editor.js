@@ -15,7 +15,8 @@ import { listen } from '../../lib/events.js';
 import { t } from '../../lib/strings.js';
 import { Diff } from '../../ui/diff.js';
 import { Button, Loading, Problem } from '../../ui/parts.js';
-import { readNote } from './note.js';
+import { readNote } from './note-text.js';
+import { Preview } from './preview.js';
 
 const PAUSE_MS = 700;
 const AGAIN_MS = 4_000;
@@ -246,7 +247,10 @@ export function NoteEditor({ path }) {
     ${told.status === '' && html`<${Loading} />`}
     ${told.conflict && html`<${Conflict} of=${told.conflict} mine=${open.current?.text ?? ''} choose=${(/** @type {string} */ text) => open.current?.settle(text)} />`}
     ${told.status === 'refused' && told.error && html`<${Problem} error=${told.error} retry=${() => open.current?.save()} />`}
-    <div class="editor" ref=${place}></div>
+    <div class="writing">
+      <div class="editor" ref=${place}></div>
+      <${Preview} path=${path} note=${open.current} told=${told} />
+    </div>
     <p class="soft" role="status">${told.status ? t.vault.status[told.status] : ''}</p>`;
 }
 

@@ -1,7 +1,7 @@
 /** Note: one note, read, edited, and with its past. */
 
 import { html, useEffect, useState } from '../../vendor/view.js';
-import { ask, get, inAddress, post, send } from '../../lib/api.js';
+import { ask, get, inAddress, post } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
 import { address, go, noteAddress, replace } from '../../lib/router.js';
@@ -13,18 +13,16 @@ import { Icon } from '../../ui/icon.js';
 import { Markdown } from '../../ui/markdown.js';
 import { IconButton, Loading, Shown } from '../../ui/parts.js';
 import { Authors } from './authors.js';
+import { Move } from './move.js';
+import { readNote } from './note-text.js';
+import { Outline, showHeading } from './outline.js';
 import { Past } from './past.js';
 
 /** @typedef {'read' | 'edit' | 'past' | 'authors'} View */
 
-/** A note's text, and the digest that a change of it names. @param {string} path @param {AbortSignal} [signal] */
-export async function readNote(path, signal) {
-  const answer = await send('GET', `/api/notes/${inAddress(path)}`, { query: { as: 'raw' }, signal });
-  return { text: await answer.text(), hash: (answer.headers.get('ETag') ?? '').replaceAll('"', '') };
-}
-
 /** @param {{path: string, query: URLSearchParams}} props */
 export function Note({ path, query }) {
+  const [isMoving, setMoving] = useState(false);
   const view = /** @type {View} */ (query.get('view') ?? 'read');
   const views = /** @type {View[]} */ (['read', ...(may('vault', 'write') ? ['edit'] : []), ...(may('curator', 'read') ? ['past', 'authors'] : [])]);
   const remove = async () => {
@@ -41,8 +39,9 @@ export function Note({ path, query }) {
       <header class="row middle">
         <a class="back button" href=${address('vault')}><${Icon} name="left" />${t.vault.title}</a>
         <h1 class="soft grow path">${path}</h1>
-        ${may('vault', 'write') && html`<${IconButton} icon="trash" label=${t.vault.remove} onClick=${remove} />`}
+        ${may('vault', 'write') && html`<${IconButton} icon="edit" label=${t.vault.move} aria-expanded=${isMoving} onClick=${() => setMoving(!isMoving)} /><${IconButton} icon="trash" label=${t.vault.remove} onClick=${remove} />`}
       </header>
+      ${isMoving && html`<${Move} path=${path} onDone=${() => setMoving(false)} />`}
       <div class="tabs" role="navigation" aria-label=${t.vault.views}>
         ${views.map((one) => html`<a key=${one} href=${noteAddress(path, one === 'read' ? {} : { view: one })} aria-current=${one === view ? 'page' : null}>${t.vault.view[one]}</a>`)}
       </div>
@@ -62,13 +61,10 @@ function Read({ path, heading }) {
     if (told.event === 'reset' || told.data.path === path) [text, about, links].forEach((one) => one.reload());
     if (told.event === 'file.moved' && told.data.from === path) replace(noteAddress(String(told.data.path)));
   });
-  useEffect(() => {
-    if (!heading || !text.data) return;
-    const found = [...document.querySelectorAll('.note .markdown :is(h1, h2, h3, h4, h5, h6)')].find((one) => one.textContent === heading);
-    found?.scrollIntoView();
-  }, [heading, text.data]);
+  useEffect(() => { if (heading && text.data) showHeading(heading); }, [heading, text.data]);
   return html`<${Shown} of=${text}>${(/** @type {any} */ found) => html`
     <div class="reading">
+      ${about.data && html`<${Outline} sections=${about.data.sections} />`}
       <${Markdown} text=${found.text} base=${path} />
       <aside>
         ${about.data && html`<${Properties} of=${about.data} />`}

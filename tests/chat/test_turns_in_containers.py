@@ -1,0 +1,138 @@
+"""Turns whose agent has a shell: the real CLI in a real container, with a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from parachuted.testing import Block, RecordedRequest, say, use
+from tests.api.calls import call, get, post
+from tests.api.routes.test_modules import install
+from tests.chat.test_turns_live import events
+from tests.stories.boxed import boxed, native
+
+
+class Model:
+    """Answers a conversation's agent with the next of its answers, and the curator with a word."""
+
+    def __init__(self, *answers: Sequence[Block]) -> None:
+        self.answers, self.asked = list(answers), list[str]()
+
+    def __call__(self, request: RecordedRequest) -> Sequence[Block]:
+        body = str(request.body)
+        if "AskUserQuestion" not in body:
+            return [say("Noted.")]
+        self.asked.append(body)
+        return self.answers.pop(0)
+
+
+async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_there(
+    engine: Mapping[str, str], home: Path, vault: Path
+):
+    (vault / "Work").mkdir()
+    (vault / "Work/plan.md").write_text("# Plan\n\n- one\n")
+    (vault / "Private.md").write_text("heliotrope\n")
+    model = Model(
+        [say("Hello.")],
+        [native("Bash", command="ls -R /vault && id -u", description="look")],
+        [
+            native("Bash", command="sed -i s/one/ONE/ Work/plan.md", description="shout"),
+            use("update_session_title", title="The plan"),
+        ],
+        [say("Done.", pieces=3)],
+        [say("As I said.")],
+    )
+    async with boxed(engine, home, vault) as box:
+        daemon_rig = box.daemon_rig
+        box.api.add(*[model] * 100)
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        body = {"message": "Good morning.", "workingDirectory": "Work"}
+        begun = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        session = begun[-1]["sessionId"]
+        permissions = {"capabilities": ["Read", "Write", "Bash"]}
+        status, _ = await call(
+            daemon_rig, "PATCH", f"/api/chat/{session}", json={"permissions": permissions}
+        )
+        assert status == 200
+
+        body = {"message": "Shout.", "sessionId": session}
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        assert found[-1]["type"] == "done", found[-1]
+        assert "".join(one["delta"] for one in found if one["type"] == "text") == "Done."
+        used = [one["tool"]["name"] for one in found if one["type"] == "tool_use"]
+        assert [name.rpartition("__")[2] for name in used] == [
+            "Bash",
+            "Bash",
+            "update_session_title",
+        ]
+        listed, *_ = [one["content"] for one in found if one["type"] == "tool_result"]
+        assert "plan.md" in listed
+        assert "1000" in listed
+        assert "Private" not in listed
+        assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- ONE\n"
+        assert (await get(daemon_rig, f"/api/chat/{session}"))["title"] == "The plan"
+
+        body = {"message": "What did I say first?", "sessionId": session}
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        assert found[-1]["sessionResume"]["method"] == "sdk_resume"
+        assert "Good morning." in model.asked[-1]
+        assert "sed -i" in model.asked[-1]
+
+        history = daemon_rig.daemon.history
+        runs = (await get(daemon_rig, f"/api/chat/{session}/runs"))["runs"]
+        (run,) = [
+            one
+            for one in runs
+            if any(write.path == "Work/plan.md" for write in history.writes_by(one))
+        ]
+        await post(daemon_rig, f"/api/runs/{run}/undo")
+        assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- one\n"
+
+
+async def test_a_turn_that_is_stopped_in_its_container_ends_and_the_next_one_goes_on(
+    engine: Mapping[str, str], home: Path, vault: Path
+):
+    (vault / "Work").mkdir()
+    (vault / "Work/plan.md").write_text("# Plan\n")
+    model = Model(
+        [native("Bash", command="touch Work/begun.md && cat /dev/zero", description="hang")],
+        [say("I am here.")],
+    )
+    async with boxed(engine, home, vault) as box:
+        daemon_rig, session = box.daemon_rig, "a-session"
+        box.api.add(*[model] * 100)
+        folder = vault / "Chat/sessions"
+        folder.mkdir(parents=True)
+        (folder / "a.md").write_text(
+            f'---\nid: "{session}"\nmode: workspace\nworking_directory: Work\n'
+            "capabilities: [Bash]\n---\n"
+        )
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        body = {"message": "Hang.", "sessionId": session}
+        async with asyncio.TaskGroup() as group:
+            asked = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
+            await daemon_rig.until(lambda: len(model.asked) == 1, 60)
+            assert (await call(daemon_rig, "POST", f"/api/chat/{session}/abort"))[0] == 200
+        assert asked.result()[-1][1]["type"] == "aborted"
+        body = {"message": "Are you there?", "sessionId": session}
+        found = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        assert (found[-1]["type"], found[-1]["response"]) == ("done", "I am here.")
+
+
+async def test_a_session_without_the_capability_has_no_shell_and_needs_no_container(
+    engine: Mapping[str, str], home: Path, vault: Path
+):
+    (vault / "Work").mkdir()
+    model = Model([say("Hello.")], [say("Hello again.")])
+    async with boxed(engine, home, vault) as box:
+        daemon_rig = box.daemon_rig
+        box.api.add(*[model] * 100)
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        for level in ("sandboxed", "direct"):
+            body = {"message": "Hello.", "workingDirectory": "Work", "trustLevel": level}
+            await events(daemon_rig, "POST", "/api/chat", body)
+        for asked in model.asked:
+            assert "'Bash'" not in asked
+        assert "'write_note'" not in model.asked[0].replace("mcp__parachute__", "")
