@@ -103,7 +103,7 @@ class WatchedVault:
 
     def _load_index(self) -> VaultIndex:
         """The index of the last life; without the state that goes with it, first contact."""
-        known = self.state.table("control").take("baseline")
+        known = self.state.table("control").get_record("baseline")
         index = self._snapshot.load() if known is not None else None
         for subject, problem in (
             ("snapshot", self._snapshot.problem),

@@ -8,6 +8,7 @@ tests/test_mutations.py sees that each place is still there.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -239,8 +240,12 @@ def copied(folder: Path) -> None:
 
 def main() -> int:
     """Try those that are asked for."""
-    words = sys.argv[1:]
+    parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
+    parser.add_argument("words", nargs="*", help="try those whose names hold one of these words")
+    words = parser.parse_args().words
     chosen = [one for one in MUTATIONS if not words or any(word in one.name for word in words)]
+    if not chosen:
+        parser.error(f"no name holds {' or '.join(words)}")
     failed = 0
     with tempfile.TemporaryDirectory(prefix="mutations-") as name:
         folder = Path(name)

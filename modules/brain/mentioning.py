@@ -18,7 +18,7 @@ from .store import EntityStore
 from .writing import Writer
 
 SUGGESTED_FROM: Final = 0.5
-_TOLD: Final = "mentions/"
+_ANNOUNCED: Final = "mentions/"
 
 
 class MentionFinder:
@@ -76,18 +76,18 @@ class MentionFinder:
         if not sure:
             return
         source_id = "_".join(source.replace("/", ":").split())[:200]
-        before = await self._state.get(_TOLD + source_id, [])
-        told = set(before) if isinstance(before, list) else set()
+        before = await self._state.get(_ANNOUNCED + source_id, [])
+        announced = set(before) if isinstance(before, list) else set()
         for para_id, confidence in sure.items():
-            if para_id not in told:
+            if para_id not in announced:
                 self._publish(
                     "brain.mention.detected",
                     source_id=source_id,
                     para_id=para_id,
                     confidence=confidence,
                 )
-        if set(sure) - told:
-            await self._state.put(_TOLD + source_id, sorted(told | set(sure)))
+        if set(sure) - announced:
+            await self._state.put(_ANNOUNCED + source_id, sorted(announced | set(sure)))
 
     async def _linked(self, text: str) -> list[tuple[Mention, Entity]]:
         """What it links to, as far as the caller may know of it: somebody said so."""

@@ -46,7 +46,7 @@ class Resuming:
         """
         if asked.recovery == "fresh_start":
             return ResumePlan(transcript=None, history="", resumption=Resumption())
-        told = await self._told(session, earlier)
+        history = await self._history(session, earlier)
         kept = await self._module.state.get(_key(session), None)
         transcript = None
         if (
@@ -58,11 +58,11 @@ class Resuming:
             transcript = str(kept["transcript"])
         resumption = Resumption(
             transcript=transcript,
-            injected=0 if transcript else told.count,
-            tokens=0 if transcript else told.tokens,
+            injected=0 if transcript else history.count,
+            tokens=0 if transcript else history.tokens,
             earlier=len(earlier),
         )
-        return ResumePlan(transcript=transcript, history=told.text, resumption=resumption)
+        return ResumePlan(transcript=transcript, history=history.text, resumption=resumption)
 
     async def keep(self, session: Session, mode: Mode, transcript: str | None) -> None:
         """Remember the transcript of all that the session holds now. It is a cache: where it cannot
@@ -78,7 +78,7 @@ class Resuming:
         except ParachuteError as error:
             self._module.log.warning("a transcript is not kept", extra={"why": error.message})
 
-    async def _told(self, session: Session, earlier: list[Message]) -> EarlierMessages:
+    async def _history(self, session: Session, earlier: list[Message]) -> EarlierMessages:
         """The earlier messages as text, or those of the session that this one goes on from."""
         if earlier or not session.continued_from:
             return history_of(earlier)

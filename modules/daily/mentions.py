@@ -165,14 +165,14 @@ class Mentions:
         if not new:
             return
         self._asked.put(path, {**asked, name: [*asked.get(name, ()), *new]})
-        told = ", ".join(
+        names = ", ".join(
             f"{row['name']} ({row['text']!r}, {row['confidence']:.0%})" for row in new.values()
         )
         await self._module.suggest(
             "update",
             path,
             {"key": KEY, "value": [*there, *new]},
-            reasoning=f"The entry may mention {told}.",
+            reasoning=f"The entry may mention {names}.",
         )
 
 

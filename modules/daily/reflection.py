@@ -100,8 +100,8 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
         ("Open loops", waiting[:_MOST_LOOPS]),
         ("One question", [question]),
     ]
-    told = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
-    return f"{OFFLINE_NOTE}\n\n" + "\n\n".join(told)
+    sections = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
+    return f"{OFFLINE_NOTE}\n\n" + "\n\n".join(sections)
 
 
 def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> str:
@@ -112,8 +112,8 @@ def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> s
         ("Entries", [f"- {first_of(one)} {link_to(one)}" for one in entries]),
         ("Open loops", [f"- {loop.text} {_opened(loop)}" for loop in loops][:_MOST_LOOPS]),
     ]
-    told = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
-    return "\n\n".join([_UNASKED.format(agent), *told])
+    sections = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
+    return "\n\n".join([_UNASKED.format(agent), *sections])
 
 
 def _opened(loop: OpenLoop) -> str:

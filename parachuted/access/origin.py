@@ -100,7 +100,7 @@ class SessionTaints:
         self._state, self._table, self._clock = state, state.table(_TABLE), clock
 
     def recall(self, session: str, taint: Taint) -> None:
-        row = self._table.take(session)
+        row = self._table.get_record(session)
         for source, origin in (
             cast("dict[str, Origin]", row["sources"]).items() if row is not None else ()
         ):
@@ -111,7 +111,7 @@ class SessionTaints:
 
         Another agent would learn from it what it may not read itself.
         """
-        row = self._table.take(session)
+        row = self._table.get_record(session)
         return str(row["agent"]) if row is not None else None
 
     def keep(self, session: str, taint: Taint, *, agent: str) -> None:
@@ -122,7 +122,7 @@ class SessionTaints:
         today = self._clock().date()
         sources = dict(list(taint.sources.items())[:_MOST])
         row = {"agent": self.owner(session) or agent, "sources": sources, _USED: today.isoformat()}
-        if self._table.take(session) == row:
+        if self._table.get_record(session) == row:
             return
         with self._state.batch():
             self._table.put(session, row)

@@ -106,7 +106,7 @@ class Origins:
         """The origin of the text of that digest at that path; `you` where nothing else is
         recorded.
         """
-        row = self._table.take(path)
+        row = self._table.get_record(path)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
             return "you"
         declared = _declared_untrusted(frontmatter_origin)
@@ -135,7 +135,7 @@ class Origins:
         return None
 
     def is_trusted(self, path: str, digest: str) -> bool:
-        row = self._table.take(path)
+        row = self._table.get_record(path)
         return row is not None and row.get(_TRUSTED) == digest
 
     def of_folder(self, folder: str) -> Origin:
@@ -164,7 +164,7 @@ class Origins:
             rows = {
                 path: row
                 for path, row in found
-                if row is not None and row != self._table.take(path)
+                if row is not None and row != self._table.get_record(path)
             }
             for path, row in rows.items():
                 self._put(path, row)
@@ -177,7 +177,7 @@ class Origins:
         """
         if origin not in UNTRUSTED or digest is None:
             return
-        self._put(path, _with(self._table.take(path), origin, digest))
+        self._put(path, _with(self._table.get_record(path), origin, digest))
 
     @contextmanager
     def writing(self, path: str, origin: Origin) -> Iterator[Callable[[str | None], None]]:
@@ -189,7 +189,7 @@ class Origins:
         if origin not in UNTRUSTED:
             yield lambda _digest: None
             return
-        before = self._table.take(path)
+        before = self._table.get_record(path)
 
         def back() -> None:
             if before is None:
@@ -221,7 +221,7 @@ class Origins:
         that digest.
         """
         row = self._moved_row(source, target, digest)
-        if row is not None and row != self._table.take(target):
+        if row is not None and row != self._table.get_record(target):
             self._put(target, row)
 
     def trust(self, path: str, digest: str) -> Origin:
@@ -230,7 +230,7 @@ class Origins:
         The person's later edits there are trusted. Earlier texts of the path stay untrusted, should
         one be restored.
         """
-        before, row = self.of(path, digest), self._table.take(path)
+        before, row = self.of(path, digest), self._table.get_record(path)
         earlier = [one for one in _digests(row) if one != digest] if row is not None else []
         was = (
             next((one for one in (row["origin"], row.get(_WAS)) if one in UNTRUSTED), before)
@@ -285,7 +285,7 @@ class Origins:
                 return _with(moved, moved["origin"], new) if moved["origin"] in UNTRUSTED else moved
         if self._is_place(seen.path):
             return None
-        row = self._table.take(seen.path)
+        row = self._table.get_record(seen.path)
         if row is not None and new is not None and row.get(_TRUSTED) == new:
             return None
         origin = _declared_untrusted(seen.origin) or (row["origin"] if row is not None else None)
@@ -301,10 +301,10 @@ class Origins:
         """A text that was in an untrusted folder is remembered, in case it appears elsewhere."""
         if digest is None or not self._is_place(path) or self.of(path, digest) not in UNTRUSTED:
             return None
-        return {**_with(self._table.take(path), "imported", digest), _LEFT: True}
+        return {**_with(self._table.get_record(path), "imported", digest), _LEFT: True}
 
     def _moved_row(self, source: str, target: str, digest: str | None) -> dict[str, object] | None:
-        row, there = self._table.take(source), self._table.take(target)
+        row, there = self._table.get_record(source), self._table.get_record(target)
         if row is not None and digest is not None and row.get(_TRUSTED) == digest:
             return {
                 "origin": "you",
@@ -430,7 +430,7 @@ class _Known:
 
 
 def is_looked_back(state: StateStore) -> bool:
-    return state.table(_TABLE).take(_KEY) is not None
+    return state.table(_TABLE).get_record(_KEY) is not None
 
 
 def set_looked_back(state: StateStore, at: datetime) -> None:

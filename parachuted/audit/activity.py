@@ -44,7 +44,7 @@ class ActivityLog:
             raise EditRefusedError(
                 f"a summary of an activity has at most {_LONGEST_SUMMARY:,} characters"
             )
-        told = {
+        entry = {
             "ts": activity.ts,
             "session_id": _word(activity.session_id),
             "session_title": _word(activity.session_title),
@@ -52,7 +52,7 @@ class ActivityLog:
             "exchange_number": activity.exchange_number,
             "summary": activity.summary,
         } | ({"origin": activity.origin} if activity.origin is not None else {})
-        line = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
         name = f"{time_of(at)[:10]}.jsonl"
         try:
             with (
@@ -99,20 +99,20 @@ class ActivityLog:
             ) from error
         for line in data.split(b"\n"):
             with contextlib.suppress(ValueError, RecursionError):
-                told = json.loads(line)
-                if isinstance(told, dict) and isinstance(told.get("summary"), str):
-                    yield _activity(told)
+                entry = json.loads(line)
+                if isinstance(entry, dict) and isinstance(entry.get("summary"), str):
+                    yield _activity(entry)
 
 
-def _activity(told: dict[str, object]) -> Activity:
-    number, origin = told.get("exchange_number"), told.get("origin")
+def _activity(entry: dict[str, object]) -> Activity:
+    number, origin = entry.get("exchange_number"), entry.get("origin")
     texts = {
-        key: value if isinstance(value := told.get(key), str) else None
+        key: value if isinstance(value := entry.get(key), str) else None
         for key in ("session_id", "session_title", "agent_type")
     }
     return Activity(
-        ts=str(told.get("ts", "")),
-        summary=str(told["summary"]),
+        ts=str(entry.get("ts", "")),
+        summary=str(entry["summary"]),
         exchange_number=number if isinstance(number, int) else 0,
         origin=next((one for one in UNTRUSTED if one == origin), None),
         **texts,

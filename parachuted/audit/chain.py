@@ -241,8 +241,8 @@ def _target(kind: str, source_type: str, source_id: str, module: str, endpoint: 
 
 @lru_cache(maxsize=4096)
 def _outcome(success: bool, error: str | None, status: int | None) -> str:  # noqa: FBT001  a value to tell
-    told = {"success": success, "error": clean(error, _ERROR) if error is not None else None}
-    return _encode(told if status is None else {**told, "status": status})[1:-1]
+    outcome = {"success": success, "error": clean(error, _ERROR) if error is not None else None}
+    return _encode(outcome if status is None else {**outcome, "status": status})[1:-1]
 
 
 def _ours(event: AuditEvent) -> str:

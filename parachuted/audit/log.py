@@ -188,7 +188,7 @@ class AuditLog:
         self._tend()
         while self._queue or self._own or self._dropped:
             if self._dropped:
-                self._own.append(self._told_dropped())
+                self._own.append(self._dropped_event())
             waiting = self._own or self._queue
             batch = [waiting[number] for number in range(min(len(waiting), self._pace.batch))]
             for day, events in groupby(batch, key=_day_of):
@@ -297,7 +297,7 @@ class AuditLog:
         for day in going:
             self.folder.remove(day)
 
-    def _told_dropped(self) -> AuditEvent:
+    def _dropped_event(self) -> AuditEvent:
         with self._lock:
             count, self._dropped = self._dropped, 0
         return self._event(

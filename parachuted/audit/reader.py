@@ -39,17 +39,17 @@ class AuditFilter:
     success: bool | None = None
     path: str | None = None
 
-    def takes(self, told: dict[str, object]) -> bool:
-        """Whether the event, as `told` gives it, matches."""
+    def takes(self, event: dict[str, object]) -> bool:
+        """Whether an event, as `event_of` returns it, matches."""
         return (
-            (self.type is None or told["event_type"] == self.type)
-            and (self.success is None or told["success"] is self.success)
-            and (self.module is None or told["target_module"] == self.module)
-            and (self.source is None or self.source in (told["source_type"], told["source_id"]))
-            and (self.since is None or str(told["timestamp"]) >= stamp(self.since))
-            and (self.until is None or str(told["timestamp"]) < stamp(self.until))
+            (self.type is None or event["event_type"] == self.type)
+            and (self.success is None or event["success"] is self.success)
+            and (self.module is None or event["target_module"] == self.module)
+            and (self.source is None or self.source in (event["source_type"], event["source_id"]))
+            and (self.since is None or str(event["timestamp"]) >= stamp(self.since))
+            and (self.until is None or str(event["timestamp"]) < stamp(self.until))
             and (
-                self.path is None or any(_is_below(str(path), self.path) for path in told["paths"])  # type: ignore[attr-defined]
+                self.path is None or any(_is_below(str(path), self.path) for path in event["paths"])  # type: ignore[attr-defined]
             )
         )
 
@@ -91,7 +91,7 @@ class AuditReader:
             if before is not None and line.link.seq >= before:
                 continue
             looked_at += 1
-            event = told(line)
+            event = event_of(line)
             if event is not None and wanted.takes(event):
                 events.append(event)
             if len(events) == limit or looked_at == most:
@@ -174,7 +174,7 @@ class AuditFollower:
             found += [
                 event
                 for raw in whole.split(b"\n")
-                if (line := read_line(raw)) is not None and (event := told(line)) is not None
+                if (line := read_line(raw)) is not None and (event := event_of(line)) is not None
             ]
         return sorted(found, key=lambda event: int(str(event["seq"])))
 
@@ -186,7 +186,7 @@ class AuditFollower:
             return 0
 
 
-def told(line: AuditLine) -> dict[str, object] | None:
+def event_of(line: AuditLine) -> dict[str, object] | None:
     """The event of a line with every field, each of its type; None for what our writer never wrote,
     since files in a vault may hold anything.
     """

@@ -132,18 +132,18 @@ def _take_notes(line: AuditLine, day: str, look: _Look) -> None:
     details = document.get("details")
     if document.get("event_type") != "audit" or not line.is_sound or not isinstance(details, dict):
         return
-    endpoint, told = (
+    endpoint, message = (
         document.get("target_endpoint"),
         f"{day}, seq {line.link.seq}: {document.get('error') or document.get('target_endpoint')}",
     )
     through = details.get("through")
     if endpoint == REMOVED and isinstance(through, int):
         look.removed.append(ChainPosition(through, str(details.get("hash"))))
-        look.notes.append(told)
+        look.notes.append(message)
     elif endpoint == CUT and details.get("in_flight") is True:
-        look.notes.append(told)
+        look.notes.append(message)
     elif endpoint in {CUT, GAP}:
-        look.findings.append(told)
+        look.findings.append(message)
 
 
 def _link(look: _Look) -> None:

@@ -130,7 +130,7 @@ class WatchRegistry:
 
     def of(self, watcher: str) -> WatchDeclaration | None:
         """What a note declares, and which parts of it are invalid."""
-        declared, row = self._trie.declaration(watcher), self._problems.take(watcher)
+        declared, row = self._trie.declaration(watcher), self._problems.get_record(watcher)
         problems = tuple(row["problems"]) if row is not None else ()
         if declared is None:
             return (
@@ -253,7 +253,7 @@ class WatchRegistry:
         Joins the state's open batch.
         """
         texts = () if is_conflict_copy(watcher) else texts
-        before, row = self._texts.get(watcher, {}), self._problems.take(watcher)
+        before, row = self._texts.get(watcher, {}), self._problems.get_record(watcher)
         if before.keys() == set(texts) and problems == (
             tuple(row["problems"]) if row is not None else ()
         ):

@@ -17,7 +17,7 @@ from typing import Any
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
 from parachuted.audit.graph import document_of, draw, graph_of, source_name
-from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, moment_of, told
+from parachuted.audit.reader import AuditFilter, AuditFollower, AuditReader, event_of, moment_of
 from parachuted.audit.verify import verify
 from parachuted.cli.client import current_vault, home_of
 from parachuted.cli.commands import JSON, Argument, argument, command, flag, limit
@@ -115,7 +115,7 @@ def audit_graph(options: Namespace) -> int:
     lines = (
         event
         for line in reader.backward(wanted)
-        if (event := told(line)) is not None and wanted.takes(event)
+        if (event := event_of(line)) is not None and wanted.takes(event)
     )
     try:
         graph = graph_of(lines)

@@ -16,7 +16,7 @@ from parachuted.events.catalog import CATALOG, FACTS, EventKind
 
 log = logging.getLogger(__name__)
 
-_Told = TypeVar("_Told", "Event", "Sequence[Event]")
+_Published = TypeVar("_Published", "Event", "Sequence[Event]")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}(\.[a-z][a-z0-9_-]{0,63}){1,5}")
 
 
@@ -175,11 +175,11 @@ class Bus:
         )
 
 
-def _tell(listener: Callable[[_Told], None], told: _Told) -> None:
+def _tell(listener: Callable[[_Published], None], published: _Published) -> None:
     try:
-        listener(told)
+        listener(published)
     except Exception:
-        event = told if isinstance(told, Event) else told[0]
+        event = published if isinstance(published, Event) else published[0]
         log.exception("a listener failed", extra={"event": event.event})
 
 

@@ -1,6 +1,6 @@
 """Change detector: turns hints into changes.
 
-The disk is compared with the index, the difference recorded, then told.
+The disk is compared with the index, the difference recorded, then reason.
 
 A known file that was closed is read at once, and so is a new one that was renamed into place. What
 else is new, missing, emptied or still being written is looked at again after a moment, so that each
@@ -223,7 +223,7 @@ class ChangeDetector:
 
     def _take(self) -> ScanRequest:
         turn, self._next = self._next, ScanRequest()
-        turn.finished, turn.unfinished = self._debouncer.take(self._loop.time())
+        turn.finished, turn.unfinished = self._debouncer.pop(self._loop.time())
         return turn
 
     async def _guarded(self, turn: ScanRequest) -> None:
@@ -312,11 +312,11 @@ class ChangeDetector:
                 "raise fs.inotify.max_user_watches"
             )
         if self._disk_scan.network is not None:
-            told = (
+            reason = (
                 f"the vault is on a network file system ({self._disk_scan.network}), which does "
                 "not report what other devices change"
             )
-            return f"{told}, so it is scanned again and again"
+            return f"{reason}, so it is scanned again and again"
         if self._canary.is_silent:
             return (
                 "the operating system no longer reports changes, so the vault is scanned again and "

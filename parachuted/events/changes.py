@@ -195,19 +195,19 @@ class ChangeCommitter:
             if found.came or found.went
             else []
         )
-        told: list[Explained] = []
+        gathered: list[Explained] = []
         try:
             for start in range(0, len(explained), _CHUNK):
                 piece = explained[start : start + _CHUNK]
                 await self._commit([change for change, _writes in piece])
-                told += piece
-                if len(told) >= _KEPT_AT_ONCE:
-                    await loop.run_in_executor(thread, self._keep, told, remember)
-                    told = []
+                gathered += piece
+                if len(gathered) >= _KEPT_AT_ONCE:
+                    await loop.run_in_executor(thread, self._keep, gathered, remember)
+                    gathered = []
                 await asyncio.sleep(0)
         finally:
-            if told:
-                await loop.run_in_executor(thread, self._keep, told, remember)
+            if gathered:
+                await loop.run_in_executor(thread, self._keep, gathered, remember)
         for seen in found.same:
             self.index.set(seen.path, seen.new)
         if remember and found.same:
@@ -276,14 +276,14 @@ class ChangeCommitter:
             return replace(person, key=ours.author.key)
         return replace(ours.author, causes=(*ours.author.causes, *person.causes))
 
-    def _keep(self, told: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
+    def _keep(self, gathered: Sequence[Explained], remember: bool) -> None:  # noqa: FBT001  for an executor
         """In a thread: record what was published in the history and in the index's copy on disk."""
-        writes = [write for _change, writes in told for write in writes]
-        by_people = _by_people(told, since_start=remember)
+        writes = [write for _change, writes in gathered for write in writes]
+        by_people = _by_people(gathered, since_start=remember)
         if by_people:
             self._saw(by_people)
         if remember:
-            self._remember(_lines(told), writes)
+            self._remember(_lines(gathered), writes)
         else:
             # while the copy on disk is of before them, the next start has to come across them too
             self._unsaved += writes

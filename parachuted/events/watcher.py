@@ -99,7 +99,7 @@ class Debouncer:
         self._since.setdefault(path, now)
         self._due[path] = min(self._due.get(path, math.inf), now + self._pace.touched)
 
-    def take(self, now: float) -> tuple[set[str], set[str]]:
+    def pop(self, now: float) -> tuple[set[str], set[str]]:
         """The paths that are due: those whose writers finished or were waited for long enough, and
         the others.
         """

@@ -275,8 +275,8 @@ class PastTools:
     )
     async def history(self, call: ToolCall) -> object:
         query = HistoryQuery(path=_path(call), limit=call.number("limit", 20, 200))
-        told = await self._history.history(call.within(self._root, _CURATOR, "read"), query)
-        return {"versions": [_some(one, _VERSION) for one in told["versions"]]}
+        response = await self._history.history(call.within(self._root, _CURATOR, "read"), query)
+        return {"versions": [_some(one, _VERSION) for one in response["versions"]]}
 
     @served(
         "Who wrote each line of a note, in which run.",
@@ -290,12 +290,12 @@ class PastTools:
         path, line = _path(call), call.given.get("line")
         await call.client.vault.read_with_digest(path)
         query = WhyQuery(path=path, line=line if isinstance(line, int) else None)
-        told = await self._runs.why(call.within(self._root, _CURATOR, "read"), query)
+        response = await self._runs.why(call.within(self._root, _CURATOR, "read"), query)
         return {
-            "lines": list(_spans(cast("list[Mapping[str, Any]]", told["lines"]))),
+            "lines": list(_spans(cast("list[Mapping[str, Any]]", response["lines"]))),
             "runs": {
                 name: self._run_told(run)
-                for name, run in cast("Mapping[str, Any]", told["runs"]).items()
+                for name, run in cast("Mapping[str, Any]", response["runs"]).items()
                 if run is not None
             },
         }
@@ -326,15 +326,15 @@ class PastTools:
     )
     async def suggestions(self, call: ToolCall) -> object:
         query = SuggestionsQuery(status="pending", limit=call.number("limit", 50, 200))
-        told = await self._suggested.listing(call.within(self._root, _CURATOR, "read"), query)
+        response = await self._suggested.listing(call.within(self._root, _CURATOR, "read"), query)
         found = [
             one
-            for one in told["suggestions"]
+            for one in response["suggestions"]
             if call.client.taint or one["origin"] not in UNTRUSTED
         ]
         return {
             "suggestions": [_some(one, _SUGGESTION) for one in found],
-            "left_out": len(told["suggestions"]) - len(found),
+            "left_out": len(response["suggestions"]) - len(found),
         }
 
     @served(

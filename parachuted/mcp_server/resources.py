@@ -92,11 +92,11 @@ class VaultChanges:
 
     def _hear(self, events: Sequence[Event]) -> None:
         for subscription in tuple(self._subscriptions):
-            changes = self._told(subscription, events)
+            changes = self._changes(subscription, events)
             if changes != ClientChanges():
                 subscription.tell(changes)
 
-    def _told(self, subscription: Subscription, events: Sequence[Event]) -> ClientChanges:
+    def _changes(self, subscription: Subscription, events: Sequence[Event]) -> ClientChanges:
         client, updated, has_new_list = subscription.client, set[str](), False
         for event in events:
             heard = event.heard_by(subscription.events) if event.event in _KINDS else None

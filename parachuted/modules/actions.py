@@ -29,7 +29,7 @@ class ModuleActions:
         """Every module, installed or only present in the vault's `Modules/`, without running
         any.
         """
-        return [_told(entry) for entry in self._trust.entries()]
+        return [_described(entry) for entry in self._trust.entries()]
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> dict[str, Any]:
         """What approving its present folder with that trust would allow, and the difference from
@@ -61,7 +61,7 @@ class ModuleActions:
         else:
             entry = self._trust.entry(name)
         consent = self._trust.consent(entry.name, trust)
-        return {"module": _told(entry), "hash": consent.digest} | _consent(consent)
+        return {"module": _described(entry), "hash": consent.digest} | _consent(consent)
 
     def _lying(self, source: str) -> str | None:
         return next(
@@ -70,14 +70,14 @@ class ModuleActions:
 
     def approve(self, name: str, digest: str, trust: TrustLevel | None) -> dict[str, Any]:
         """Approve the very bytes that were shown under that digest."""
-        return _told(self._trust.approve(name, digest, trust=trust))
+        return _described(self._trust.approve(name, digest, trust=trust))
 
     def enable(self, name: str) -> dict[str, Any]:
-        return _told(self._trust.enable(name))
+        return _described(self._trust.enable(name))
 
     def disable(self, name: str) -> dict[str, Any]:
         """Let it run no more; its approval stays."""
-        return _told(self._trust.disable(name))
+        return _described(self._trust.disable(name))
 
     def remove(self, name: str) -> dict[str, Any]:
         """Forget it.
@@ -151,7 +151,7 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
     }
 
 
-def _told(entry: ModuleEntry) -> dict[str, Any]:
+def _described(entry: ModuleEntry) -> dict[str, Any]:
     return status_document(
         status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[])
     )

@@ -176,11 +176,11 @@ def _composed(value: object, where: _Where, depth: int) -> Json:
         return _list(
             sorted(value, key=repr) if isinstance(value, AbstractSet) else value, where, depth
         )
-    told = (
+    message = (
         f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return "
         "dicts, lists, texts, numbers or dataclasses."
     )
-    raise WrongResultError(told)
+    raise WrongResultError(message)
 
 
 def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:

@@ -184,28 +184,28 @@ class AgentHooks:
 
         It has happened: an objection to it is one more text.
         """
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "tool_name": name,
             "tool_input": dict(arguments),
             "tool_use_id": use,
             "duration_ms": round(took, 3),
         }
         if result.is_error:
-            event, told["error"], told["is_interrupt"] = "tool.failed", result.text, False
+            event, fields["error"], fields["is_interrupt"] = "tool.failed", result.text, False
         else:
             response = (
                 [{"type": "text", "text": result.text}]
                 if result.response is None
                 else result.response
             )
-            event, told["tool_response"] = "tool.after", response
+            event, fields["tool_response"] = "tool.after", response
         self.publish(
-            event, **_brief({key: value for key, value in told.items() if key != "is_interrupt"})
+            event, **_brief({key: value for key, value in fields.items() if key != "is_interrupt"})
         )
         if not self.asker.wants(event):
             return HookDecision()
         decision = await self.asker.ask(
-            self.hook_event(event, {**told, REPLACED: replaced} if replaced else told)
+            self.hook_event(event, {**fields, REPLACED: replaced} if replaced else fields)
         )
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
@@ -292,13 +292,13 @@ class AgentHooks:
     ) -> HookDecision:
         if not self.asker.wants("tool.before"):
             return HookDecision()
-        told = {
+        fields = {
             "tool_name": name,
             "tool_input": dict(arguments),
             "tool_use_id": use,
             **({REPLACED: replaced} if replaced else {}),
         }
-        decision = await self.asker.ask(self.hook_event("tool.before", told))
+        decision = await self.asker.ask(self.hook_event("tool.before", fields))
         self._may_end(decision)
         if not decision.allowed and name in WRITING_TOOLS:
             self.refused(f"a hook refused {name}: {decision.reason}")

@@ -96,7 +96,7 @@ class RunAdmission:
                 self._budget.leave_out(task)
                 yield
                 return
-            self._budget.take(task)
+            self._budget.reserve(task)
             try:
                 yield
             finally:

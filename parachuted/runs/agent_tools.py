@@ -110,19 +110,19 @@ class NoteTools:
                 name="list_notes",
                 description=LIST,
                 schema=_schema({}, pattern=pattern),
-                call=_told(self._list),
+                call=_with_errors_as_text(self._list),
             ),
             Tool(
                 name="read_note",
                 description=READ,
                 schema=_schema({"path": path}),
-                call=_told(self._read),
+                call=_with_errors_as_text(self._read),
             ),
             Tool(
                 name="search_notes",
                 description=SEARCH,
                 schema=_schema({"query": words}),
-                call=_told(self._search),
+                call=_with_errors_as_text(self._search),
             ),
         )
         if not self.may_write:
@@ -133,19 +133,19 @@ class NoteTools:
                 name="write_note",
                 description=WRITE,
                 schema=_schema({"path": path, "text": text}),
-                call=_told(self._write),
+                call=_with_errors_as_text(self._write),
             ),
             Tool(
                 name="append_note",
                 description=APPEND,
                 schema=_schema({"path": path, "section": section, "text": text}),
-                call=_told(self._append),
+                call=_with_errors_as_text(self._append),
             ),
             Tool(
                 name="edit_section",
                 description=EDIT,
                 schema=_schema({"path": path, "section": section, "text": text}),
-                call=_told(self._edit),
+                call=_with_errors_as_text(self._edit),
             ),
         )
 
@@ -167,9 +167,9 @@ class NoteTools:
 
     async def _search(self, given: Mapping[str, str]) -> str:
         hits = await self.vault.search(given["query"], _MOST_FOUND)
-        told = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
+        found = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
         shown = (
-            _cut(json.dumps(told, ensure_ascii=False, indent=1)) if told else "Nothing was found."
+            _cut(json.dumps(found, ensure_ascii=False, indent=1)) if found else "Nothing was found."
         )
         left_out = self.vault.strangers_left_out
         return f"{shown}\n({left_out} {_LEFT_OUT_OF_SEARCH})" if left_out else shown
@@ -247,7 +247,7 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
     return Tool(name=spec.name, description=spec.description, schema=spec.schema, call=called)
 
 
-def _told(
+def _with_errors_as_text(
     act: Callable[[Mapping[str, str]], Awaitable[str]],
 ) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
     """The act as a tool: arguments were checked by the schema, and what is refused is reported to

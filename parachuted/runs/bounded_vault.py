@@ -168,12 +168,12 @@ class BoundedVault(VaultWriting):
         """Around a write: what it follows from is known, and whose text it leaves."""
         with self._writing(path) as wrote, self._watch.writing(path) as recorded:
 
-            def told(written: WriteResult) -> None:
+            def publish(written: WriteResult) -> None:
                 recorded(written.after if written.changed else None)
                 if written.changed:
                     wrote(written)
 
-            yield told
+            yield publish
 
     def _unplanned(self, real: VaultPath) -> ProposedChange:
         """A move, or a file of many pieces, is not suggested."""

@@ -63,7 +63,7 @@ class CuratorSessions:
 
         Each run resends all before it, so after some runs there is a new one.
         """
-        row = self._sessions.take(watcher)
+        row = self._sessions.get_record(watcher)
         if row is None or row["backend"] != self._backend or row["runs"] >= _LONGEST_SESSION:
             return None
         return str(row["session_id"])
@@ -73,7 +73,7 @@ class CuratorSessions:
         session = self.get(watcher)
         if session is None:
             return
-        row = self._sessions.take(watcher)
+        row = self._sessions.get_record(watcher)
         files.quoted.add_all(
             QuotedPaths.from_document(row.get("quotes") if row is not None else None)
         )
@@ -89,7 +89,7 @@ class CuratorSessions:
         session = account.cost.session_id
         if self._taints is not None:
             self._taints.keep(session, taint, agent=f"{NAME} of {watcher}")
-        before = self._sessions.take(watcher)
+        before = self._sessions.get_record(watcher)
         went_on = (
             before is not None
             and before["session_id"] == session
@@ -219,10 +219,10 @@ class CuratorRun:
         units = list(
             dict.fromkeys(f"{note.path}#{unit}" for note in account.changes for unit in note.units)
         )
-        told = event_data(data, self._store.folder)
+        published = event_data(data, self._store.folder)
         decision = await self._hooks.asker.ask(
             self._hooks.hook_event(
-                "bubble.before", told, diff={"text": "\n".join(texts), "changed": units}
+                "bubble.before", published, diff={"text": "\n".join(texts), "changed": units}
             )
         )
         if not decision.allowed:

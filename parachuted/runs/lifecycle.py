@@ -56,7 +56,7 @@ class RunAudit:
             backend,
         )
         self._module = module
-        self._told: Counter[tuple[str, bool]] = Counter()
+        self._calls: Counter[tuple[str, bool]] = Counter()
         self._began = time.perf_counter()
 
     def began(self) -> None:
@@ -75,7 +75,7 @@ class RunAudit:
         )
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        return tuple(replace(tool, call=self._told_call(tool)) for tool in tools)
+        return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
 
     def note(self, step: Step) -> None:
         """Tell of a call that no tool has seen: of a name that is none, or with arguments that the
@@ -84,8 +84,8 @@ class RunAudit:
         if not isinstance(step, ToolCallStep):
             return
         key = (step.tool, step.result.is_error)
-        if self._told[key]:
-            self._told[key] -= 1
+        if self._calls[key]:
+            self._calls[key] -= 1
         elif step.result.is_error:
             self._call(step.tool, step.arguments, step.result, 0.0)
 
@@ -95,10 +95,10 @@ class RunAudit:
         """The agent called a tool that is not ours, such as the CLI's own; it took so many
         milliseconds.
         """
-        self._told[name, result.is_error] += 1
+        self._calls[name, result.is_error] += 1
         self._call(name, arguments, result, took)
 
-    def _told_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             began, result = (
                 time.perf_counter(),
@@ -107,7 +107,7 @@ class RunAudit:
             try:
                 result = await tool.call(arguments)
             finally:
-                self._told[tool.name, result.is_error] += 1
+                self._calls[tool.name, result.is_error] += 1
                 self._call(tool.name, arguments, result, (time.perf_counter() - began) * 1000)
             return result
 

@@ -96,7 +96,9 @@ class _Gate:
             return reason
         self._number += 1
         use = f"{self.hooks.session_id}-n{self._number}"
-        reason, context = await self.hooks.before_call(name, _told(arguments, self.hooks), use)
+        reason, context = await self.hooks.before_call(
+            name, _hook_arguments(arguments, self.hooks), use
+        )
         if reason is not None:
             return reason
         if (
@@ -127,7 +129,7 @@ class _Gate:
         self.audit.called(name, _in_vault(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
         decision = await self.hooks.after_call(
-            name, _told(arguments, self.hooks), call.use, result, took
+            name, _hook_arguments(arguments, self.hooks), call.use, result, took
         )
         context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
         return NativeCallResult(context=context, output=decision.updated_output)
@@ -224,13 +226,13 @@ def _objection_to(name: str, place: str, grant: Grant) -> str | None:
     )
 
 
-def _told(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
+def _hook_arguments(arguments: Mapping[str, object], hooks: AgentHooks) -> dict[str, object]:
     """The arguments with the vault's own paths, as a hook's rules and scripts know them."""
-    told = dict(arguments)
+    given = dict(arguments)
     for name, path in _in_vault(arguments).items():
         if name in _PLACES and isinstance(path, str) and path != arguments.get(name):
-            told[name] = posixpath.join(hooks.vault, path)
-    return told
+            given[name] = posixpath.join(hooks.vault, path)
+    return given
 
 
 def _in_shown_places(response: object, hooks: AgentHooks) -> object:
@@ -248,13 +250,15 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
 
 
 def _in_vault(arguments: Mapping[str, object]) -> dict[str, object]:
-    told = dict(arguments)
+    given = dict(arguments)
     for name in _PLACES:
-        place = told.get(name)
+        place = given.get(name)
         if isinstance(place, str):
             whole = posixpath.normpath(posixpath.join(VAULT, place))
-            told[name] = whole.removeprefix(f"{VAULT}/") if whole.startswith(f"{VAULT}/") else place
-    return told
+            given[name] = (
+                whole.removeprefix(f"{VAULT}/") if whole.startswith(f"{VAULT}/") else place
+            )
+    return given
 
 
 def _key(name: str, arguments: Mapping[str, object]) -> str:

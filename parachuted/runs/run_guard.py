@@ -126,7 +126,7 @@ class RunGuard:
 class SuggestionForwarder:
     """Takes what a run would have done to where a person decides.
 
-    `told` hears the id of each suggestion.
+    `announce` gets the id of each suggestion.
     """
 
     suggestions: ProposalSink
@@ -135,7 +135,7 @@ class SuggestionForwarder:
     run: str
     causes: tuple[str, ...]
     taint: Taint
-    told: Callable[[str], None]
+    announce: Callable[[str], None]
 
     async def __call__(
         self,
@@ -171,7 +171,7 @@ class SuggestionForwarder:
             origin=self.taint.origin,
         )
         suggestion = await self.suggestions.propose(proposal)
-        self.told(suggestion.id)
+        self.announce(suggestion.id)
         return suggestion.id
 
 
@@ -219,7 +219,7 @@ class RunGuards:
                 run=run,
                 causes=causes,
                 taint=taint,
-                told=suggested,
+                announce=suggested,
             )
         return RunGuard(
             run=run,

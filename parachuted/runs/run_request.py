@@ -193,26 +193,26 @@ def make_plan(
 
     Blocks: the system prompt may be a file of the approved copy.
 
-    `said` is what a person has the module's agents told besides their own instructions.
+    `said` is what a person has the module's agents fields besides their own instructions.
     `system_prompt` takes the place of what the agent declares, `rules` follow it.
     """
     name, who = f"{approved.name}/{agent}", f"the agent {agent} of the module {approved.name}"
     folder, origin, limits = read_options(options, limits)
-    told = _told_of(approved, agent)
-    override = _override(told, who)
+    fields = _override_fields(approved, agent)
+    override = _override(fields, who)
     if override is not None:
         config = replace(
             config,
             allow_workspace_skills=config.allow_workspace_skills
-            and _may("allow_workspace_skills", told, override),
+            and _may("allow_workspace_skills", fields, override),
             allow_user_skills=config.allow_user_skills
-            and _may("allow_user_skills", told, override),
+            and _may("allow_user_skills", fields, override),
         )
     return RunPlan(
         name=name,
         who=who,
         config=config,
-        narrowing=() if override is None else (narrowing_of(override, told),),
+        narrowing=() if override is None else (narrowing_of(override, fields),),
         system_prompt=_system_prompt(approved, config, system_prompt) + rules + _besides(said),
         limits=limits,
         folder=folder,
@@ -220,35 +220,35 @@ def make_plan(
     )
 
 
-def _told_of(approved: DeclaringModule, agent: str) -> Mapping[str, object]:
-    told = approved.overrides.get(agent)
-    if told is None:
+def _override_fields(approved: DeclaringModule, agent: str) -> Mapping[str, object]:
+    fields = approved.overrides.get(agent)
+    if fields is None:
         return {}
-    if not isinstance(told, Mapping):
+    if not isinstance(fields, Mapping):
         raise ActRefusedError(
             f"modules.yaml: {approved.name}.agents.{agent}: should be a mapping, such as {{paths: "
             f"[Daily/]}}"
         )
-    return told
+    return fields
 
 
-def _override(told: Mapping[str, object], who: str) -> AgentConfig | None:
+def _override(fields: Mapping[str, object], who: str) -> AgentConfig | None:
     """What a person wrote in modules.yaml.
 
     A mistake there lets the agent do nothing, rather than more than was meant.
     """
-    if not told:
+    if not fields:
         return None
     try:
-        return _OVERRIDE.validate_python(dict(told))
+        return _OVERRIDE.validate_python(dict(fields))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ActRefusedError(f"modules.yaml, of {who}: {place}: {first['msg']}") from error
 
 
-def _may(name: str, told: Mapping[str, object], override: AgentConfig) -> bool:
-    return name not in told or bool(getattr(override, name))
+def _may(name: str, fields: Mapping[str, object], override: AgentConfig) -> bool:
+    return name not in fields or bool(getattr(override, name))
 
 
 def read_options(

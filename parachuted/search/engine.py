@@ -329,4 +329,4 @@ def _counted(columns: dict[str, str], marker: SnippetMarker) -> dict[str, int]:
         ("frontmatter" if name == "matter" else "path" if name == "place" else name, name)
         for name in columns
     ]
-    return {told: count for told, name in names if (count := marker.count(columns[name]))}
+    return {label: count for label, name in names if (count := marker.count(columns[name]))}

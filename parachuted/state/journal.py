@@ -321,7 +321,7 @@ def _change(table: object, key: object, document: object) -> tuple[str, str, Doc
 def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
     name, kept = path.name, aside.name if aside else ""
     gone = f"{replay.garbled} of its {replay.lines} lines were unreadable"
-    told = (
+    message = (
         (
             replay.newer,
             f"{name} was written by a newer version and set aside as {kept}; a new one was started",
@@ -333,7 +333,7 @@ def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
         ),
         (not replay.lines and not replay.torn, f"{name} was empty; a new one was started"),
     )
-    return tuple(sentence for happened, sentence in told if happened)
+    return tuple(sentence for happened, sentence in message if happened)
 
 
 _Undo: TypeAlias = tuple[

@@ -26,8 +26,8 @@ class TableRecord(tinydb_table.Document):
 
 
 class Table(tinydb_table.Table):
-    """TinyDB's API over `TableStorage`, and `put`, `take`, `drop`, `items` for records with a key
-    of their own.
+    """TinyDB's API over `TableStorage`, and `put`, `get_record`, `drop`, `items` for records with a
+    key of their own.
 
     All keys are text: a number given as one is read as its digits, and `insert` hands out such
     digits. Each change is durable when it returns, or raises StorageFailedError and changed
@@ -48,7 +48,7 @@ class Table(tinydb_table.Table):
         """Set the record of `key`; TypeError or ValueError if it is not JSON."""
         self._records.put(self.name, key, document)
 
-    def take(self, key: str) -> TableRecord | None:
+    def get_record(self, key: str) -> TableRecord | None:
         """The record of `key`, if there is one."""
         with self._records.lock:
             document = self._records.of(self.name).get(key)

@@ -200,7 +200,7 @@ class SuggestionStore:
         """Whether there was one of that name, which was resolved so long ago that no more is known
         of it.
         """
-        return self._over.take(name) is not None
+        return self._over.get_record(name) is not None
 
     def keep(self, record: SuggestionRecord) -> None:
         """Keep it, and of those that were resolved long ago no more than some thousands.

@@ -128,13 +128,13 @@ class ListingRow(NamedTuple):
 class FolderListing:
     """The rows of one folder at one version of it; `newest_ns` is the last change.
 
-    `told`: as they are sent, once they were.
+    `encoded`: as they are sent, once they were.
     """
 
     version: int
     rows: Sequence[ListingRow]
     newest_ns: int
-    told: bytes | None = None
+    encoded: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +159,14 @@ class ListingView:
 
     `known` gives the digest of a file that is not a note, if it was ever read.
 
-    `told`: all of it as it is sent, once it was; None again when it changed.
+    `encoded`: all of it as it is sent, once it was; None again when it changed.
     """
 
     index: VaultIndex
     asked: ListingQuery
     access: VisibleFiles
     known: Callable[[str, IndexEntry], str | None]
-    told: bytes | None = None
+    encoded: bytes | None = None
     _parts: dict[str, FolderListing] = field(default_factory=dict)
     _version: int = -1
 
@@ -192,7 +192,7 @@ class ListingView:
                     await asyncio.sleep(0)
             fresh[folder] = part
         is_whole = all(part.version >= 0 for part in fresh.values())
-        self._parts, self._version, self.told = fresh, version if is_whole else -1, None
+        self._parts, self._version, self.encoded = fresh, version if is_whole else -1, None
         return missing
 
     def parts(self, *, since_ns: int = 0) -> list[FolderListing]:

@@ -67,7 +67,7 @@ def put_whole(
             return PutResult(path=path, outcome="unchanged", hash=present.digest)
         if base is None:
             written = store.replace(path, data, author)
-            return _told(written, replaced=written.before)
+            return _put_result(written, replaced=written.before)
         known = present.data if base == present.digest else store.bases.text(path, base, sees)
         if known is None or (
             base != present.digest and not can_be_merged(known, data, present.data)
@@ -76,7 +76,7 @@ def put_whole(
             raise ConflictError(base=known or b"", ours=data, theirs=present.data)
         store.bases.keep(path, known)
         try:
-            return _told(store.replace(path, data, author, base=base, sees=sees))
+            return _put_result(store.replace(path, data, author, base=base, sees=sees))
         except ConflictError as error:
             store.bases.keep(path, error.theirs)
             raise
@@ -85,7 +85,7 @@ def put_whole(
     raise StorageFailedError(f"{printable(path)} is being changed too quickly; nothing was written")
 
 
-def _told(written: WriteResult, *, replaced: str | None = None) -> PutResult:
+def _put_result(written: WriteResult, *, replaced: str | None = None) -> PutResult:
     outcome: Outcome = "merged" if written.merged else "written" if written.changed else "unchanged"
     return PutResult(
         path=written.path,

@@ -56,16 +56,16 @@ class Budget:
         self.limits = limits
         self._history, self._elapsed = history, elapsed
         self._starts = state.table("run_starts")
-        self._taken: dict[str, Task] = {}
+        self._reserved: dict[str, Task] = {}
 
-    def take(self, task: Task) -> None:
+    def reserve(self, task: Task) -> None:
         """Reserve a run, which will be in the history.
 
         Raises StorageFailedError; joins the state's open batch.
         """
         self._forget_old()
         self._starts.put(str(task.run), {"at": self._elapsed().timestamp()})
-        self._taken[str(task.run)] = task
+        self._reserved[str(task.run)] = task
 
     def leave_out(self, task: Task) -> None:
         """A run that is about to begin counts in no budget over time: another one pays for it.
@@ -78,7 +78,7 @@ class Budget:
 
     def give_back(self, task: Task) -> None:
         """Release the reservation: the run is in the history by now, or does not start."""
-        self._taken.pop(str(task.run), None)
+        self._reserved.pop(str(task.run), None)
 
     def exceeded(self, started: Collection[Task] = ()) -> ExceededLimit | None:
         """The budget over time that is used up, if any."""
@@ -134,5 +134,5 @@ class Budget:
         return len(dated) + sum(self._history.run(run) is not None for run in began)
 
     def _uncounted(self, started: Collection[Task]) -> list[Task]:
-        known = {**self._taken, **{str(task.run): task for task in started}}
+        known = {**self._reserved, **{str(task.run): task for task in started}}
         return [task for run, task in known.items() if self._history.run(run) is None]

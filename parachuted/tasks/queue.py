@@ -43,7 +43,7 @@ class Causes:
 
     def open(self, cause: Cause) -> None:
         """Remember a cause; idempotent."""
-        if self._table.take(cause.id) is None:
+        if self._table.get_record(cause.id) is None:
             self._table.put(
                 cause.id,
                 {
@@ -57,7 +57,7 @@ class Causes:
 
     def get(self, cause: str) -> Cause | None:
         """The cause, if it is remembered."""
-        row = self._table.take(cause)
+        row = self._table.get_record(cause)
         if row is None:
             return None
         return Cause(

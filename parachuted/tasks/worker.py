@@ -62,7 +62,7 @@ class Worker:
     @property
     def paused(self) -> bool:
         """Whether a person has stopped new runs."""
-        return self._control.take("paused") is not None
+        return self._control.get_record("paused") is not None
 
     @property
     def busy(self) -> bool:
@@ -118,7 +118,7 @@ class Worker:
     ) -> None:
         with self._state.batch():
             started = self._queue.begin(task, run, causes)
-            self._budget.take(started)
+            self._budget.reserve(started)
         self._bus.publish(
             "task.started", task=task.id, watcher=task.watcher, run=run, backend=self._backend
         )

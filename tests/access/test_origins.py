@@ -152,7 +152,7 @@ def test_it_survives_a_restart(tmp_path: Path):
 def test_what_is_kept_of_one_path_is_bounded(origins: Origins, state: StateStore):
     for number in range(200):
         origins.wrote("Daily/a.md", digest_of(b"%d" % number), "bot")
-    row = state.table("origins").take("Daily/a.md")
+    row = state.table("origins").get_record("Daily/a.md")
     assert row is not None
     assert len(row["digests"]) == 50
 

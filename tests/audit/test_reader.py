@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from parachuted.audit.chain import MOST_LINE_BYTES, START, line_of, read_line
-from parachuted.audit.reader import AuditFilter, AuditFollower, moment_of, told
+from parachuted.audit.reader import AuditFilter, AuditFollower, event_of, moment_of
 from tests.audit.audit_rig import NOON, AuditRig, event
 
 
@@ -147,7 +147,14 @@ def test_a_file_of_foreign_json_is_reported_in_our_shape_or_not_at_all(audit_rig
 def test_every_event_has_every_field():
     line, _link = line_of(event(), START)
 
-    assert set(told(read_line(line[:-1]))) >= {"seq", "status", "paths", "run", "details", "hash"}
+    assert set(event_of(read_line(line[:-1]))) >= {
+        "seq",
+        "status",
+        "paths",
+        "run",
+        "details",
+        "hash",
+    }
 
 
 def test_a_follower_tells_what_comes_and_nothing_of_before(audit_rig):

@@ -24,8 +24,8 @@ def test_each_hint_holds_a_path_for_its_time(debouncer, heard, wait):
     debouncer.add("a.md", heard, 5.0)
 
     assert debouncer.next_due() == 5.0 + wait
-    assert debouncer.take(5.0 + wait - 0.01) == (set(), set())
-    assert debouncer.take(5.0 + wait) == (
+    assert debouncer.pop(5.0 + wait - 0.01) == (set(), set())
+    assert debouncer.pop(5.0 + wait) == (
         ({"a.md"}, set()) if heard == "closed" else (set(), {"a.md"})
     )
 
@@ -37,7 +37,7 @@ def test_nothing_held_is_never_due(debouncer):
 
 def test_what_was_taken_is_not_held_any_more(debouncer):
     debouncer.add("a.md", "closed", 0.0)
-    debouncer.take(1.0)
+    debouncer.pop(1.0)
 
     assert not debouncer
 
@@ -47,14 +47,14 @@ def test_a_file_that_is_opened_again_waits_for_its_writer(debouncer):
     debouncer.add("a.md", "open", 0.05)
 
     assert debouncer.next_due() == 0.05 + PACE.open
-    assert debouncer.take(3.0) == (set(), {"a.md"})
+    assert debouncer.pop(3.0) == (set(), {"a.md"})
 
 
 def test_a_file_that_is_closed_is_looked_at_soon(debouncer):
     debouncer.add("a.md", "open", 0.0)
     debouncer.add("a.md", "closed", 0.5)
 
-    assert debouncer.take(0.6) == ({"a.md"}, set())
+    assert debouncer.pop(0.6) == ({"a.md"}, set())
 
 
 def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(debouncer):
@@ -62,7 +62,7 @@ def test_a_file_that_is_closed_again_and_again_is_looked_at_after_a_burst(deboun
         debouncer.add("a.md", "closed", turn * 0.05)
 
     assert debouncer.next_due() <= PACE.burst + 1.0
-    assert debouncer.take(PACE.burst + 1.0)[0] == {"a.md"}
+    assert debouncer.pop(PACE.burst + 1.0)[0] == {"a.md"}
 
 
 def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_and_then_waited_for_again(  # noqa: E501
@@ -70,8 +70,8 @@ def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_a
 ):
     for second in range(11):
         debouncer.add("log.md", "open", float(second))
-    assert debouncer.take(9.9) == (set(), set())
-    assert debouncer.take(10.0) == ({"log.md"}, set())
+    assert debouncer.pop(9.9) == (set(), set())
+    assert debouncer.pop(10.0) == ({"log.md"}, set())
     debouncer.add("log.md", "open", 10.5)
     debouncer.scanned(["log.md"], 11.0)
     debouncer.add("log.md", "open", 11.5)
@@ -81,17 +81,17 @@ def test_a_file_that_is_always_written_is_taken_as_finished_when_patience_ends_a
 
 def test_what_was_heard_during_a_look_outlives_it(debouncer):
     debouncer.add("a.md", "closed", 0.0)
-    debouncer.take(1.0)
+    debouncer.pop(1.0)
     debouncer.add("a.md", "closed", 1.0)
     debouncer.scanned(["a.md"], 1.1)
 
-    assert debouncer.take(2.0) == ({"a.md"}, set())
+    assert debouncer.pop(2.0) == ({"a.md"}, set())
 
 
 def test_what_is_unsettled_is_looked_at_again(debouncer):
     debouncer.again("a.md", 1.0)
 
-    assert debouncer.take(1.0 + PACE.touched) == (set(), {"a.md"})
+    assert debouncer.pop(1.0 + PACE.touched) == (set(), {"a.md"})
 
 
 def test_it_is_known_who_writes_since_when(debouncer):
@@ -167,7 +167,7 @@ def test_what_waits_and_is_not_missing_is_listed(debouncer):
 def test_nothing_is_remembered_of_what_was_looked_at(debouncer):
     for number in range(100):
         debouncer.add(f"{number}.md", ("closed", "open", "touched")[number % 3], 0.0)
-    finished, others = debouncer.take(100.0)
+    finished, others = debouncer.pop(100.0)
     debouncer.scanned(finished | others, 100.0)
 
     assert not any(

@@ -492,7 +492,7 @@ async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than
         due_at=module_rig.clock(),
         run="r-1",
     )
-    parts.budget.take(curators)
+    parts.budget.reserve(curators)
     outcomes = await asyncio.gather(*(_outcome(runs, order(entry=entry)) for entry in ENTRIES))
     assert len(backend.jobs) == 2
     assert sum("runs per hour is used up" in one for one in outcomes) == len(ENTRIES) - 2

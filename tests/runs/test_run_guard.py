@@ -93,7 +93,7 @@ def test_a_write_that_fails_leaves_what_was_known(watching: RunGuard):
 
 
 async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watching: RunGuard):
-    filed, told = FakeSuggestions(), []
+    filed, announced = FakeSuggestions(), []
     watching.taint.read("the prompt", "bot")
     forward = SuggestionForwarder(
         suggestions=filed,
@@ -102,7 +102,7 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
         run="r-1",
         causes=("c-1",),
         taint=watching.taint,
-        told=told.append,
+        announce=announced.append,
     )
     asked = replace(watching, put_forward=forward)
     words = await asked.instead(
@@ -119,7 +119,7 @@ async def test_what_it_may_not_write_is_put_forward_with_why_and_remembered(watc
         "bot",
     )
     assert proposal.payload == {"text": "# né\n"}
-    assert told == ["s-1"]
+    assert announced == ["s-1"]
     with pytest.raises(EditRefusedError, match="would not be text"):
         await asked.instead(
             ProposedChange(path="a.bin", action="create", base=None, data=b"\xff"), "x"

@@ -234,7 +234,7 @@ try:
     table.put("big", {"text": "x" * 1000})
 except StorageFailedError as error:
     print(error.errno, error, sep="|")
-assert table.take("big") is None
+assert table.get_record("big") is None
 assert path.stat().st_size == size
 table.put("b", {"n": 2})
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

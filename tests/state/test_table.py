@@ -41,11 +41,11 @@ def test_a_record_is_put_taken_and_dropped_by_its_key(table, path):
     table.put("a/AGENTS.md ../", {"updated_at": 1})
     table.put("b", {"updated_at": 2})
 
-    assert table.take("a/AGENTS.md ../") == {"updated_at": 1}
-    assert table.take("a/AGENTS.md ../").key == "a/AGENTS.md ../"
+    assert table.get_record("a/AGENTS.md ../") == {"updated_at": 1}
+    assert table.get_record("a/AGENTS.md ../").key == "a/AGENTS.md ../"
     assert table.drop("b")
     assert not table.drop("b")
-    assert table.take("b") is None
+    assert table.get_record("b") is None
     assert reopened(path) == {"a/AGENTS.md ../": {"updated_at": 1}}
 
 
@@ -78,7 +78,7 @@ def test_a_record_with_a_key_of_its_own_is_inserted_once(table):
 
     with pytest.raises(ValueError, match="already exists"):
         table.insert(TableRecord({"n": 2}, "a"))
-    assert table.take("a") == {"n": 1}
+    assert table.get_record("a") == {"n": 1}
 
 
 def test_an_insert_that_fails_midway_changes_nothing(table, path):
@@ -183,7 +183,7 @@ def test_upsert_updates_what_is_there_and_inserts_what_is_not(counted, path):
     assert counted.upsert({"m": 2}, where("n") == 5) == ["6"]
     assert counted.upsert({"m": 3}, where("n") == 50) == ["11"]
     assert reopened(path) == dict(counted.items())
-    assert counted.take("2") == {"n": 1, "m": 1}
+    assert counted.get_record("2") == {"n": 1, "m": 1}
 
 
 def test_removing_by_key_or_query_removes_those_alone(counted, path):
@@ -198,13 +198,13 @@ def test_truncating_empties_the_table_and_no_other(counted, state, path):
 
     assert len(counted) == 0
     assert reopened(path) == {}
-    assert state.table("other").take("a") == {}
+    assert state.table("other").get_record("a") == {}
 
 
 def test_what_a_reader_does_to_its_copy_changes_no_record(table):
     table.put("a", {"resolved_paths": ["x"], "deep": {"list": [1]}})
     for record in (
-        table.take("a"),
+        table.get_record("a"),
         table.get(doc_id="a"),
         *table.search(where("deep").exists()),
         *table,
@@ -212,7 +212,7 @@ def test_what_a_reader_does_to_its_copy_changes_no_record(table):
         record["resolved_paths"].append("y")
         record["deep"]["list"].clear()
 
-    assert table.take("a") == {"resolved_paths": ["x"], "deep": {"list": [1]}}
+    assert table.get_record("a") == {"resolved_paths": ["x"], "deep": {"list": [1]}}
     assert table.search(where("deep").exists()) == [
         {"resolved_paths": ["x"], "deep": {"list": [1]}}
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -53,6 +52,11 @@ STREAMS = {"/api/events"}
 WITHOUT_LIMITS = [
     kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")
 ]
+
+
+def keys_of_all_kinds(daemon_rig: DaemonRig) -> dict[str, dict[str, str]]:
+    """The headers of a new key of each kind, from another machine."""
+    return {kind: key(daemon_rig, kind) for kind in KINDS}
 
 
 def key(daemon_rig: DaemonRig, kind: str) -> dict[str, str]:
@@ -107,16 +111,25 @@ def reads(document: dict, world: VaultWithSecrets) -> Iterator[tuple[str, str]]:
                     for one in required
                 )
                 yield path, f"{filled}?{query}"
-        for one, value in itertools.product(
-            optional, ("milk", "Private/**", world.folder, "Shop/**", "500", "true")
-        ):
-            query = "&".join(
-                [
-                    *(f"{need['name']}={quote(asked[0], safe='')}" for need in required),
-                    f"{one['name']}={quote(value, safe='')}",
-                ]
-            )
-            yield path, re.sub(r"\{\w+\}", quote(asked[0], safe="/"), path) + f"?{query}"
+        for one in optional:
+            for value in values_of(one["schema"], world):
+                query = "&".join(
+                    [
+                        *(f"{need['name']}={quote(asked[0], safe='')}" for need in required),
+                        f"{one['name']}={quote(value, safe='')}",
+                    ]
+                )
+                yield path, re.sub(r"\{\w+\}", quote(asked[0], safe="/"), path) + f"?{query}"
+
+
+def values_of(schema: Mapping[str, object], world: VaultWithSecrets) -> tuple[str, ...]:
+    """What is asked for in a parameter: what its type allows, and one text that it does not."""
+    types = {one.get("type") for one in schema.get("anyOf", [schema])} - {"null"}
+    if types == {"boolean"}:
+        return "true", "milk"
+    if types <= {"integer", "number"}:
+        return "500", "milk"
+    return "milk", "Private/**", world.folder, "Shop/**", "500", "true"
 
 
 async def every_answer(
@@ -154,7 +167,9 @@ def is_closed(text: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def listeners(world: VaultWithSecrets) -> AsyncIterator[dict[str, list[str]]]:
+async def listeners(
+    world: VaultWithSecrets, keys: Mapping[str, dict[str, str]]
+) -> AsyncIterator[dict[str, list[str]]]:
     """What each kind of key hears on the event stream."""
     heard: dict[str, list[str]] = {kind: [] for kind in KINDS}
     connected = dict.fromkeys(KINDS, False)
@@ -163,9 +178,7 @@ async def listeners(world: VaultWithSecrets) -> AsyncIterator[dict[str, list[str
         timeout = aiohttp.ClientTimeout(total=None)
         async with (
             aiohttp.ClientSession(timeout=timeout) as one,
-            one.get(
-                f"{world.daemon_rig.url}/api/events", headers=key(world.daemon_rig, kind)
-            ) as got,
+            one.get(f"{world.daemon_rig.url}/api/events", headers=keys[kind]) as got,
         ):
             connected[kind] = True
             if got.status == 200:
@@ -186,13 +199,14 @@ async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
     live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
 ):
     async with world_of(live, vault, home, has_canaries=True) as world:
-        async with listeners(world) as heard:
+        keys = keys_of_all_kinds(world.daemon_rig)
+        async with listeners(world, keys) as heard:
             await happen(world)
         document = await get(world.daemon_rig, "/api/openapi.json")
         seen: list[tuple[str, str, set[str]]] = []
         answered = 0
         for kind in KINDS:
-            answers = await every_answer(session, world, key(world.daemon_rig, kind), document)
+            answers = await every_answer(session, world, keys[kind], document)
             answered += sum(status == 200 for status, _text in answers.values())
             told = {
                 **{
@@ -223,7 +237,8 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
     told: list[dict[tuple[str, str], tuple[int, str]]] = []
     for has_canaries in (True, False):
         async with world_of(live, vault, home, has_canaries=has_canaries, is_apart=True) as world:
-            async with listeners(world) as heard:
+            keys = keys_of_all_kinds(world.daemon_rig)
+            async with listeners(world, keys) as heard:
                 await happen(world)
             document = await get(world.daemon_rig, "/api/openapi.json")
             world.ids, world.digests, world.folder = (
@@ -234,9 +249,7 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
             answers: dict[tuple[str, str], tuple[int, str]] = {}
             for kind in KINDS:
                 if kind not in WITHOUT_LIMITS:
-                    found = await every_answer(
-                        session, world, key(world.daemon_rig, kind), document
-                    )
+                    found = await every_answer(session, world, keys[kind], document)
                     answers |= {
                         (kind, target): (status, masked(text))
                         for target, (status, text) in found.items()

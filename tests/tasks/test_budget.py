@@ -139,7 +139,7 @@ def test_a_place_that_is_taken_counts_until_its_run_is_in_the_history_and_then_o
     budget: Budget, history: History
 ):
     for name in ("r1", "r2"):
-        budget.take(task(name, "c1"))
+        budget.reserve(task(name, "c1"))
     assert str(budget.exceeded()) == "the budget of 2 runs per hour is used up"
     assert budget.causes_left(task(None, "c1"), [task("r1", "c1")]) == ()
     ran(history, "r1", NOON, "c1")
@@ -152,7 +152,7 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
     budget: Budget, history: History, state: StateStore, clock: Clock
 ):
     for number, jump in enumerate((timedelta(hours=25), -timedelta(hours=25))):
-        budget.take(task(f"r{number}"))
+        budget.reserve(task(f"r{number}"))
         ran(history, f"r{number}", clock.now + jump)  # the history has the wall clock's time
         budget.give_back(task(f"r{number}"))
         clock.now += timedelta(minutes=1)
@@ -166,7 +166,7 @@ def test_a_wall_clock_that_jumps_a_day_either_way_makes_no_room_for_more_runs(
 def test_a_run_that_did_not_begin_after_all_leaves_its_place_after_a_restart_too(
     budget: Budget, history: History, state: StateStore, clock: Clock
 ):
-    budget.take(task("r1"))
+    budget.reserve(task("r1"))
     budget.give_back(task("r1"))
     assert Budget(LIMITS, history, state, clock).used()["runs_last_hour"] == 0
 
@@ -175,7 +175,7 @@ def test_what_is_kept_of_when_runs_began_does_not_grow_without_end(
     budget: Budget, state: StateStore, clock: Clock
 ):
     for number in range(50):
-        budget.take(task(f"r{number}"))
+        budget.reserve(task(f"r{number}"))
         clock.now += timedelta(hours=6)
     assert len(state.table("run_starts").items()) <= 9
 

@@ -63,7 +63,7 @@ _LATEST = (
 )
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FOLLOWED = 4096
-_TOLD = 20
+_MOST_ROWS = 20
 _MOST_INT = 2**62
 _DIGITS = 9
 
@@ -342,7 +342,7 @@ class UsageStore:
         *,
         source: str = "requests",
         order: str = "3 DESC",
-        most: int = _TOLD,
+        most: int = _MOST_ROWS,
     ) -> list[dict[str, object]]:
         where = f"WHERE at >= ? AND {column} IS NOT NULL GROUP BY 1 ORDER BY {order} LIMIT ?"
         rows = self._rows(

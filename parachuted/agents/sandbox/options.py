@@ -90,7 +90,7 @@ _SHARED_MEMORY = 64 << 20
 _TMP, _SMALL = 256 << 20, 16 << 20
 _PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
-_TOLD = (VAULT_IN_BOX, HOME_IN_BOX, SOCKETS_IN_BOX, OUTSIDE_IN_BOX)
+_PLACES = (VAULT_IN_BOX, HOME_IN_BOX, SOCKETS_IN_BOX, OUTSIDE_IN_BOX)
 
 
 def base_environment() -> dict[str, str]:
@@ -111,7 +111,7 @@ def container_options(
     return {
         "Image": image.name,
         "Entrypoint": ["python3", "-I", "-S", "-c", _first_process()],
-        "Cmd": list(_TOLD),
+        "Cmd": list(_PLACES),
         "User": f"{user[0]}:{user[1]}",
         "WorkingDir": "/",
         "Hostname": "sandbox",

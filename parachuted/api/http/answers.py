@@ -201,8 +201,8 @@ def _more(error: ParachuteError) -> dict[str, object]:
     if not isinstance(error, ConflictError):
         return {}
     texts = {"base": error.base, "ours": error.ours, "theirs": error.theirs}
-    told = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
-    return {"conflict": {**told, "hash": digest_of(error.theirs) if error.is_known else None}}
+    decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
+    return {"conflict": {**decoded, "hash": digest_of(error.theirs) if error.is_known else None}}
 
 
 def http_sentence(error: web.HTTPException) -> str:

@@ -165,9 +165,9 @@ class AgentRunRoutes:
             AgentUnavailableError
         ) as error:  # as things stand it cannot begin, which is not the daemon's fault
             raise web.HTTPConflict(text=error.message) from error
-        return json_answer(await asyncio.to_thread(self._told, ran, call.runs))
+        return json_answer(await asyncio.to_thread(self._response, ran, call.runs))
 
-    def _told(self, ran: RunReport, access: RunFilter) -> AgentRunResponse:
+    def _response(self, ran: RunReport, access: RunFilter) -> AgentRunResponse:
         document = self._history.run(ran.run) or {}
         steps = _items(document, "steps") if document and access.may_read_words(document) else []
         return AgentRunResponse(

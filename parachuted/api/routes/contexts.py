@@ -160,13 +160,17 @@ class ContextListing:
     def body(self) -> bytes:
         self._follow()
         if not self._body:
-            answer = json_answer(_listing([told for _sizes, _path, told in self._folders.values()]))
+            answer = json_answer(
+                _listing([response for _sizes, _path, response in self._folders.values()])
+            )
             self._body = answer.body if isinstance(answer.body, bytes) else b""
         return self._body
 
     def seen(self, sees: Callable[[str], bool]) -> _Document:
         self._follow()
-        return _listing([told for _sizes, path, told in self._folders.values() if sees(path)])
+        return _listing(
+            [response for _sizes, path, response in self._folders.values() if sees(path)]
+        )
 
     def _follow(self) -> None:
         if self._version == self._index.contexts_version:

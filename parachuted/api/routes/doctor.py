@@ -43,9 +43,9 @@ def watch_notes(
     found = [(one.watcher, "watch", problem) for one in declarations for problem in one.problems]
     if names_others:
         found += [
-            (one.watcher, "watch-unmatched", told)
+            (one.watcher, "watch-unmatched", message)
             for one in declarations
-            for told in watches.unmatched(one.watcher)
+            for message in watches.unmatched(one.watcher)
         ]
     return [
         {"path": printable(path), "code": code, "message": printable(message)}
@@ -137,7 +137,7 @@ class DoctorRoutes:
             names_others=call.grant.alternatives is None,
         )
         unindexed, indexed = await asyncio.to_thread(self._searchable)
-        told = [
+        notes = [
             note
             for note in (*watches, *notes, *conflict_copies(self._index.paths()), *unindexed)
             if call.sight.sees(str(note["path"]))
@@ -147,9 +147,9 @@ class DoctorRoutes:
             call.grant.alternatives is not None
         ):  # problems may name any note, and numbers count them
             return {
-                "findings": [*note_findings(told), *module_findings(found)],
+                "findings": [*note_findings(notes), *module_findings(found)],
                 "problems": {},
-                "notes": told,
+                "notes": notes,
                 "modules": found,
                 "search": None,
                 "history": None,
@@ -162,11 +162,11 @@ class DoctorRoutes:
         return {
             "findings": [
                 *problem_findings(problems),
-                *note_findings(told),
+                *note_findings(notes),
                 *module_findings(found),
             ],
             "problems": problems,
-            "notes": told,
+            "notes": notes,
             "modules": found,
             "search": indexed,
             "history": history,

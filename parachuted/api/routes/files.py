@@ -312,7 +312,8 @@ class FileRoutes:
         call.touched.append(path)
         await self._writer.tell([path])
         return json_answer(
-            await asyncio.to_thread(self._told, body.path, put), headers={"ETag": f'"{put.hash}"'}
+            await asyncio.to_thread(self._response, body.path, put),
+            headers={"ETag": f'"{put.hash}"'},
         )
 
     def _read(self, path: VaultPath, call: ApiCall) -> tuple[VaultPath, FileContent]:
@@ -337,7 +338,7 @@ class FileRoutes:
                 "a text that was read could not be kept as a base", extra={"error": error.message}
             )
 
-    def _told(self, path: VaultPath, put: PutResult) -> FileWriteResponse:
+    def _response(self, path: VaultPath, put: PutResult) -> FileWriteResponse:
         content = self._store.root.read(put.path)
         return {
             "success": True,

@@ -145,7 +145,7 @@ class ApiKeyRoutes:
         """List the keys, and who needs one."""
         ring = self._authenticator.ring
         ring.look()
-        keys = [self._told(key) for key in ring.keys if _has_power(call.identity, key)]
+        keys = [self._response(key) for key in ring.keys if _has_power(call.identity, key)]
         return {"keys": keys, "auth_mode": self._authenticator.mode, "problem": ring.problem}
 
     @post("/api/auth/keys", _MODULE, "admin", reach="paths", answers={200: CreatedKeyResponse})
@@ -170,7 +170,7 @@ class ApiKeyRoutes:
         link = f"{page}#key={made.secret}" if page else None
         answer = {"key": made.secret, "link": link, "qr": qr_rows(link or made.secret)}
         return json_answer(
-            {**self._told(made.key), **answer}, headers={"Cache-Control": "no-store"}
+            {**self._response(made.key), **answer}, headers={"Cache-Control": "no-store"}
         )
 
     @delete("/api/auth/keys/{id}", _MODULE, "admin", reach="paths")
@@ -252,7 +252,7 @@ class ApiKeyRoutes:
             )
         return scopes, end or last
 
-    def _told(self, key: ApiKey) -> ApiKeyResponse:
+    def _response(self, key: ApiKey) -> ApiKeyResponse:
         return {
             "id": key.id,
             "label": key.name,

@@ -23,7 +23,7 @@ from parachuted.modules.registry.approvals import ModuleApprovals
 _MODULE = "system"
 _NAME = "/api/modules/{name:[a-z][a-z0-9-]*}"
 _READ_BYTES = 4 << 20  # of the end of the log
-_TOLD_ELSEWHERE = frozenset({"at", "level", "logger", "message", "traceback"})
+_OWN_FIELDS = frozenset({"at", "level", "logger", "message", "traceback"})
 
 
 class ModuleValueResponse(TypedDict):
@@ -79,7 +79,7 @@ class ModuleSettingRoutes:
     @get(f"{_NAME}/settings", _MODULE, "admin", reach="beyond")
     async def listing(self, name: str) -> ModuleValuesResponse:
         """The settings of a module, with their values."""
-        return await self._told(name)
+        return await self._values(name)
 
     @put(f"{_NAME}/settings/{{key}}", _MODULE, "admin", reach="beyond")
     async def change(self, name: str, key: str, body: ModuleValueRequest) -> ModuleValuesResponse:
@@ -96,7 +96,7 @@ class ModuleSettingRoutes:
             await asyncio.to_thread(take_back)
             await self._modules.restart(name)
             raise web.HTTPUnprocessableEntity(text=f"{problem}; {key} is as it was")
-        return await self._told(name)
+        return await self._values(name)
 
     @get(f"{_NAME}/logs", _MODULE, "admin", reach="beyond")
     async def logs(self, name: str, query: ModuleLogQuery) -> ModuleLogResponse:
@@ -104,7 +104,7 @@ class ModuleSettingRoutes:
         self._status(name)
         return {"lines": await asyncio.to_thread(_lines_of, self._log, name, query.limit)}
 
-    async def _told(self, name: str) -> ModuleValuesResponse:
+    async def _values(self, name: str) -> ModuleValuesResponse:
         specs = self._status(name).settings
         written = await asyncio.to_thread(self._approvals.config, name)
         return {
@@ -144,14 +144,14 @@ def _about(name: str, lines: Iterable[bytes]) -> Iterable[LogLineResponse]:
         if word not in line:
             continue
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue  # the rest of a line that began before what was read
-        if told.get("logger") == logger or told.get("module") == name:
+        if entry.get("logger") == logger or entry.get("module") == name:
             yield {
-                "at": str(told.get("at")),
-                "level": str(told.get("level")),
-                "message": str(told.get("message")),
-                "fields": {key: one for key, one in told.items() if key not in _TOLD_ELSEWHERE},
-                "traceback": told.get("traceback"),
+                "at": str(entry.get("at")),
+                "level": str(entry.get("level")),
+                "message": str(entry.get("message")),
+                "fields": {key: one for key, one in entry.items() if key not in _OWN_FIELDS},
+                "traceback": entry.get("traceback"),
             }

@@ -207,7 +207,7 @@ class ModuleRoutes:
     async def one(self, name: str) -> ModuleResponse:
         """One module."""
         await self._modules.refresh()
-        return self._told(name)
+        return self._response(name)
 
     @post(
         f"{_PATH}/install",
@@ -231,25 +231,25 @@ class ModuleRoutes:
     async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleResponse:
         """Approve the module's code that has this `hash`."""
         await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
-        return self._told(name)
+        return self._response(name)
 
     @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", reach="beyond", errors=(502,))
     async def enable(self, name: str) -> ModuleResponse:
         """Enable a module."""
         await self._do(lambda: self._actions.enable(name))
-        return self._told(name)
+        return self._response(name)
 
     @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", reach="beyond", errors=(502,))
     async def disable(self, name: str) -> ModuleResponse:
         """Disable a module and stop it."""
         await self._do(lambda: self._actions.disable(name))
-        return self._told(name)
+        return self._response(name)
 
     @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", reach="beyond", errors=(502,))
     async def restart(self, name: str) -> ModuleResponse:
         """Restart a module."""
         await self._modules.restart(name)
-        return self._told(name)
+        return self._response(name)
 
     @delete(f"{_PATH}/{_NAME}", _MODULE, "admin", reach="beyond")
     async def remove(self, name: str, query: RemoveModuleQuery) -> RemoveModuleResponse:
@@ -274,14 +274,14 @@ class ModuleRoutes:
     @put(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin", reach="beyond")
     async def set_prompt(self, name: str, body: ModulePromptRequest) -> ModulePromptResponse:
         """Set or reset the additional instructions of a module's agents."""
-        self._told(name)
+        self._response(name)
         if not body.reset and body.content is None:
             raise web.HTTPBadRequest(text="say `content`, or `reset`: true")
         await asyncio.to_thread(self._prompts.put, name, None if body.reset else body.content)
         return await self._prompt(name)
 
     async def _prompt(self, name: str) -> ModulePromptResponse:
-        self._told(name)
+        self._response(name)
         content = await asyncio.to_thread(self._prompts.get, name)
         approved = self._modules.approved(name)
         usual = await asyncio.to_thread(default_prompt, approved) if approved is not None else ""
@@ -293,7 +293,7 @@ class ModuleRoutes:
         await self._modules.sync()
         return done
 
-    def _told(self, name: str) -> ModuleResponse:
+    def _response(self, name: str) -> ModuleResponse:
         status = next((status for status in self._modules.status() if status.name == name), None)
         if status is None:
             raise NotFoundError(f"there is no module {name}")

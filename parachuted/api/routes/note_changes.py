@@ -207,7 +207,9 @@ class NoteChangeRoutes:
         """
         path, base = note_path(call), expected(call, any_will_do=True)
         edit = (await call.body(PatchNoteRequest)).edit
-        return _told(path, await self._written(call, path, self._edited(call, path, edit, base)))
+        return _response(
+            path, await self._written(call, path, self._edited(call, path, edit, base))
+        )
 
     @put(
         FOLDER + "{path:.+}",
@@ -233,7 +235,7 @@ class NoteChangeRoutes:
             if is_json
             else _meant(call, await call.content())
         )
-        return _told(
+        return _response(
             path,
             await self._written(
                 call, path, self._put(call, path, data, base, is_new=only_new(call))
@@ -349,7 +351,7 @@ def _meant(call: ApiCall, data: bytes) -> bytes:
         raise web.HTTPBadRequest(text="content: should be a text of Unicode") from error
 
 
-def _told(path: VaultPath, written: WriteResult) -> web.Response:
+def _response(path: VaultPath, written: WriteResult) -> web.Response:
     answer: dict[str, object] = {
         "path": printable(path),
         "hash": written.after,

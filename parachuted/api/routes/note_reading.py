@@ -120,7 +120,7 @@ class NoteMapResponse(TypedDict):
     problems: list[NoteProblemResponse]
 
 
-def told(path: str, digest: str, modified: float, note: ParsedNote) -> NoteResponse:
+def note_response(path: str, digest: str, modified: float, note: ParsedNote) -> NoteResponse:
     """The whole of it, each text once. `modified` in seconds since 1970."""
     return {
         "path": printable(path),
@@ -410,6 +410,8 @@ def served_as(shape: Shape, path: str, digest: str, data: bytes, modified: float
         )
     note = parse_note(data)
     body = json_bytes(
-        told(path, digest, modified, note) if shape == "json" else map_of(path, digest, note)
+        note_response(path, digest, modified, note)
+        if shape == "json"
+        else map_of(path, digest, note)
     )
     return CachedAnswer(digest, body, "application/json; charset=utf-8")

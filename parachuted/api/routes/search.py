@@ -111,9 +111,9 @@ class SearchRoutes:
         found = await asyncio.to_thread(
             self._search.find, parsed, query.limit, sees, explain=query.explain
         )
-        return self._told(query, found, call)
+        return self._response(query, found, call)
 
-    def _told(self, asked: SearchQuery, found: SearchResults, call: ApiCall) -> SearchResponse:
+    def _response(self, asked: SearchQuery, found: SearchResults, call: ApiCall) -> SearchResponse:
         hits = [_hit(hit, explain=asked.explain) for hit in found.hits if call.sight.sees(hit.path)]
         return SearchResponse(
             query=asked.q.encode("utf-8", "replace").decode(),
@@ -125,7 +125,7 @@ class SearchRoutes:
 
 
 def _hit(hit: SearchHit, *, explain: bool) -> SearchHitResponse:
-    told = SearchHitResponse(
+    response = SearchHitResponse(
         path=printable(hit.path),
         title=hit.title,
         modified=moment(hit.modified),
@@ -135,13 +135,13 @@ def _hit(hit: SearchHit, *, explain: bool) -> SearchHitResponse:
     )
     if explain:
         why = hit.why
-        told["why"] = RankingResponse(
+        response["why"] = RankingResponse(
             bm25=_short(why.bm25),
             freshness=_short(why.freshness),
             same_title=why.same_title,
             hits=dict(why.hits),
         )
-    return told
+    return response
 
 
 def _short(number: float) -> float:

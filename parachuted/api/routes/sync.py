@@ -189,9 +189,9 @@ class SyncRoutes:
                     ]
                 }
             )
-        if view.told is None:
-            view.told = b",".join([_told(part) for part in view.parts()])
-        return pieced_answer("files", [view.told])
+        if view.encoded is None:
+            view.encoded = b",".join([_encoded(part) for part in view.parts()])
+        return pieced_answer("files", [view.encoded])
 
     @get("/api/sync/changes", "vault", "read", reach="paths")
     async def changes(self, call: ApiCall, query: ChangesQuery) -> SyncChangesResponse:
@@ -232,7 +232,7 @@ class SyncRoutes:
             )
         call.touched.extend(pushing.touched)
         await self._writer.tell(pushing.touched)
-        return pushing.told()
+        return pushing.response()
 
     @post("/api/sync/pull", "vault", "read", reach="paths")
     async def pull(self, call: ApiCall, body: PullRequest) -> PullResponse:
@@ -268,7 +268,7 @@ class SyncRoutes:
                 f"{len(paths)} of {files} files are over a fifth of the vault, counting "
                 "what was deleted in the last minutes; "
             )
-            return removal.told(
+            return removal.response(
                 message=f"{message}nothing was deleted: ask again with confirm=true if it is meant"
             )
         for start in range(0, len(paths), _PIECE):
@@ -277,7 +277,7 @@ class SyncRoutes:
                 self._deletions.remember(call.identity.id, len(gone))
             call.touched.extend(gone)
             await self._writer.tell(gone)
-        return removal.told()
+        return removal.response()
 
     async def _count(self, call: ApiCall) -> int:
         if call.grant.alternatives is None:
@@ -305,11 +305,11 @@ class SyncRoutes:
         return view
 
 
-def _told(part: FolderListing) -> bytes:
+def _encoded(part: FolderListing) -> bytes:
     """The rows of a folder as they are sent, made once."""
-    if part.told is None:
-        part.told = json_bytes([_row(row) for row in part.rows])[1:-1]
-    return part.told
+    if part.encoded is None:
+        part.encoded = json_bytes([_row(row) for row in part.rows])[1:-1]
+    return part.encoded
 
 
 def _row(row: ListingRow) -> dict[str, object]:

@@ -177,7 +177,7 @@ class Push:
                 self.touched.append(put.path)
             self._add(path, put.outcome, digest=put.hash, replaced=put.replaced)
 
-    def told(self) -> PushResponse:
+    def response(self) -> PushResponse:
         results = self.results
         return {
             "pushed": sum(result["status"] not in {"refused", "conflict"} for result in results),
@@ -328,7 +328,7 @@ class Removal:
         self.deleted += len(gone)
         return gone
 
-    def told(self, message: str | None = None) -> SyncDeleteResponse:
+    def response(self, message: str | None = None) -> SyncDeleteResponse:
         """The answer; `message`: why nothing was deleted."""
         return {
             "deleted": self.deleted,

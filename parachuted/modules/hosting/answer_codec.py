@@ -72,11 +72,11 @@ class RemoteBody:
     def __init__(
         self,
         ask: Callable[[str, Mapping[str, object]], Awaitable[object]],
-        told: Mapping[str, object],
+        head: Mapping[str, object],
     ) -> None:
-        self._ask, self._number = ask, told["body"]
-        self.content_type = str(told["content_type"])
-        self.size = told["size"] if isinstance(told["size"], int) else None
+        self._ask, self._number = ask, head["body"]
+        self.content_type = str(head["content_type"])
+        self.size = head["size"] if isinstance(head["size"], int) else None
 
     async def read(self) -> bytes:
         piece = await self._ask(READ, {"body": self._number})
@@ -85,8 +85,8 @@ class RemoteBody:
         return piece
 
     async def next_part(self) -> PartHead | None:
-        told = await self._ask(NEXT_PART, {"body": self._number})
-        return None if told is None else _PART.validate_python(told)
+        part = await self._ask(NEXT_PART, {"body": self._number})
+        return None if part is None else _PART.validate_python(part)
 
 
 class _Said(BaseModel):

@@ -130,13 +130,13 @@ class RemoteObject(dict[str, object]):
             raise AttributeError(name) from None
 
 
-def told(value: object) -> object:
+def remote_value(value: object) -> object:
     """The JSON value with its objects readable in both ways, as in a module that the value's maker
     runs beside.
     """
     if isinstance(value, Mapping):
-        return RemoteObject({str(name): told(one) for name, one in value.items()})
-    return [told(one) for one in value] if isinstance(value, list) else value
+        return RemoteObject({str(name): remote_value(one) for name, one in value.items()})
+    return [remote_value(one) for one in value] if isinstance(value, list) else value
 
 
 def is_large(value: object) -> bool:

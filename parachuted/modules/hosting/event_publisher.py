@@ -107,7 +107,7 @@ class EventPublisher:
         """`reach` limits what follows from a write to what its author may touch."""
         self._bus, self._reach = bus, reach
         self._names: dict[str, set[str]] = {}
-        self._told: OrderedDict[int, Authority] = OrderedDict()
+        self._authorities: OrderedDict[int, Authority] = OrderedDict()
         self._inboxes: dict[str, list[Inbox]] = {}
         self._unsubscribe: Callable[[], None] = lambda: None
         self._written: OrderedDict[tuple[str, str | None], int] = OrderedDict()
@@ -143,7 +143,7 @@ class EventPublisher:
         self._unsubscribe = self._bus.subscribe(self._hear) if self._inboxes else lambda: None
 
     def _hear(self, event: Event) -> None:
-        led_by = self.told(event)
+        led_by = self.authority_of(event)
         for inbox in self._inboxes.get(event.event, ()):
             inbox.put(event, led_by)
 
@@ -169,7 +169,7 @@ class EventPublisher:
             )
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
         authority.check_circle(event[:80])
-        _remember(self._told, self._bus.last_id + 1, authority)
+        _remember(self._authorities, self._bus.last_id + 1, authority)
         self._bus.publish(event, **plain)
 
     @contextmanager
@@ -198,9 +198,9 @@ class EventPublisher:
             with self._lock:
                 self._unfinished.remove(unfinished)
 
-    def told(self, event: Event) -> Authority:
+    def authority_of(self, event: Event) -> Authority:
         """What led to that event; forgotten once it is asked."""
-        found = self._told.pop(event.id, None)
+        found = self._authorities.pop(event.id, None)
         if found is not None:
             return found
         path, digest, causes, run = (

@@ -245,8 +245,8 @@ class _Served:
         return answer_of(result)
 
     def _source(self, body: Mapping[str, Any]) -> RemoteBody | None:
-        told = body.get("source")
-        return None if told is None else RemoteBody(self._pipe.ask, told)
+        source = body.get("source")
+        return None if source is None else RemoteBody(self._pipe.ask, source)
 
     async def _tell(self, body: Mapping[str, Any]) -> object:
         await self._running.tell(body["handler"], body["data"], timeout_s=body["timeout_s"])

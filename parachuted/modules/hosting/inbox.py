@@ -70,14 +70,14 @@ class Inbox:
 
         When too many wait, the oldest is dropped and counted.
         """
-        told = event.heard_by(self._event_filter)
-        if told is None or told.event not in self._specs:
+        heard = event.heard_by(self._event_filter)
+        if heard is None or heard.event not in self._specs:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
         data = {
-            str(name): to_json(value) for name, value in told.data.items()
+            str(name): to_json(value) for name, value in heard.data.items()
         }  # its own: what it does to it is not seen elsewhere
         authority = replace(
             authority.forked(),
@@ -88,8 +88,8 @@ class Inbox:
             runs=authority.led_by,
             call=None,
         )
-        self._mark(told, authority.taint)
-        self._waiting.append(_Waiting(event=told.event, data=data, authority=authority))
+        self._mark(heard, authority.taint)
+        self._waiting.append(_Waiting(event=heard.event, data=data, authority=authority))
         self._came.set()
 
     def _mark(self, event: Event, taint: Taint) -> None:

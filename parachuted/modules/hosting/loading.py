@@ -127,10 +127,10 @@ def _class_of(module: ModuleType, name: str) -> type[Module]:
         if not any(other is not one and issubclass(other, one) for other in found)
     ]
     if len(found) != 1:
-        told = ", ".join(sorted(one.__name__ for one in found)) or "none"
+        names = ", ".join(sorted(one.__name__ for one in found)) or "none"
         raise ModuleFailedError(
             f"the module {name} needs one class that inherits from Module in its file; it has "
-            f"{told}"
+            f"{names}"
         )
     return found[0]
 

@@ -220,8 +220,8 @@ class ModuleContext:
             authority.taint.read_words(
                 f"the event {event[:80]}, of the module {self.name}", "imported"
             )
-        told = {**data, "causes": list(authority.causes)} if authority.causes else data
-        self._sources.publish(self.name, event, told, authority)
+        fields = {**data, "causes": list(authority.causes)} if authority.causes else data
+        self._sources.publish(self.name, event, fields, authority)
 
     def get_interface(self, name: str) -> object | None:
         self._acting()

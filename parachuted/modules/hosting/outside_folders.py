@@ -52,7 +52,7 @@ class OutsideFolders:
 
     def _read(self, path: str) -> str:
         root, place = self._found(path)
-        with _told(path), root.straight():
+        with _named_errors(path), root.straight():
             if root.size(place) > _LARGEST:
                 raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST >> 20} MB")
             data = root.read(place).data
@@ -69,7 +69,7 @@ class OutsideFolders:
         except ValueError as error:
             raise PathRefusedError(str(error)) from error
         shown = path.rstrip("/")
-        with _told(path), root.opened_folder(place) as folder:
+        with _named_errors(path), root.opened_folder(place) as folder:
             found = sorted(
                 f"{shown}/{name}" for name in self._files(folder) if wanted.matches(name)
             )
@@ -156,7 +156,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _named_errors(path: str) -> Iterator[None]:
     """Errors with the path as the caller gave it, which is not one of the vault."""
     try:
         with named_errors(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from parachuted.modules.hosting.codec import is_large, told
+from parachuted.modules.hosting.codec import is_large, remote_value
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import to_json
 
@@ -29,6 +29,10 @@ class RemoteInterface:
                 "kwargs": to_json(kwargs),
             }
             answer = await self._ask(body)
-            return await asyncio.to_thread(told, answer) if is_large(answer) else told(answer)
+            return (
+                await asyncio.to_thread(remote_value, answer)
+                if is_large(answer)
+                else remote_value(answer)
+            )
 
         return call

@@ -197,7 +197,7 @@ class ModuleScheduler:
         self._jobs[key] = job
         if key in self._last:
             return
-        kept = self._table.take(key) if self._table is not None else None
+        kept = self._table.get_record(key) if self._table is not None else None
         if kept is None:
             self._note(key, job, self._clock())
         else:

@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
-from parachuted.modules.registry.wording import told
+from parachuted.modules.registry.wording import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
     FileResponse,
@@ -236,7 +236,7 @@ class _Call:
         except ValidationError as error:
             self.problems += [
                 f"{'.'.join(map(str, (parameter.name, *place)))}: {says}"
-                for place, _, says in told(error)
+                for place, _, says in mistakes_in(error)
             ]
 
     def take_text(self, parameter: Parameter, value: str | list[str]) -> None:

@@ -63,7 +63,7 @@ def _file(
         return
     before, after = _lines(was, old), _lines(now, new)
     if before is None or after is None:
-        yield f"binary {visible(path)}: {_told(was)} -> {_told(now)}"
+        yield f"binary {visible(path)}: {_described(was)} -> {_described(now)}"
         return
     yield f"--- {visible(path) if was else '/dev/null'}"
     yield f"+++ {visible(path) if now else '/dev/null'}"
@@ -98,7 +98,7 @@ def _lines(file: TreeFile | None, data: bytes | None) -> list[str] | None:
     )
 
 
-def _told(file: TreeFile | None) -> str:
+def _described(file: TreeFile | None) -> str:
     return f"{file.size:,} bytes sha256:{file.digest}" if file else "none"
 
 

@@ -20,7 +20,7 @@ _HOOKS = {
 }
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
-_TOLD_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
+_SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
 _RUNS = {
     "verified": "inside the daemon: its files are signed by the makers of parachuted",
     "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it "
@@ -137,7 +137,7 @@ class Consent:
         """
         known, found = set(_with_agent(approved.lines())), list[str]()
         for agent, line in _with_agent(self.lines()):
-            if (agent, line) not in known and line.split(maxsplit=1)[0] not in _TOLD_ELSEWHERE:
+            if (agent, line) not in known and line.split(maxsplit=1)[0] not in _SHOWN_ELSEWHERE:
                 found += [agent] if agent and agent not in found and agent != line else []
                 found.append(line)
         return tuple(found)

@@ -31,7 +31,7 @@ from parachuted.modules.registry.manifest import (
     ToolName,
     matching,
 )
-from parachuted.modules.registry.wording import told
+from parachuted.modules.registry.wording import mistakes_in
 from parachuted.modules.scheduling import Timing, check_timing
 from parachuted.modules.settings import SettingSpec
 
@@ -203,7 +203,7 @@ def parse_declared(document: object) -> ModuleDeclaration:
         return _ADAPTER.validate_python(document)
     except ValidationError as error:
         raise DeclaredError(
-            [f"{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)]
+            [f"{'.'.join(map(str, place))}: {says}" for place, _, says in mistakes_in(error)]
         ) from error
 
 

@@ -50,7 +50,7 @@ from parachuted.modules.registry.manifest import (
     Manifest,
     ManifestPermissions,
 )
-from parachuted.modules.registry.wording import told
+from parachuted.modules.registry.wording import mistakes_in
 from parachuted.modules.settings import SettingSpec, setting_specs
 
 _FIELD = re.compile(r"\{[^}]*\}")
@@ -193,7 +193,8 @@ class _Describing:
             asked = _PERMISSIONS.validate_python(dict(self._cls.permissions))
         except ValidationError as error:
             self._problems += [
-                f"permissions.{'.'.join(map(str, place))}: {says}" for place, _, says in told(error)
+                f"permissions.{'.'.join(map(str, place))}: {says}"
+                for place, _, says in mistakes_in(error)
             ]
         else:
             beyond = _beyond(asked, self._manifest.permissions)
@@ -247,7 +248,8 @@ class _Describing:
             )
         except ValidationError as error:
             self._problems += [
-                f"{handler}: {'.'.join(map(str, place))}: {says}" for place, _, says in told(error)
+                f"{handler}: {'.'.join(map(str, place))}: {says}"
+                for place, _, says in mistakes_in(error)
             ]
 
     def _declare(
@@ -368,7 +370,7 @@ class _Describing:
             except ValidationError as error:
                 self._problems += [
                     f"agents.{name}.{'.'.join(map(str, place))}: {says}"
-                    for place, _, says in told(error)
+                    for place, _, says in mistakes_in(error)
                 ]
                 continue
             if found.get(name, agent) != agent:

@@ -97,9 +97,9 @@ def fetched(
         with tempfile.TemporaryDirectory(prefix="parachute-clone-") as temporary:
             clone = Path(temporary).resolve() / "clone"
             commit = _clone(address, _ref(source), clone, env)
-            told = source if inner is None else f"{source} {inner}"
+            described = source if inner is None else f"{source} {inner}"
             yield FetchedModule(
-                folder=_below(clone, inner), root=clone.parent, source=told, commit=commit
+                folder=_below(clone, inner), root=clone.parent, source=described, commit=commit
             )
     else:
         folder = _below(Path(source).expanduser().resolve(), inner)

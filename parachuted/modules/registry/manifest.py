@@ -28,7 +28,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
 from parachuted.home_files import PlainValue, YamlNode, YamlRejectedError, read_document
 from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME, ModuleHookEvent
-from parachuted.modules.registry.wording import Place, told
+from parachuted.modules.registry.wording import Place, mistakes_in
 
 FILE = "manifest.yaml"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
@@ -235,7 +235,7 @@ def read_manifest(
     try:
         manifest = _ADAPTER.validate_python(document.root)
     except ValidationError as error:
-        problems += [(place, _said(place, kind, says)) for place, kind, says in told(error)]
+        problems += [(place, _said(place, kind, says)) for place, kind, says in mistakes_in(error)]
     else:
         if not problems:
             return replace(manifest, notes=notes)

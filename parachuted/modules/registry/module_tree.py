@@ -199,12 +199,12 @@ def _file(folder: int, name: str, path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _pieces(descriptor: int, limit: int, told: str) -> Iterator[bytes]:
+def _pieces(descriptor: int, limit: int, refusal: str) -> Iterator[bytes]:
     size = 0
     while piece := os.read(descriptor, _CHUNK):
         size += len(piece)
         if size > limit:
-            raise TreeRefusedError(told)
+            raise TreeRefusedError(refusal)
         yield piece
 
 

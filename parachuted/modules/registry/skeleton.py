@@ -153,7 +153,7 @@ def new_module(folder: Path, name: str) -> list[Path]:
     notes = (
         f"{word}Notes" if is_control(word) else word
     )  # `Modules/` holds code, and no module writes there
-    told = {
+    values = {
         "name": name,
         "title": title,
         "folder": notes,
@@ -169,5 +169,5 @@ def new_module(folder: Path, name: str) -> list[Path]:
     for path, text in texts.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(Template(text).substitute(told), "utf-8")
+        file.write_text(Template(text).substitute(values), "utf-8")
     return [folder / path for path in texts]

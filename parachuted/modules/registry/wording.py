@@ -32,7 +32,7 @@ _SAYINGS = {
 }
 
 
-def told(error: ValidationError) -> Iterator[tuple[Place, str, str]]:
+def mistakes_in(error: ValidationError) -> Iterator[tuple[Place, str, str]]:
     """Each mistake: where it is, pydantic's name for its kind, and what to say."""
     for one in error.errors(include_url=False, include_input=False):
         place = tuple(part for part in one["loc"] if part != "[key]")

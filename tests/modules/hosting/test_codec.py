@@ -1,4 +1,4 @@
-"""An error that went over the pipe is the error that it was, as far as anyone is told to
+"""An error that went over the pipe is the error that it was, as far as its catcher may
 expect it.
 """
 
@@ -18,7 +18,13 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.modules.hosting.codec import RemoteObject, error_of, is_large, refusal_of, told
+from parachuted.modules.hosting.codec import (
+    RemoteObject,
+    error_of,
+    is_large,
+    refusal_of,
+    remote_value,
+)
 from parachuted.modules.hosting.framing import RefusalFrame, Unpacker, pack
 from parachuted.modules.registry.arguments import WrongArgumentsError
 
@@ -98,7 +104,7 @@ def test_a_refusal_that_no_honest_end_makes_is_a_failure(refusal):
 
 
 def test_objects_read_as_they_did_where_they_were_made():
-    value = told([{"confidence": 0.9, "who": {"name": "Kevin"}}, 1])
+    value = remote_value([{"confidence": 0.9, "who": {"name": "Kevin"}}, 1])
 
     assert isinstance(value, list)
     assert value[0]["confidence"] == value[0].confidence == 0.9

@@ -165,7 +165,7 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
     publishing.declare(manifest("daily", daily__again={}))
 
     def answer(event: Event) -> None:
-        led_by = publishing.told(event)
+        led_by = publishing.authority_of(event)
         counts.append(led_by.events)
         publishing.publish("daily", "daily.again", {}, replace(led_by, events=led_by.events + 1))
 
@@ -183,18 +183,18 @@ def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing
     for digest in ("d2", "d1", "d1"):
         bus.publish("file.modified", path="a.md", digest=digest, causes=["c1"], run="r1")
 
-    told = [publishing.told(event) for event in bus.since(0)]
+    authorities = [publishing.authority_of(event) for event in bus.since(0)]
 
-    assert [one.events for one in told] == [0, 3, 0]
-    assert {(one.causes, one.runs) for one in told} == {(("c1",), ("r1",))}
+    assert [one.events for one in authorities] == [0, 3, 0]
+    assert {(one.causes, one.runs) for one in authorities} == {(("c1",), ("r1",))}
 
 
 def test_the_event_of_a_write_that_comes_before_its_result_follows_from_it_too(bus, publishing):
     with publishing.writing(VaultPath("a.md"), Authority(events=3)):
         bus.publish("file.modified", path="a.md", digest="d1", causes=["c1"])
         bus.publish("file.modified", path="b.md", digest="d1", causes=["c1"])
-        during = [publishing.told(event).events for event in bus.since(0)]
+        during = [publishing.authority_of(event).events for event in bus.since(0)]
     bus.publish("file.modified", path="a.md", digest="d1", causes=["c1"])
 
     assert during == [3, 0]
-    assert publishing.told(list(bus.since(0))[-1]).events == 0
+    assert publishing.authority_of(list(bus.since(0))[-1]).events == 0

@@ -132,7 +132,7 @@ async def test_the_events_causes_and_its_run_are_carried_on():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     told = event("a.md", causes=["c1", "c2"], run="r1")
-    one.put(told, EventPublisher(Bus(lambda: told.timestamp)).told(told))
+    one.put(told, EventPublisher(Bus(lambda: told.timestamp)).authority_of(told))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)

@@ -1,4 +1,4 @@
-"""Wording: mistakes are told in our words, and what was sent is not repeated."""
+"""Wording: mistakes are described in our words, and what was sent is not repeated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.modules.registry.wording import told
+from parachuted.modules.registry.wording import mistakes_in
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_each_mistake_is_said_in_our_words(kind, value, says):
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(kind).validate_python(value)
 
-    assert [sentence for _, _, sentence in told(raised.value)] == [says]
+    assert [sentence for _, _, sentence in mistakes_in(raised.value)] == [says]
 
 
 def test_each_has_its_place():
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(dict[str, list[int]]).validate_python({"a": [1, "x"], "b": ["y"]})
 
-    assert [place for place, _, _ in told(raised.value)] == [("a", 1), ("b", 0)]
+    assert [place for place, _, _ in mistakes_in(raised.value)] == [("a", 1), ("b", 0)]
