@@ -174,8 +174,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             made = await self._made(content, title, at, metadata)
         else:
             async with self._creating:  # one that is sent again may overtake the first
-                found = await self._found(id)
-                made = found or await self._made(content, title, at, metadata, id)
+                made = await self._found(id) or await self._made(content, title, at, metadata, id)
         suggested = [] if metadata.private else await self._suggestions(content)
         return Created(made.id, made.path, made.at, suggested)
 

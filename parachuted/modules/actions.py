@@ -136,6 +136,7 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
         "found_hash": status.found_digest,
         "problem": status.problem,
         "prefix": status.prefix,
+        "pages": status.pages,
         "provides": sorted(choice.interface for choice in status.interfaces),
         "interfaces": [asdict(choice) for choice in status.interfaces],
         "routes": list(status.routes),

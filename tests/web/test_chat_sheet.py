@@ -69,6 +69,58 @@ def test_files_go_with_a_message_and_how_a_conversation_runs_is_changed(
     expect(said).to_contain_text("What grows in the garden?", timeout=PATIENCE_MS)
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_folders_and_tools_of_a_conversation_are_limited_and_brains_answers_are_shown(
+    opens: Opens, daemon: CommandLine, width: int
+):
+    it = opens("#/chat/new", width=width, quiet=False)
+    it.page.get_by_label("Message", exact=True).fill("Who is Kim?")
+    it.click("Send")
+    it.page.wait_for_url(re.compile("#/chat/[0-9a-f-]{36}$"))
+    it.sees("No model can be asked now")
+    session = it.page.url.rpartition("/")[2]
+    sheet = "How this conversation runs"
+    it.click(sheet)
+    for only, label, lines in (
+        ("Only in these folders", "Folders, one a line", "Projects/garden"),
+        ("Only these tools and MCP servers", "Tools and servers, one a line", "brain-search"),
+    ):
+        with it.page.expect_response(lambda answer: answer.request.method == "PATCH"):
+            it.page.get_by_label(only).click()
+        it.page.get_by_label(label).fill(f"{lines}\nother")
+        save = it.page.locator(".only").filter(has_text=label).get_by_role("button")
+        with it.page.expect_response(lambda answer: answer.request.method == "PATCH"):
+            save.click()
+        expect(save).to_be_disabled(timeout=PATIENCE_MS)
+    asked = "id => fetch(`/api/chat/${id}`).then(one => one.json())"
+    permissions = it.page.evaluate(asked, session)["metadata"]["permissions"]
+    assert permissions["allowed_folders"] == ["Projects/garden", "other"]
+    assert permissions["allowed_mcps"] == ["brain-search", "other"]
+
+    log = {
+        "query": "gardeners of Acme",
+        "type": "enrich",
+        "turn_number": 1,
+        "loaded": ["Brain/kim.md"],
+    }
+    fact = {"id": "f1", "name": "Kim", "text": "Gardener", "path": "Brain/kim.md"}
+    told = {"log": [log], "stored": [{**fact, "status": "kept"}]}
+    it.page.route("**/bridge", lambda route: route.fulfill(json=told))
+    undone: list[str] = []
+    it.page.route(
+        "**/bridge/f1/undo",
+        lambda route: (undone.append(route.request.method), route.fulfill(json={})),
+    )
+    it.page.reload()
+    it.click(sheet)
+    it.page.locator(".sheet summary", has_text="asked once").click()
+    it.sees("gardeners of Acme")
+    assert it.faults() == []
+    with it.page.expect_response("**/bridge/f1/undo"):
+        it.click("Take back: Gardener")
+    assert undone == ["POST"]
+
+
 def test_a_recording_is_paused_sent_after_a_lost_connection_and_is_an_entry(
     opens: Opens, daemon: CommandLine
 ):

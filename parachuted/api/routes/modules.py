@@ -43,6 +43,8 @@ class ModuleResponse(TypedDict):
     `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is
     `hash`.
 
+    `pages`: where its pages begin, such as /api/garden/ui/; empty where it has none.
+
     `limits`: what keeps the process of a worker from using up the machine's processes and memory.
     """
 
@@ -61,6 +63,7 @@ class ModuleResponse(TypedDict):
     found_hash: str | None
     problem: str | None
     prefix: str
+    pages: str
     provides: list[str]
     interfaces: list[InterfaceChoice]
     routes: list[str]

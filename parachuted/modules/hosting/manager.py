@@ -215,9 +215,16 @@ class ModuleManager:
                     problem=failure or entry.problem,
                     choices=choices,
                     schedules=self.scheduler.words(entry.name),
+                    pages=self._pages_of(entry.name),
                 )
             )
         return found
+
+    def _pages_of(self, name: str) -> str:
+        approved = self.approved(name)
+        if approved is None or approved.manifest.static is None:
+            return ""
+        return f"{approved.manifest.prefix}/{approved.manifest.static.prefix}/"
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
         return self._routes.find(method, path)

@@ -41,6 +41,7 @@ class ModuleStatus:
     limits: str | None = None
     description: str = ""
     prefix: str = ""
+    pages: str = ""
     routes: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
@@ -60,8 +61,11 @@ def status_of(
     problem: str | None,
     choices: list[InterfaceChoice],
     schedules: Iterable[str] = (),
+    pages: str = "",
 ) -> ModuleStatus:
     """Combine the registry's entry with what runs.
+
+    `pages` is where its pages begin, empty where it has none.
 
     `declared` is None while it does not run; `schedules` are in words.
     """
@@ -88,6 +92,7 @@ def status_of(
         status,
         description=declared.description,
         prefix=declared.prefix,
+        pages=pages,
         routes=tuple(
             f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
             for spec in declared.routes

@@ -11,10 +11,11 @@ import { ago } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
 import { Markdown } from '../../ui/markdown.js';
 import { Button, Shown, Tag } from '../../ui/parts.js';
+import { BrainLog } from './brain-log.js';
 import { PromptParts } from './prompt-parts.js';
+import { Rights } from './rights.js';
 
 const MODES = ['default', 'sandboxed', 'workspace', 'trusted'];
-const CAPABILITIES = ['Read', 'Write', 'Edit', 'Bash', 'WebFetch'];
 
 /** @param {{session: any, place: string, onChange: () => void}} props */
 export function Sheet({ session: held, place, onChange }) {
@@ -47,9 +48,10 @@ export function Sheet({ session: held, place, onChange }) {
         <${Model} session=${session} isFixed=${isFixed} change=${change} />
         ${!isFixed && html`<${Button} onClick=${proceed}>${t.chat.proceed}<//>`}
       </div>
-      <${Capabilities} session=${session} isFixed=${isFixed} change=${change} />
+      <${Rights} session=${session} isFixed=${isFixed} change=${change} />
       <${Folders} session=${session} isFixed=${isFixed} change=${change} />
       <${Prompt} place=${place} on=${[session.mode, session.model, session.contextFolders]} />
+      <${BrainLog} place=${place} isFixed=${isFixed} />
       <${Curator} session=${session} place=${place} isFixed=${isFixed} />
       <${Runs} place=${place} />
     </section>`;
@@ -65,20 +67,6 @@ function Model({ session, isFixed, change }) {
     <option value="">${t.chat.usualModel(known.data?.current ?? '')}</option>
     ${isUnlisted && html`<option value=${session.model}>${session.model}</option>`}
     ${models.map((/** @type {any} */ one) => html`<option key=${one.id} value=${one.id}>${one.display_name}</option>`)}</select></label>`;
-}
-
-/** @param {{session: any, isFixed: boolean, change: (body: any) => void}} props */
-function Capabilities({ session, isFixed, change }) {
-  const said = session.metadata?.permissions;
-  const toggle = (/** @type {string} */ name) => {
-    const before = said?.capabilities ?? ['Read'];
-    change({ permissions: { ...said, capabilities: before.includes(name) ? before.filter((/** @type {string} */ one) => one !== name) : [...before, name] } });
-  };
-  return html`
-    <fieldset disabled=${isFixed}><legend>${t.chat.mayDo}</legend>
-      <div class="row">${CAPABILITIES.map((one) => html`<label key=${one} class="check"><input type="checkbox" checked=${Boolean(said?.capabilities.includes(one))} onChange=${() => toggle(one)} />${t.chat.capabilities[one]}</label>`)}</div>
-      <p class="soft">${said ? t.chat.ownRights : t.chat.usualRights}</p>
-    </fieldset>`;
 }
 
 /** @param {{session: any, isFixed: boolean, change: (body: any) => void}} props */
