@@ -45,6 +45,7 @@ LONGEST_FIRST = (
     "tests/stories/test_strangers_text.py",
     "tests/chat/test_taint.py",
     "tests/chat/test_turns_killed.py",
+    "tests/mcp_client/test_approved.py",
     "tests/stories/test_restarting.py",
     "tests/cli/test_mcp.py",
     "tests/cli/test_demo.py",
@@ -225,8 +226,9 @@ def _module_cache() -> Iterator[None]:
 def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A folder of the test's own: in memory, if it can be.
 
-    Containers have a /dev of their own, and agents get nothing of the machine's; tests of those
-    have their folder on the disk.
+    Containers have a /dev of their own, and what is below it belongs to the machine: agents get
+    none of it, and scripts of hooks there need no approval. Tests of those have their folder on
+    the disk.
     """
     is_on_disk = _needs_engine(request.path) or request.node.get_closest_marker("on_disk")
     if not (is_on_disk and tmp_path.is_relative_to(IN_MEMORY)):

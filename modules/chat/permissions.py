@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -75,6 +75,24 @@ def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> Agen
         capabilities=tuple(one for one in narrowing.capabilities or () if one in own),
         tools=tuple(one for one in others if allowed is None or one in allowed),
     )
+
+
+def within_workspace(
+    narrowing: AgentNarrowing, capabilities: Mapping[str, str | Sequence[str]]
+) -> AgentNarrowing:
+    """The bounds of a run in a workspace, which may take MCP servers and skills from it."""
+    mcps, skills = (named_in(capabilities, kind) for kind in ("mcps", "skills"))
+    if mcps is not None and narrowing.mcps is not None:
+        mcps = tuple(one for one in narrowing.mcps if one.partition("__")[0] in mcps)
+    return replace(narrowing, mcps=narrowing.mcps if mcps is None else mcps, skills=skills)
+
+
+def named_in(capabilities: Mapping[str, str | Sequence[str]], kind: str) -> tuple[str, ...] | None:
+    """What a workspace's capabilities leave of a kind: these names; None: all."""
+    said = capabilities.get(kind, "all")
+    if isinstance(said, str):
+        return None if said == "all" else ()
+    return tuple(said)
 
 
 def capabilities_of(names: Sequence[str]) -> tuple[str, ...]:

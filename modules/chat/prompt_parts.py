@@ -26,7 +26,7 @@ from .prompt import Kind, PromptPart
 from .session import Session
 
 CONTEXT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
-AGENT_FOLDERS: Final = (".agents", ".claude/agents")
+AGENT_FOLDER: Final = ".agents"
 _WITHIN_S: Final = 3.0
 _MOST_ENTITIES, _ENTITY_TOKENS = 3, 800
 _LEAST_SURE: Final = 0.6
@@ -103,24 +103,25 @@ class PromptParts:
         working = [one for one in found[4] if one.path not in read]
         return [*self._fixed(order), *found[0], *rest, *working, *await self._skill(order)]
 
-    async def find_agent(self, name: str) -> AgentNote:
-        """The agent of that name, or at that path.
+    async def find_agent(self, name: str, folder: str = "") -> AgentNote:
+        """The agent of that name, in the working folder or in the vault, or at that path.
 
         NotFoundError. ActRefusedError: a stranger may have written the note.
         """
         path = name if name.endswith(".md") else None
         if path is None and "/" not in name:
-            for folder in AGENT_FOLDERS:
-                if await self._exists(f"{folder}/{name}.md"):
-                    path = f"{folder}/{name}.md"
+            for place in _agent_folders(folder):
+                if await self._exists(f"{place}/{name}.md"):
+                    path = f"{place}/{name}.md"
                     break
         if path is None:
-            raise NotFoundError(f"there is no agent {name[:80]!r} in {' or '.join(AGENT_FOLDERS)}")
+            places = " or ".join(_agent_folders(folder))
+            raise NotFoundError(f"there is no agent {name[:80]!r} in {places}")
         note = await self._module.vault.note(path)
         if _is_strangers(note):
             raise ActRefusedError(
                 f"{path[:200]} is a stranger's text, so no agent is made of it; move it into "
-                f"{AGENT_FOLDERS[0]}/ once you have read it"
+                f"{AGENT_FOLDER}/ once you have read it"
             )
         called = note.frontmatter.get("name")
         stem = path.rpartition("/")[2].removesuffix(".md")
@@ -133,11 +134,11 @@ class PromptParts:
             tools=_names(note.frontmatter.get("tools")),
         )
 
-    async def agent_names(self) -> list[str]:
-        """The agents that can be chosen by name."""
+    async def agent_names(self, folder: str = "") -> list[str]:
+        """The agents that can be chosen by name in that working folder."""
         names: dict[str, None] = {}
-        for folder in AGENT_FOLDERS:
-            for path in await self._list(f"{folder}/*.md"):
+        for place in _agent_folders(folder):
+            for path in await self._list(f"{place}/*.md"):
                 names[path.rpartition("/")[2].removesuffix(".md")] = None
         return sorted(names)
 
@@ -272,6 +273,11 @@ class PromptParts:
             return await self._module.vault.list(pattern)
         except ParachuteError:
             return ()
+
+
+def _agent_folders(folder: str) -> list[str]:
+    """Where agents are looked for, the nearest first."""
+    return [*([f"{folder}/{AGENT_FOLDER}"] if folder else []), AGENT_FOLDER]
 
 
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:

@@ -22,26 +22,24 @@ from .modes import (
     MAINTENANCE,
     MAINTENANCE_ENDED,
     MAINTENANCE_STARTED,
-    Mode,
     maintenance_words,
     mode_for,
     mode_of,
     trust_level_of,
 )
-from .permissions import narrowing_of, within_agent
-from .prompt import ComposedPrompt, compose
-from .prompt_parts import AgentNote, PromptOrder, PromptParts, skill_of
+from .prompt import ComposedPrompt
+from .prompt_parts import PromptOrder, PromptParts
 from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
-from .turn import EndedTurn, Turn, TurnRequest
+from .turn import EndedTurn, Turn
 from .turn_attachments import save_attachments
-from .turn_documents import prompt_event, session_event, started_events
+from .turn_documents import session_event, started_events
 from .turn_events import Event, TextPiece
+from .turn_prompt import TurnPrompts, own_folder
 from .turn_questions import OpenQuestions
 from .turn_repeats import new_session_id
 from .turn_resuming import Resuming
-from .turn_stream import TurnStream
 from .turn_without_model import account_of, answer_from_notes, asks_for_account, remembered
 from .turn_workspaces import find_workspace
 from .voice import is_recording, words_of
@@ -66,7 +64,8 @@ class TurnWork:
         runs: RunSessions,
         write_back: WriteBack,
     ) -> None:
-        self._module, self._sessions, self._parts = module, sessions, parts
+        self._module, self._sessions = module, sessions
+        self.prompts = TurnPrompts(module, parts)
         self._questions, self._runs, self._write_back = questions, runs, write_back
         self._resuming = Resuming(module, sessions)
 
@@ -102,8 +101,8 @@ class TurnWork:
             _maintained(session), False
         )
         mode = mode_for(level, MAINTENANCE if is_maintained else mode_of(session.mode))
-        order, prompt = await self._prompt(turn, session, mode)
-        turn.stream.send(await self._told(order, prompt))
+        order, prompt = await self.prompts.make(turn.request, session, mode)
+        turn.stream.send(await self.prompts.event(order, prompt))
         if not self._module.has_model:
             return await self._answer_without_model(turn, session, question)
         return await self._run(turn, order, prompt, earlier, attached)
@@ -261,62 +260,6 @@ class TurnWork:
         turn.question = question
         return question, messages
 
-    async def preview(self, session: Session, message: str) -> dict[str, object]:
-        """The prompt that a message would be asked with, as text, and what it is made of."""
-        mode = mode_of(session.mode)
-        turn = Turn(TurnRequest(message=message, is_typed=True), TurnStream(), session)
-        order, prompt = await self._prompt(turn, session, mode, is_preview=True)
-        return {"prompt": prompt.text + prompt.with_message, **await self._told(order, prompt)}
-
-    async def _prompt(
-        self, turn: Turn, session: Session, mode: Mode, *, is_preview: bool = False
-    ) -> tuple[PromptOrder, ComposedPrompt]:
-        folder = (session.working_directory or "").strip("/")
-        agent = await self._agent(turn, session)
-        narrowing = narrowing_of(
-            session.permissions, mode, folder=folder, context_folders=session.context_folders
-        )
-        narrowing = within_agent(narrowing, agent.tools if agent else None)
-        resources = await self._module.agent(mode.agent).resources(
-            working_directory=_working_directory(mode, folder), narrowing=narrowing
-        )
-        is_persons = turn.request.is_typed or turn.request.is_again
-        order = PromptOrder(
-            session=session,
-            mode=mode,
-            narrowing=narrowing,
-            resources=resources,
-            skill=skill_of(turn.request.message, resources.skills) if is_persons else None,
-            message=turn.request.message,
-            system_prompt=turn.request.system_prompt,
-            agent=agent,
-            folder=folder,
-            is_preview=is_preview,
-        )
-        is_own = mode.name == "maintenance"  # the agent has its own words
-        return order, compose(() if is_own else await self._parts.gather(order))
-
-    async def _told(self, order: PromptOrder, prompt: ComposedPrompt) -> Event:
-        """What went into a prompt, as apps read it."""
-        return prompt_event(
-            prompt,
-            order.agent,
-            await self._parts.agent_names(),
-            order.resources,
-            is_custom=bool(order.system_prompt),
-            is_trusted=order.mode.name == "trusted",
-        )
-
-    async def _agent(self, turn: Turn, session: Session) -> AgentNote | None:
-        """The agent that is asked for: by the request, at the beginning of the message, or by the
-        session.
-        """
-        first = turn.request.message.split(maxsplit=1)[:1]
-        if first and first[0].startswith("@") and first[0][1:] in await self._parts.agent_names():
-            return await self._parts.find_agent(first[0][1:])
-        name = turn.request.agent or session.agent
-        return None if not name else await self._parts.find_agent(name)
-
     async def _run(
         self,
         turn: Turn,
@@ -340,7 +283,7 @@ class TurnWork:
                 system_prompt=prompt.text,
                 context=prompt.with_message,
                 attachments=attached,
-                working_directory=_working_directory(order.mode, order.folder),
+                working_directory=own_folder(order.mode, order.folder),
                 narrowing=order.narrowing,
             )
             self._runs.add(turn.run.id, session.id)
@@ -475,11 +418,6 @@ class TurnWork:
 def _maintained(session: Session) -> str:
     """The key of whether a person has the maintenance agent answer there."""
     return f"maintenance.{session.id}"
-
-
-def _working_directory(mode: Mode, folder: str) -> str:
-    """The folder that is its agent's own, or empty."""
-    return folder if mode.name == "workspace" else ""
 
 
 def _object(value: object) -> Mapping[str, object]:

@@ -274,7 +274,7 @@ class Turns:
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
         """The prompt that a message would be asked with. NotFoundError."""
-        return await self._work.preview(await self._sessions.get(session_id), message)
+        return await self._work.prompts.preview(await self._sessions.get(session_id), message)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
         """What waits for a person, the oldest first."""

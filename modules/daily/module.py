@@ -167,25 +167,16 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         """Write an entry. `created_at` decides the day, in its own time zone.
 
         With an `id` that its writer chose, it can be sent again when the answer was lost: where
-        there is such an entry, it stays as it is, and the answer is 200.
+        there is such an entry, it stays as it is.
         """
         at, metadata = created_at or dt.datetime.now().astimezone(), metadata or EntryMetadata()
-        found = None
         if id is None:
             made = await self._made(content, title, at, metadata)
         else:
             async with self._creating:  # one that is sent again may overtake the first
-                found = await self._found(id)
-                made = found or await self._made(content, title, at, metadata, id)
-        return Response(  # type: ignore[return-value]  # the annotation is the body's shape
-            status=201 if found is None else 200,
-            body={
-                "id": made.id,
-                "path": made.path,
-                "created_at": made.at,
-                "brain_suggestions": [] if metadata.private else await self._suggestions(content),
-            },
-        )
+                made = await self._found(id) or await self._made(content, title, at, metadata, id)
+        suggested = [] if metadata.private else await self._suggestions(content)
+        return Created(made.id, made.path, made.at, suggested)
 
     @route("GET", "/entries")
     async def list_entries(
@@ -219,7 +210,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         except NotFoundError as error:
             said = {"message": error.message, "detail": error.message}
             body = {"error": "Not Found", **said, "id": entry_id}
-            return Response(status=404, body=body)  # type: ignore[return-value]  # as in create
+            return Response(status=404, body=body)  # type: ignore[return-value]  # the annotation is that of an answer
 
     @route("PATCH", "/entries/{entry_id}")
     async def change_entry(

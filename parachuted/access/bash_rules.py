@@ -18,7 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from parachuted.access.shell_words import Shell, ShellRefusedError, Word
+from parachuted.access.shell_word import ShellRefusedError, Word
+from parachuted.access.shell_words import Shell
 
 _GIT_FIRST = frozenset(
     {

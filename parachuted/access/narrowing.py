@@ -33,14 +33,15 @@ class AgentNarrowing:
 
     `read` and `write` are patterns of the vault, `tools` the names of modules' tools, and of MCP
     servers (`github` for all of its tools, `github__get_issue` for one), `mcps` those of MCP
-    servers alone, `capabilities` as an `AgentConfig` has them. `sandbox` is a `SandboxConfig`, or
-    those of its fields alone that are to be narrowed.
+    servers alone, `skills` those of skills, `capabilities` as an `AgentConfig` has them. `sandbox`
+    is a `SandboxConfig`, or those of its fields alone that are to be narrowed.
     """
 
     read: PathList | None = None
     write: PathList | None = None
     tools: _Names | None = None
     mcps: _Names | None = None
+    skills: _Names | None = None
     capabilities: tuple[str, ...] | None = None
     sandbox: Annotated[Mapping[str, object] | None, BeforeValidator(_sandbox)] = None
 

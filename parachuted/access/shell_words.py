@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from parachuted.access.shell_word import ShellRefusedError, Word, WordReading
 
 _LONGEST = 100_000
 _DEEPEST = 20
@@ -37,48 +38,10 @@ _RESERVED = frozenset(
 _NOT_HERE = frozenset({"case", "esac", "select", "function", "coproc", "time", "[[", "]]", "in"})
 
 
-class ShellRefusedError(Exception):
-    """The line cannot be parsed safely; the text says why, for the agent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word as it was written.
-
-    `text` is its value, None: only the shell knows. `begins` is what it certainly begins with;
-    `is_one` whether it is one argument whatever its variables hold; `assigns` the variable that it
-    would set where a command may begin.
-    """
-
-    text: str | None
-    begins: str
-    is_one: bool
-    is_plain: bool
-    assigns: str | None = None
-
-
 class _Heredoc(NamedTuple):
     end: str
     is_quoted: bool
     is_indented: bool
-
-
-class _Reading:
-    def __init__(self) -> None:
-        self.text: str | None = ""
-        self.begins = ""
-        self.is_one = self.is_plain = True
-
-    def add(self, text: str, *, plain: bool = True) -> None:
-        if self.text is not None:
-            self.text += text
-            self.begins += text
-        self.is_plain &= plain
-
-    def unknown(self, *, one: bool) -> None:
-        self.text = None
-        self.is_plain = False
-        self.is_one &= one
 
 
 class Shell:
@@ -324,7 +287,7 @@ class Shell:
             raise ShellRefusedError("a text promised by << does not follow")
 
     def _word(self) -> Word:
-        found, start = _Reading(), self._at
+        found, start = WordReading(), self._at
         assignment = _ASSIGNMENT.match(self._text, self._at)
         if assignment is not None and (
             assignment[2] == "[" or self._text.startswith("(", assignment.end())
@@ -341,7 +304,7 @@ class Shell:
         assigns = assignment[1] if assignment is not None else None
         return Word(found.text, found.begins, found.is_one, found.is_plain, assigns)
 
-    def _piece(self, found: _Reading) -> bool:
+    def _piece(self, found: WordReading) -> bool:
         one = self._text[self._at]
         if one in "<>" and self._text.startswith("(", self._at + 1):
             self._at += 2
@@ -364,7 +327,7 @@ class Shell:
             self._letter(one, found)
         return True
 
-    def _letter(self, one: str, found: _Reading) -> None:
+    def _letter(self, one: str, found: WordReading) -> None:
         if (run := _LETTERS.match(self._text, self._at)) is not None:
             self._at = run.end()
             found.add(run[0])
@@ -381,20 +344,20 @@ class Shell:
         ):
             found.text, found.is_one = None, False
 
-    def _ends_here(self, found: _Reading) -> bool:
+    def _ends_here(self, found: WordReading) -> bool:
         return found.begins == "[" and (self._is_over() or self._text[self._at] in " \t\n;|&")
 
     def _begins_path(self) -> bool:
         return self._at == 1 or self._text[self._at - 2] in " \t\n=:;|&(<>"
 
-    def _single(self, found: _Reading) -> None:
+    def _single(self, found: WordReading) -> None:
         stop = self._text.find("'", self._at + 1)
         if stop < 0:
             raise ShellRefusedError("a ' is not closed")
         self._quoted(self._text[self._at + 1 : stop], found)
         self._at = stop + 1
 
-    def _double(self, found: _Reading) -> None:
+    def _double(self, found: WordReading) -> None:
         self._at += 1
         found.add("", plain=False)
         while True:
@@ -417,12 +380,12 @@ class Shell:
                 self._quoted(text, found)
                 self._at += len(text)
 
-    def _quoted(self, text: str, found: _Reading) -> None:
+    def _quoted(self, text: str, found: WordReading) -> None:
         if "\n" in text and any(self._waiting):
             raise ShellRefusedError("a quoted line break stands between << and its text")
         found.add(text, plain=False)
 
-    def _escaped(self, found: _Reading) -> None:
+    def _escaped(self, found: WordReading) -> None:
         following = self._text[self._at + 1 : self._at + 2]
         if not following:
             raise ShellRefusedError("it ends with a \\")
@@ -433,7 +396,7 @@ class Shell:
             return
         found.add(following, plain=False)
 
-    def _dollar(self, found: _Reading, *, is_quoted: bool) -> None:
+    def _dollar(self, found: WordReading, *, is_quoted: bool) -> None:
         self._at += 1
         following = self._text[self._at : self._at + 1]
         if self._here("((") or following == "[":
@@ -454,7 +417,7 @@ class Shell:
         else:
             found.add("$", plain=False)
 
-    def _ansi(self, found: _Reading) -> None:
+    def _ansi(self, found: WordReading) -> None:
         end = re.compile(r"'((?:[^'\\]|\\[\s\S])*)'").match(self._text, self._at)
         if end is None:
             raise ShellRefusedError("a $' is not closed")

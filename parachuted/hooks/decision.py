@@ -421,3 +421,14 @@ def _ending(code: int, stderr: str) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     first = stderr.partition("\n")[0].strip()[:_SHOWN]
     return f"{how}: {first}" if first else how
+
+
+def outcome_of(hook: Hook, answer: HookAnswer) -> str:
+    """What its answer came to, in a word and a reason."""
+    if answer.failure is not None:
+        return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
+    if answer.blocks is not None:
+        return f"{'blocked' if hook.may_block else 'objected'}: {answer.blocks}"
+    return answer.permission or (
+        "stopped" if answer.stop_reason is not None else "allowed" if hook.may_block else "done"
+    )

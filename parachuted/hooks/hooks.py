@@ -28,6 +28,7 @@ from parachuted.hooks.decision import (
     StopObjections,
     combine,
     is_handed_on,
+    outcome_of,
     read_answer,
 )
 from parachuted.hooks.hook import NEVER_CLOSED, Hook, HookError, HookStatus, is_blocking
@@ -398,7 +399,7 @@ class Hooks:
             at=self._clock(),
             stdin=stdin,
             ran=ran,
-            decision=_word(hook, answer),
+            decision=outcome_of(hook, answer),
         )
         return answer, record
 
@@ -475,16 +476,6 @@ async def _all(running: Sequence[Coroutine[None, None, _T]]) -> list[_T]:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one) for one in running]
     return [task.result() for task in tasks]
-
-
-def _word(hook: Hook, answer: HookAnswer) -> str:
-    if answer.failure is not None:
-        return f"{'blocked' if answer.blocks else 'failed'}: {answer.failure}"
-    if answer.blocks is not None:
-        return f"{'blocked' if hook.may_block else 'objected'}: {answer.blocks}"
-    return answer.permission or (
-        "stopped" if answer.stop_reason is not None else "allowed" if hook.may_block else "done"
-    )
 
 
 def _is_on_loop() -> bool:

@@ -131,7 +131,10 @@ class AgentHooks:
         if not self.asker.wants("stop.before"):
             return HookDecision()
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
-        return await self.asker.ask(self.hook_event("stop.before", data))
+        decision = await self.asker.ask(self.hook_event("stop.before", data))
+        if not decision.allowed or decision.context:  # its words are the next prompt's
+            await self._shows(decision)
+        return decision
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
         """The older part of the session is about to be summed up; what hooks say of it."""

@@ -182,6 +182,8 @@ class PreparedAgentRun:
             self._guards.recall(order.session, self.taint)
         prompt = await self._prompt()
         skills = await self._skills.find(self._definition.config, order.folder, self._bounds)
+        if (named := order.limit.skills) is not None:
+            skills = tuple(one for one in skills if one.name in named)
         one = self._definition
         self.audit = self._lifecycle.audit_of(
             self.task, agent=one.name, module=one.module or one.name

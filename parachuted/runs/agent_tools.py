@@ -82,6 +82,13 @@ class DeclaredTool(Protocol):
 CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
 
 
+_PATH = {"type": "string", "description": "The note's path in the vault, as list_notes gives it."}
+_TEXT = {"type": "string", "description": "Markdown."}
+_SECTION = {"type": "string", "description": "The section's heading."}
+_QUERY = {"type": "string", "description": "What to look for."}
+_PATTERN = {"type": "string", "description": "A pattern of paths; ** stands for any folders."}
+
+
 @dataclass(slots=True, kw_only=True)
 class NoteTools:
     """The tools over notes for one run.
@@ -94,59 +101,20 @@ class NoteTools:
     read: dict[str, str] = field(default_factory=dict)
 
     def tools(self) -> tuple[Tool, ...]:
-        path = {
-            "type": "string",
-            "description": "The note's path in the vault, as list_notes gives it.",
-        }
-        text = {"type": "string", "description": "Markdown."}
-        section = {"type": "string", "description": "The section's heading."}
-        words = {"type": "string", "description": "What to look for."}
-        pattern = {
-            "type": "string",
-            "description": "A pattern of paths; ** stands for any folders.",
-        }
+        text = {"path": _PATH, "text": _TEXT}
+        section = {"path": _PATH, "section": _SECTION, "text": _TEXT}
         reading = (
-            Tool(
-                name="list_notes",
-                description=LIST,
-                schema=_schema({}, pattern=pattern),
-                call=_with_errors_as_text(self._list),
-            ),
-            Tool(
-                name="read_note",
-                description=READ,
-                schema=_schema({"path": path}),
-                call=_with_errors_as_text(self._read),
-            ),
-            Tool(
-                name="search_notes",
-                description=SEARCH,
-                schema=_schema({"query": words}),
-                call=_with_errors_as_text(self._search),
-            ),
+            _note_tool("list_notes", LIST, _schema({}, pattern=_PATTERN), self._list),
+            _note_tool("read_note", READ, _schema({"path": _PATH}), self._read),
+            _note_tool("search_notes", SEARCH, _schema({"query": _QUERY}), self._search),
         )
         if not self.may_write:
             return reading
         return (
             *reading,
-            Tool(
-                name="write_note",
-                description=WRITE,
-                schema=_schema({"path": path, "text": text}),
-                call=_with_errors_as_text(self._write),
-            ),
-            Tool(
-                name="append_note",
-                description=APPEND,
-                schema=_schema({"path": path, "section": section, "text": text}),
-                call=_with_errors_as_text(self._append),
-            ),
-            Tool(
-                name="edit_section",
-                description=EDIT,
-                schema=_schema({"path": path, "section": section, "text": text}),
-                call=_with_errors_as_text(self._edit),
-            ),
+            _note_tool("write_note", WRITE, _schema(text), self._write),
+            _note_tool("append_note", APPEND, _schema(section), self._append),
+            _note_tool("edit_section", EDIT, _schema(section), self._edit),
         )
 
     async def _list(self, given: Mapping[str, str]) -> str:
@@ -247,9 +215,12 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
     return Tool(name=spec.name, description=spec.description, schema=spec.schema, call=called)
 
 
-def _with_errors_as_text(
+def _note_tool(
+    name: str,
+    description: str,
+    schema: Mapping[str, object],
     act: Callable[[Mapping[str, str]], Awaitable[str]],
-) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+) -> Tool:
     """The act as a tool: arguments were checked by the schema, and what is refused is reported to
     the agent.
     """
@@ -264,7 +235,7 @@ def _with_errors_as_text(
         except ParachuteError as error:
             return ToolResult.of_error(error)
 
-    return call
+    return Tool(name=name, description=description, schema=schema, call=call)
 
 
 def _text(content: str) -> str:

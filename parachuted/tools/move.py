@@ -261,7 +261,7 @@ def _rewrites(
 
 
 def _changed_lines(path: VaultPath, before: bytes, after: bytes) -> Iterator[LinkChange]:
-    """A link keeps to its lines when it is rewritten, so these can be told by number."""
+    """A link keeps to its lines when it is rewritten, so its line number identifies it."""
     lines = zip(_lines(before), _lines(after), strict=False)
     for number, (was, becomes) in enumerate(lines, 1):
         if was != becomes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from pathlib import Path, PurePosixPath
 _STATIC = Path(__file__).with_name("static")
 _FIRST = "main.js"
 _SCREEN = "screens/journal/journal.js"  # of the address that names none
+_SERVICE_WORKER = "service-worker.js"
+_UNUSED = ("vendor/LICENSES", "vendor/vendor.json")  # no page loads them
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
@@ -27,6 +30,7 @@ _TYPES = {
 }
 _IMPORT = re.compile(rb"""^(?:import|export)\b[^'";(]*?['"](\.{1,2}/[^'"]+)['"]""", re.MULTILINE)
 _STYLES = re.compile(rb"""^@import "([^"/]+\.css)";$""", re.MULTILINE)
+_COMMENT = re.compile(rb"^[ \t]*/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*$", re.MULTILINE)
 _LEAST = 512  # bytes; below that, compressing gains nothing
 
 
@@ -79,6 +83,18 @@ class PageFiles:
         )
         return page.replace("{version}", self._loaded.version).replace("<!-- preload -->", links)
 
+    def service_worker(self) -> str:
+        """The text of the service worker, which names the version and all files to keep."""
+        names = [
+            f"/web/{self._loaded.version}/{name}"
+            for name in self._loaded.files
+            if name not in {"index.html", _SERVICE_WORKER} and not name.startswith(_UNUSED)
+        ]
+        text = self._loaded.files[_SERVICE_WORKER].body.decode()
+        return text.replace("{version}", self._loaded.version).replace(
+            "[/* files */]", json.dumps(names)
+        )
+
     def scripts(self, start: str = _FIRST) -> dict[str, PageFile]:
         """The script of that name and all that it imports at its top, by name; what is imported
         later is not among them.
@@ -105,7 +121,11 @@ class PageFiles:
 
 
 def _whole(name: str, body: bytes, bodies: dict[str, bytes]) -> bytes:
-    """A style sheet with those that it imports from beside it put in, so that it is one request."""
+    """A style sheet with those that it imports from beside it put in, so that it is one request; a
+    script without comments that stand on lines of their own, whose numbers stay.
+    """
+    if name.endswith(".js") and not name.startswith("vendor/"):
+        return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), body)
     if not name.endswith(".css"):
         return body
     folder = PurePosixPath(name).parent

@@ -69,6 +69,28 @@ class PageRoutes:
         )
 
     @get(
+        "/service-worker.js",
+        "system",
+        None,
+        reach="nothing",
+        answers={200: MediaBody(type="text/javascript", says="The script.")},
+    )
+    async def service_worker(self) -> web.Response:
+        """The page's service worker, by which a browser opens it while the daemon is away.
+
+        It stands at the top, since a browser lets it answer only for what is below it.
+        """
+        await asyncio.to_thread(self._files.look)
+        return web.Response(
+            text=self._files.service_worker(),
+            content_type="text/javascript",
+            headers={
+                "Cache-Control": "no-cache",
+                "Content-Security-Policy": "default-src 'none'; connect-src 'self'",
+            },
+        )
+
+    @get(
         "/web/{version}/{name:.+}",
         "system",
         None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.bash_rules import check_program
-from parachuted.access.shell_words import ShellRefusedError, Word
+from parachuted.access.shell_word import ShellRefusedError, Word
 
 
 def word(text: str, *, sure: bool = True) -> Word:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.shell_words import Shell, ShellRefusedError, Word
+from parachuted.access.shell_word import ShellRefusedError, Word
+from parachuted.access.shell_words import Shell
 
 
 def walked(line: str) -> tuple[list[list[str | None]], list[tuple[str, bool]], list[str]]:

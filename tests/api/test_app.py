@@ -7,7 +7,7 @@ from tests.stories.daemon_rig import Live
 
 ROUTES = {
     "GET /api/links/target",
-    *("GET /", "GET /web/{version}/{name}"),
+    *("GET /", "GET /service-worker.js", "GET /web/{version}/{name}"),
     *("GET /api/tls", "GET /tls/authority.crt"),
     *("GET /api/settings", "PUT /api/settings/{key}", "GET /api/hooks/diff"),
     "POST /api/vault",

@@ -240,6 +240,7 @@ BEYOND = {
 }
 NO_NOTES = {
     "GET /",
+    "GET /service-worker.js",
     "GET /web/{version}/{name}",
     "GET /api/auth/me",
     "POST /api/auth/codes/redeem",

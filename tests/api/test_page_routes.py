@@ -69,6 +69,28 @@ async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
             assert status in {403, 404}
 
 
+async def test_the_service_worker_names_every_file_that_a_screen_may_load_and_nothing_else(
+    live: Live,
+):
+    async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
+        status, headers, body = await answered(session, daemon_rig.url + "/service-worker.js")
+        named = re.findall(rb'"(/web/[^"]+)"', body)
+
+        assert (status, headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+        assert headers["Cache-Control"] in {"no-cache", "no-store"}, "an update is seen"
+        assert {one.rpartition(b".")[2] for one in named} <= {b"js", b"css", b"png", b"svg"} | {
+            b"webmanifest"
+        }
+        scripts = {place.relative_to(STATIC).as_posix() for place in STATIC.rglob("*.js")}
+        found = {one.decode().split("/", 3)[3] for one in named if one.endswith(b".js")}
+        assert found == scripts - {"service-worker.js"}
+        version = named[0].split(b"/")[2]
+        assert b"page-" + version in body, "another version keeps other files"
+        for one in named:
+            status, _, _ = await answered(session, daemon_rig.url + one.decode())
+            assert (one, status) == (one, 200)
+
+
 @pytest.mark.parametrize("screen", SCREENS)
 def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: str):
     files = PageFiles()
@@ -81,6 +103,17 @@ def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: 
     assert {"vendor/view.js", "vendor/markdown.js"} <= {*sizes}
     assert "vendor/editor.js" not in sizes, "the editor is loaded when it is needed"
     assert sum(sizes.values()) < MOST_BYTES, sizes
+
+
+def test_scripts_are_sent_without_comments_on_lines_of_their_own_and_those_of_others_as_they_are():
+    files = PageFiles()
+    sent = {name: files.find(files.look(), name) for name in ("main.js", "vendor/view.js")}
+    source = (STATIC / "main.js").read_text().splitlines()
+
+    assert sent["vendor/view.js"].body == (STATIC / "vendor/view.js").read_bytes()
+    lines = sent["main.js"].body.decode().splitlines()
+    assert lines == ["" if line.startswith("/**") else line for line in source]
+    assert len(lines) == len(source), "an error's line is found in the source"
 
 
 def test_all_styles_are_one_file_and_the_scripts_of_the_first_screen_are_named_at_once():

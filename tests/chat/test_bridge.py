@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -234,6 +235,26 @@ async def test_a_brain_that_fails_fails_no_turn(vault: Path):
         events = await ask(module, "What does Kim Lee like to grow?")
 
         assert events[-1]["type"] == "done"
+        assert module.problem is None
+
+
+async def test_a_brain_that_does_not_answer_in_time_adds_nothing_and_holds_up_no_turn(vault: Path):
+    class Silent:
+        def __getattr__(self, _name: str) -> Any:
+            async def waits(*_given: object, **_more: object) -> None:
+                await asyncio.Event().wait()
+
+            return waits
+
+    judge = judging(["x"], [fact("Kim Lee", "Moves to Basel in May.")])
+    options = {"interfaces": {"BrainInterface": Silent()}}
+    async with scripted_chat(vault, words("Yes."), judge, **options) as (module, runs):
+        inside = module._running.inner._module
+        inside.bridge.limit_s = inside.write_back.limit_s = inside.turns.parts.limit_s = 0.01
+        for message in ("What does Kim Lee like to grow?", "By the way: Kim moves in May."):
+            events = await ask(module, message)
+            assert events[-1]["type"] == "done"
+        assert "Kim" not in runs.started[0].options["context"]
         assert module.problem is None
 
 

@@ -21,6 +21,7 @@ from tests.chat.chat_of import (
     sessions_of,
     texts,
 )
+from tests.chat.talks import talk
 
 FOLDER = "Chat/sessions"
 
@@ -346,3 +347,31 @@ async def test_a_session_without_title_moved_into_a_folder_has_none_still(
     await chat.event("file.moved", **moved)
 
     assert not (await session(chat, made))["title"]
+
+
+async def test_other_modules_find_a_conversation_by_its_topic_and_by_its_bot(
+    chat: ModuleHarness, vault: Path
+):
+    made = await talk(
+        chat,
+        vault,
+        ["When do the beans go out?", "In May."],
+        linked_bot_platform="telegram",
+        linked_bot_chat_id='"12"',
+    )
+    other = (await conversations(chat).create("Cars", "discord"))["id"]
+
+    assert [one["id"] for one in await conversations(chat).get_sessions("beans may")] == [made]
+    assert [one["id"] for one in await conversations(chat).get_sessions("cars")] == [other]
+    assert await conversations(chat).get_sessions("boats") == []
+    found = await conversations(chat).get_by_bot_link("telegram", "12")
+    assert (found["id"], found["linkedBotPlatform"]) == (made, "telegram")
+    for platform, chat_id in (("discord", "12"), ("telegram", "1")):
+        assert await conversations(chat).get_by_bot_link(platform, chat_id) is None
+    created = [data for name, data in chat.published if name == "chat.session.created"]
+    assert created[-1] == {
+        "session_id": other,
+        "title": "Cars",
+        "module": "chat",
+        "source": "discord",
+    }

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from parachuted.modules import AgentToolCall, AgentToolUse
-from tests.chat.chat_of import texts
+from tests.chat.chat_of import acting_as_owner, sessions_of, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, words
+from tests.chat.talks import eventually
 
 
 def write(vault, path, text):
@@ -102,6 +103,24 @@ async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
         assert runs.started[0].options["system_prompt"].startswith("You dig.")
 
 
+async def test_agents_of_the_working_folder_are_chosen_before_those_of_the_vault(vault):
+    write(vault, ".agents/gardener.md", "You dig.\n")
+    write(vault, "Work/.agents/gardener.md", "You dig at work.\n")
+    write(vault, "Work/.agents/digger.md", "You dig deep.\n")
+    async with scripted_chat(vault, words("I dig.")) as (module, runs):
+        events = await ask(module, "@digger What now?", workingDirectory="Work")
+        told = only(events, "prompt_metadata")
+        assert told["promptSourcePath"] == "Work/.agents/digger.md"
+        assert told["availableAgents"] == ["digger", "gardener"]
+        session = events[-1]["sessionId"]
+        await ask(module, "And now?", session, agentType="gardener")
+        await ask(module, "@gardener And now?")
+        await ask(module, "@digger And now?")
+        begun = [one.options["system_prompt"].split("\n")[0] for one in runs.started]
+        assert begun[:3] == ["You dig deep.", "You dig at work.", "You dig."]
+        assert "dig" not in begun[3]
+
+
 async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
     (vault / ".agents").mkdir(parents=True)
     (vault / ".agents/gardener.md").write_text(
@@ -171,6 +190,53 @@ async def test_after_an_edit_by_hand_the_file_is_what_was_said(vault):
         assert "It is blue." in runs.started[1].options["history"]
         resumed = only(events, "done")["sessionResume"]
         assert (resumed["method"], resumed["messagesInjected"]) == ("context_injection", 2)
+
+
+@pytest.mark.parametrize("change", [{"mode": "sandboxed"}, {"working_directory": "Work"}])
+async def test_in_another_mode_or_folder_the_file_is_what_was_said(vault, change):
+    async with scripted_chat(vault, words("It is red.")) as (module, runs):
+        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
+        with acting_as_owner():
+            await sessions_of(module).change(session, **change)
+        await ask(module, "Sure?", session)
+        assert runs.started[1].options["session_id"] is None
+        assert "It is red." in runs.started[1].options["history"]
+        await ask(module, "Really?", session)
+        assert runs.started[2].options["session_id"], "which it goes on with from then on"
+
+
+async def test_a_trusted_conversation_has_the_claude_md_of_all_folders_above(vault):
+    for folder in ("", "Work/", "Work/site/", "Other/"):
+        write(vault, f"{folder}CLAUDE.md", f"# Rules\n\nRule of {folder or 'the vault'}.\n")
+    write(vault, "Chat/sessions/a.md", "---\nid: s1\nworking_directory: Work/site\n---\n")
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        for mode in ("workspace", "trusted"):
+            with acting_as_owner():
+                await sessions_of(module).change("s1", mode=mode)
+            await ask(module, "Dig.", "s1")
+    own, all_of_them = (one.options["system_prompt"] for one in runs.started)
+    assert [one.agent for one in runs.started] == ["workspace", "trusted"]
+    assert "Rule of Work/site/." in own
+    assert "Rule of Work/." not in own
+    places = [all_of_them.index(f"Rule of {one}.") for one in ("the vault", "Work/", "Work/site/")]
+    assert places == sorted(places), "what is nearer comes later, and holds"
+    assert "Rule of Other/." not in all_of_them
+
+
+@pytest.mark.parametrize("mode", ["default", "workspace", "trusted", "sandboxed"])
+async def test_an_exchange_of_every_mode_is_in_the_activity_log(vault, mode):
+    write(vault, "Chat/sessions/a.md", f"---\nid: s1\nmode: {mode}\n---\n")
+    async with scripted_chat(vault, words("Yes.")) as (module, _):
+        for message in ("Dig.", "Sow."):  # the curator looks at the first alone
+            await ask(module, message, "s1")
+        await eventually(lambda: logged(vault))
+        days = "".join(one.read_text() for one in (vault / ".parachute/activity").glob("*.jsonl"))
+        assert '"s1"' in days
+
+
+async def logged(vault):
+    days = (vault / ".parachute/activity").glob("*.jsonl")
+    return sum(len(one.read_text().splitlines()) for one in days) >= 2 or None
 
 
 async def test_another_machine_has_the_file_alone_and_goes_on(vault):

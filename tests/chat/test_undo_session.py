@@ -86,6 +86,13 @@ async def test_a_conversation_is_taken_back_with_its_entities_and_later_edits_st
         code, as_json = await undo("--session", talk, "--json")
         assert (code, set(json.loads(as_json)["plan"]["paths"])) == (1, set(written)), as_json
 
+    async with live(ScriptedBackend(answers)) as daemon_rig:  # what Chat held in memory is gone
+
+        async def are_running() -> bool | None:
+            modules = (await get(daemon_rig, "/api/modules"))["modules"]
+            return all(one["status"] == "running" for one in modules) or None
+
+        assert await eventually(are_running)
         code, said = await undo("--session", talk, "--yes")
         assert (code, "Taken back: 4 runs" in said) == (0, True), said
         assert not (vault / ADA).exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
+from parachuted.modules import AgentSkill
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 
 _AT = "/api/workspaces"
@@ -67,3 +68,40 @@ async def test_what_is_not_a_workspace_is_refused_with_its_reason(vault):
             await module.request("POST", f"{_AT}/", body={"name": "Twice"})
         events = await ask(module, "Dig.", workspaceId="nowhere")
         assert (events[-1]["type"], runs.started) == ("typed_error", [])
+
+
+async def test_what_a_workspace_leaves_of_servers_skills_and_agents_is_all_that_there_is(vault):
+    (vault / ".agents").mkdir()
+    for name in ("digger", "sower"):
+        (vault / f".agents/{name}.md").write_text(f"You are the {name}.\n")
+    weekly, daily = (
+        AgentSkill(name=name, description=name, path=f".skills/{name}.md")
+        for name in ("weekly", "daily")
+    )
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        runs.skills = {weekly: "Ask three questions.", daily: "Ask one."}
+        capabilities = {"mcps": ["sums"], "skills": ["daily"], "agents": ["digger"]}
+        body = {"name": "Garden", "capabilities": capabilities}
+        await module.request("POST", f"{_AT}/", body=body)
+        events = await ask(module, "/weekly Go on.", workspaceId="garden")
+        told = only(events, "prompt_metadata")
+        assert (told["availableSkills"], told["availableAgents"]) == (["daily"], ["digger"])
+        assert all(one["kind"] != "skill" for one in told["parts"])
+        narrowing = runs.started[0].options["narrowing"]
+        assert (narrowing.mcps, narrowing.skills) == (("sums",), ("daily",))
+        session = events[-1]["sessionId"]
+        permissions = {"allowed_folders": ["Garden"], "allowed_mcps": ["sums__add", "github"]}
+        await module.request("PATCH", f"/{session}", body={"permissions": permissions})
+        await ask(module, "@digger Dig.", session)
+        assert runs.started[1].options["narrowing"].mcps == ("sums__add",)
+
+        refused = await ask(module, "@sower Sow.", session)
+        assert (refused[-1]["type"], len(runs.started)) == ("typed_error", 2)
+        assert "sower" in refused[-1]["message"]
+
+        body = {"capabilities": {"mcps": "none", "skills": "none", "agents": "none"}}
+        await module.request("PUT", f"{_AT}/garden", body=body)
+        told = only(await ask(module, "Dig.", session), "prompt_metadata")
+        assert (told["availableSkills"], told["availableAgents"]) == ([], [])
+        narrowing = runs.started[2].options["narrowing"]
+        assert (narrowing.mcps, narrowing.skills) == ((), ())

@@ -9,6 +9,8 @@ import pytest
 
 from parachuted.bundled import bundled_folder
 from parachuted.cli import main
+from parachuted.cli.modules import official_modules
+from parachuted.cli.setup import make_default_vault
 from parachuted.config import describe_settings
 
 
@@ -72,6 +74,27 @@ def test_init_with_modules_shows_each_and_installs_them(run, tmp_path):
     assert "runs from the next start" in said
     listed = json.loads(run("modules", "list", "--json")[1])["modules"]
     assert [(one["name"], one["trust_level"]) for one in listed] == [("daily", "trusted")]
+
+
+def test_a_first_vault_is_made_with_the_official_modules_where_a_person_agrees(
+    run, tmp_path, monkeypatch, capsys
+):
+    asked: list[str] = []
+
+    def agree(question: str) -> str:
+        asked.append(question)
+        return "y"
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", agree)
+    make_default_vault(tmp_path / "Parachute")
+    make_default_vault(tmp_path / "Parachute")  # it is there: nothing is asked again
+
+    capsys.readouterr()
+    assert asked[0].startswith("Install the modules that come with parachuted (brain, chat, daily")
+    assert len(asked) == 1 + len(official_modules()), "each is shown and approved by itself"
+    listed = json.loads(run("modules", "list", "--json")[1])["modules"]
+    assert {one["name"] for one in listed} == set(official_modules())
 
 
 def test_init_with_modules_asks_before_they_may_run(run, tmp_path):

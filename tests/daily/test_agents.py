@@ -311,6 +311,30 @@ async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_
                 await module.tool(tool, **wrong)
 
 
+async def test_an_agent_reads_the_journal_and_the_chat_log_of_a_day_and_writes_its_output(
+    tmp_path: Path,
+):
+    save(tmp_path / "Daily/.agents/sums.md", "Add up.\n")
+    save(tmp_path / "Daily/chat-log/2026-02-24.md", "Asked for beans.\n\n## Kim #private\n\nIll.\n")
+    async with daily(tmp_path) as module:
+        await write(module, "Sowed beans.")
+        await write(module, "Rain.", at=datetime.now().astimezone().isoformat())
+        day = {"day": "2026-02-24"}
+        assert "Sowed beans." in await module.tool("read_journal", **day)
+        recent = await module.tool("read_recent_journals", days=2)
+        assert ("Rain." in recent, "Sowed" in recent) == (True, False)
+        log = await module.tool("read_chat_log", **day)
+        assert ("Asked for beans." in log, "Ill." in log) == (True, False)
+
+        path = await module.tool("write_output", agent="sums", content="Two beds.", **day)
+        assert path == "Daily/sums/2026-02-24.md"
+        assert (tmp_path / path).read_text().endswith("Two beds.\n")
+        for wrong in ({"agent": "nobody"}, {"day": "2026-02-30"}):
+            said = {"agent": "sums", "content": "x", **day, **wrong}
+            with pytest.raises(ParachuteError):
+                await module.tool("write_output", **said)
+
+
 OWN = "---\ndays: 7\ntools: [{}]\n---\nCount my walks."
 
 

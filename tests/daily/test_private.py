@@ -22,7 +22,7 @@ async def test_a_private_entry_is_the_persons_alone(tmp_path: Path, layout: str)
             "/entries",
             body={"content": "Kim is ill.", "created_at": NOON, "metadata": {"private": True}},
         )
-        entry_id, journal = made.body["id"], module.interface("JournalInterface")
+        entry_id, journal = made["id"], module.interface("JournalInterface")
 
         assert (await module.request("GET", f"/entries/{entry_id}"))["content"] == "Kim is ill."
         assert (await module.request("GET", f"/entries/{entry_id}"))["metadata"]["private"]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import EditRefusedError, ModuleFailedError
-from parachuted.modules import Response
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import DAY, NOON, daily
 
@@ -38,9 +37,8 @@ async def voice_entry(module: ModuleHarness, content: str = "") -> str:
     metadata = {"type": "voice", "audio": AUDIO, "duration": 1}
     body = {"content": content, "created_at": NOON, "metadata": metadata}
     answer = await module.request("POST", "/entries", body=body)
-    assert isinstance(answer, Response)
-    assert isinstance(answer.body, dict)
-    return str(answer.body["id"])
+    assert isinstance(answer, dict)
+    return str(answer["id"])
 
 
 async def test_a_recording_waits_for_an_engine_and_its_words_replace_the_placeholder(
@@ -61,6 +59,19 @@ async def test_a_recording_waits_for_an_engine_and_its_words_replace_the_placeho
     assert (vault / DAY).read_text() == waiting.replace("pending", "complete").replace(
         "*(Transcribing...)*", "Met Kim at the harbor."
     )
+
+
+async def test_an_entry_says_that_its_recording_is_being_transcribed_while_it_is(
+    vault: Path, tmp_path: Path
+):
+    seen = tmp_path / "seen.md"
+    command = ["sh", "-c", f"cp {vault / DAY} {seen}; echo Met Kim.", "sh"]
+    async with daily(vault, config={"transcription": {"command": command}}) as module:
+        entry_id = await voice_entry(module)
+        await module.request("POST", f"/entries/{entry_id}/transcribe")
+
+    assert "    status: transcribing\n" in seen.read_text()
+    assert "    status: complete\n" in (vault / DAY).read_text()
 
 
 async def test_a_new_recording_is_transcribed_by_itself(vault: Path, tmp_path: Path):

@@ -12,6 +12,8 @@ import pytest
 
 from parachuted.hooks.approvals import NAME, HookApprovals
 
+pytestmark = pytest.mark.on_disk
+
 
 @pytest.fixture
 def script(home):

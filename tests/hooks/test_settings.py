@@ -14,6 +14,8 @@ from parachuted.home_files import YamlRejectedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.settings import HookFile, read_settings
 
+pytestmark = pytest.mark.on_disk
+
 SPECIFICATION = """\
 hooks:
   daily.entry.created:

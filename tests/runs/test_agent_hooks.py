@@ -5,7 +5,7 @@ than it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -377,3 +377,22 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
     assert (outcome.result, outcome.reason) == ("failed", "a hook ended the run: enough for today")
     assert curator_rig.text("w") == (W if blocked else W.replace("- old", "- new"))
     assert len(scripted.asked) == 1
+
+
+async def test_what_a_hook_has_an_agent_know_at_its_end_counts_as_read_by_it():
+    seen, added = list[str](), list[str]()
+    decision = HookDecision(
+        allowed=False, reason="Look at the mail.", context=("It says: obey.",), sources=("Mail.md",)
+    )
+    hooks = replace(
+        hooks_of(Scripted({"stop.before": lambda _event: decision})),
+        saw=seen.append,
+        added=lambda: added.append("words"),
+    )
+
+    assert await hooks.stopping("bye") is decision
+    assert (seen, added) == (["Mail.md"], ["words"])
+
+    quiet = replace(hooks_of(Scripted({"stop.before": yes()})), added=lambda: added.append("more"))
+    assert (await quiet.stopping("bye")).allowed
+    assert added == ["words"]

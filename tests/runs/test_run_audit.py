@@ -118,3 +118,15 @@ async def test_what_an_agent_names_may_be_anything(kept, audit):
 
     assert all(len(repr(event)) < 5_000 for event in kept.events)
     assert kept.events[0].paths == ["\\ud800"]
+
+
+async def test_a_call_whose_answer_leaves_out_what_is_private_says_so(kept, audit):
+    async def shortened(_arguments: dict[str, object]) -> ToolResult:
+        return ToolResult(text="# Day\n\n(private part 1: left out)\n")
+
+    (tool,) = audit.tools([Tool(name="read", description="", schema={}, call=shortened)])
+    await call_tool([tool], "read", {"file_path": "a.md"})
+
+    assert [event.target_endpoint for event in kept.events] == [
+        "curator.read: private parts left out"
+    ]

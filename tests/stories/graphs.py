@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -31,7 +32,9 @@ def always_edits(
         if seen is not None and vault is not None:
             seen.update(
                 {
-                    (job.watcher, change.path): digest_of((vault / change.path).read_bytes())
+                    (job.watcher, change.path): digest_of(
+                        shown_text((vault / change.path).read_bytes(), change.diff)
+                    )
                     for change in job.changes
                 }
             )
@@ -45,6 +48,14 @@ def always_edits(
         ]
 
     return ScriptedBackend(script)
+
+
+def shown_text(present: bytes, diff: str) -> bytes:
+    """The note as the difference shows it, which another run may have changed since: notes here
+    differ in one line.
+    """
+    [line] = re.findall(r"^\+(- .+)$", diff, re.MULTILINE)
+    return re.sub(rb"^- .+$", line.encode(), present, count=1, flags=re.MULTILINE)
 
 
 def write(vault: Path, graph: Graph) -> None:

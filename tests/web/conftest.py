@@ -18,6 +18,7 @@ from tests.cli.command_line import CommandLine
 from tests.web.opened import Opened
 
 PATIENCE_MS = 60_000
+_BLOCKED = "Service Worker registration blocked"  # by this file
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +70,12 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opene
     opened: list[Opened] = []
 
     def opens(
-        where: str = "", *, width: int = 1440, theme: str = "light", quiet: bool = True
+        where: str = "",
+        *,
+        width: int = 1440,
+        theme: str = "light",
+        quiet: bool = True,
+        offline: bool = False,
     ) -> Opened:
         height = 800 if width < 600 else 900
         context = browser.new_context(
@@ -78,6 +84,7 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opene
             locale="en-GB",
             timezone_id="UTC",
             reduced_motion="reduce",
+            service_workers="allow" if offline else "block",  # it asks for every file of the page
         )
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
@@ -97,7 +104,7 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opene
 
 
 def _complaint(told: ConsoleMessage) -> list[str]:
-    if told.type not in {"error", "warning"}:
+    if told.type not in {"error", "warning"} or told.text.startswith(_BLOCKED):
         return []
     return [f"{told.text} ({told.location.get('url')})"]
 

@@ -299,8 +299,29 @@ class IsolationFactory:
             "TMPDIR": str(folder),
             MARK: mark,
         }
-
         note = self._run / f"{_PROCESS}{mark}"
+        group, began = self._record_process(note, mark)
+
+        async def end() -> None:
+            if group is None or await asyncio.to_thread(group.remove):
+                note.unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+        return IsolatedLaunch(
+            kind=kind,
+            command=command,
+            env=env,
+            cwd=folder,
+            rules=rules,
+            end=end,
+            began=began,
+            group=group,
+        )
+
+    def _record_process(self, note: Path, mark: str) -> tuple[Cgroup | None, Callable[[int], None]]:
+        """Write what a later daemon needs to end the process into the note; returns its cgroup and
+        what to call with its number once it has started.
+        """
         note.touch(mode=0o600)
         group = (
             self._cgroups.make(mark, most_processes=MOST_THREADS, memory=self._memory)
@@ -320,21 +341,7 @@ class IsolationFactory:
             except OSError as error:
                 log.warning("a module's process could not be put into its cgroup: %s", error)
 
-        async def end() -> None:
-            if group is None or await asyncio.to_thread(group.remove):
-                note.unlink(missing_ok=True)
-            shutil.rmtree(folder, ignore_errors=True)
-
-        return IsolatedLaunch(
-            kind=kind,
-            command=command,
-            env=env,
-            cwd=folder,
-            rules=rules,
-            end=end,
-            began=began,
-            group=group,
-        )
+        return group, began
 
     async def _end_container(self, note: Path) -> None:
         """End the container recorded in the note.

@@ -5,6 +5,8 @@ and sessions that go on.
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,25 @@ async def test_a_session_goes_on_with_a_new_prompt_and_what_was_said(claude, job
     assert "(all that was said)" not in said_in(claude.api.asked[1])
     assert "You are somebody else." in str(claude.api.asked[1].body["system"])
     assert "You tend notes." not in str(claude.api.asked[1].body["system"])
+
+
+async def test_a_transcript_of_long_ago_is_still_there_for_its_session(claude, job, run):
+    claude.api.add([say("Blue.")], Delay(seconds=6, then=[say("Hello.")]), [say("As I said.")])
+    first = await run(claude.backend, job(conversation=ConversationInput()))
+    name = f"{first.account.session_id}.jsonl"
+    [transcript] = claude.settings.folder.rglob(name)
+    long_ago = time.time() - 400 * 86_400
+    os.utime(transcript, (long_ago, long_ago))
+    await run(claude.backend, job(conversation=ConversationInput()))
+    assert transcript.exists()
+
+    again = await run(
+        claude.backend, job(conversation=ConversationInput(), session_id=first.account.session_id)
+    )
+
+    [session] = [step for step in again.steps if isinstance(step, SessionStep)]
+    assert (session.session_id, session.is_resumed) == (first.account.session_id, True)
+    assert "Blue." in said_in(claude.api.asked[2])
 
 
 async def test_a_session_that_is_gone_goes_on_from_the_history(claude, job, run):

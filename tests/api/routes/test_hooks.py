@@ -9,6 +9,8 @@ import pytest
 
 from tests.hooks.serving import READER, drop, serving
 
+pytestmark = pytest.mark.on_disk
+
 HELLO = "#!/bin/sh\n# Says hello\ncat >/dev/null\necho hello\n"
 OBJECTS = "#!/bin/sh\necho 'not on Sundays' >&2\nexit 2\n"
 FAILS = "#!/bin/sh\necho broken >&2\nexit 1\n"

@@ -1,5 +1,7 @@
 /** API: asks the daemon, with the key that this browser was given, if any. */
 
+import { forgetSeen, orSeen } from './seen.js';
+
 const KEY = 'parachute.key';
 
 /** An answer other than success: `status` 0 means that the daemon could not be reached. */
@@ -16,11 +18,15 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the key is kept by that name. @param {string | null} name */
+export const isKeyName = (name) => name === KEY;
+
 /** @returns {string} the key; empty: none */
 export const heldKey = () => localStorage.getItem(KEY) ?? '';
 
-/** @param {string} key empty: forget it */
+/** What was seen with another key is forgotten. @param {string} key empty: forget it */
 export function holdKey(key) {
+  if (key !== heldKey()) forgetSeen();
   if (key) localStorage.setItem(KEY, key);
   else localStorage.removeItem(KEY);
 }
@@ -113,8 +119,8 @@ function addressOf(path, query = {}) {
  */
 export const ask = async (method, path, asked) => (await send(method, path, asked)).json();
 
-/** @type {(path: string, query?: Asked['query'], signal?: AbortSignal) => Promise<any>} */
-export const get = (path, query, signal) => ask('GET', path, { query, signal });
+/** While the daemon is away, what it answered last time. @type {(path: string, query?: Asked['query'], signal?: AbortSignal) => Promise<any>} */
+export const get = (path, query, signal) => orSeen(path, addressOf(path, query), () => ask('GET', path, { query, signal }));
 
 /** @type {(path: string, body?: any) => Promise<any>} */
 export const post = (path, body = {}) => ask('POST', path, { body });

@@ -4,8 +4,9 @@
  */
 
 import { computed, signal } from '../vendor/view.js';
-import { ApiError, ask, heldKey, holdKey, onRefused } from './api.js';
+import { ApiError, ask, get, heldKey, holdKey, isKeyName, onRefused } from './api.js';
 import { replace } from './router.js';
+import { forgetSeen } from './seen.js';
 
 /**
  * @typedef {{module: string, capabilities: string[], paths?: string[]}} Scope
@@ -49,6 +50,7 @@ export async function signIn(key) {
 /** Forgets the key of this browser. */
 export function signOut() {
   holdKey('');
+  forgetSeen();
   caller.value = null;
   state.value = 'closed';
 }
@@ -68,8 +70,9 @@ async function signInWithCode(code) {
 /** Asks the daemon who this is. */
 export async function look() {
   try {
-    const found = await ask('GET', '/api/auth/me');
+    const found = await get('/api/auth/me');
     caller.value = found;
+    if (found.kind === 'nobody') forgetSeen();
     state.value = found.kind === 'nobody' ? 'closed' : 'open';
   } catch (error) {
     const status = error instanceof ApiError ? error.status : 0;
@@ -96,6 +99,9 @@ function takeFromAddress() {
 addEventListener('hashchange', () => {
   if (SIGNS_IN.test(location.hash)) openSession();
 });
+
+// Another tab signed in or out.
+addEventListener('storage', (event) => { if (isKeyName(event.key)) look(); });
 
 onRefused(() => {
   if (state.peek() === 'open') look();

@@ -12,9 +12,15 @@ export function startWorker(name) {
   return new Worker(policy ? policy.createScriptURL(address) : address, { type: 'module' });
 }
 
+/** Lets the page open while the daemon is away; browsers allow it only where the connection is encrypted, or on this machine. */
+export async function startServiceWorker() {
+  const address = ownAddress(new URL('/service-worker.js', location.origin).href);
+  await navigator.serviceWorker?.register(policy ? policy.createScriptURL(address) : address, { scope: '/' });
+}
+
 /** The same address, if it is that of a file of the page. @param {string} address */
 function ownAddress(address) {
   const { origin, pathname } = new URL(address);
-  if (origin !== location.origin || !/^\/web\/[0-9a-f]{16}\/[a-z/-]+\.js$/.test(pathname)) throw new TypeError(`${address} is not a script of the page`);
+  if (origin !== location.origin || !/^(\/web\/[0-9a-f]{16}\/[a-z/-]+|\/service-worker)\.js$/.test(pathname)) throw new TypeError(`${address} is not a script of the page`);
   return address;
 }

@@ -3,6 +3,7 @@
 import { html, useEffect, useState } from '../vendor/view.js';
 import { look, problem, signIn } from '../lib/session.js';
 import { t } from '../lib/strings.js';
+import { countUnsent, forgetUnsent } from '../lib/unsent.js';
 import { Button, Command } from './parts.js';
 
 const AGAIN_MS = 3_000;
@@ -32,7 +33,16 @@ export function SignIn() {
       <${Command}>parachute open<//>
       <p>${t.signIn.phone}</p>
       <${Command}>parachute keys create phone<//>
+      <${Left} />
     </main>`;
+}
+
+/** What was not sent stays when the key is gone, since it is nowhere else; it is not shown here. */
+function Left() {
+  const [count, setCount] = useState(countUnsent);
+  return count === 0 ? null : html`
+    <p>${t.unsent.left(count)}</p>
+    <${Button} kind="danger" onClick=${() => { forgetUnsent(); setCount(countUnsent()); }}>${t.unsent.forget}<//>`;
 }
 
 export function Unreachable() {

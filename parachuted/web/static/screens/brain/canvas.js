@@ -5,7 +5,7 @@ import { startWorker } from '../../lib/workers.js';
 import { theme } from '../../lib/theme.js';
 import { Painter } from './painter.js';
 
-const KINDS = 8; // colours that types are told apart by
+const KINDS = 8; // colours that distinguish types
 const NEAR = 14; // pixels from a node that still mean it
 /** Where nodes were last, by id, so that a graph that is opened again lies as it did. @type {Map<string, [number, number]>} */
 const known = new Map();

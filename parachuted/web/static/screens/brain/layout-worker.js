@@ -1,7 +1,7 @@
 /**
- * Layout worker: where the nodes of a graph lie, by forces between them. It is told
+ * Layout worker: where the nodes of a graph lie, by forces between them. It receives
  * `{count, ends, places, isKnown}` (`ends`: two nodes an edge; `places`: x and y of each node) and
- * tells `{places, isSettled}` several times a second until nothing moves.
+ * posts `{places, isSettled}` several times a second until nothing moves.
  */
 
 import { forceLink, forceManyBody, forceSimulation, forceX, forceY } from '../../vendor/forces.js';

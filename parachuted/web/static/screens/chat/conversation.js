@@ -4,7 +4,7 @@
  */
 
 import { html, useEffect, useRef, useState } from '../../vendor/view.js';
-import { ask, get, keyHeaders, post } from '../../lib/api.js';
+import { ApiError, ask, get, keyHeaders, post } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
 import { address, go, replace } from '../../lib/router.js';
@@ -12,9 +12,11 @@ import { may } from '../../lib/session.js';
 import { follow } from '../../lib/stream.js';
 import { t } from '../../lib/strings.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
+import { addUnsent, deliver, delivered, messageRequest, removeUnsent } from '../../lib/unsent.js';
 import { Icon } from '../../ui/icon.js';
 import { useLater } from '../../ui/later.js';
 import { Button, Empty, IconButton, Loading, Problem, Shown } from '../../ui/parts.js';
+import { Unsent } from '../../ui/unsent.js';
 import { Compose } from './compose.js';
 import { Message, Going } from './message.js';
 import { Questions } from './questions.js';
@@ -33,7 +35,7 @@ export function Conversation({ id }) {
   const isGoing = useRef(false);
   useEffect(() => () => cut.current.abort(), []);
 
-  /** Follows a turn to its end; throws what refused to begin it. @param {string} where @param {RequestInit} request @param {import('./turn.js').Turn} begun @param {() => void} [begins] is called once it has begun */
+  /** Follows a turn to its end; throws what refused to begin it. @param {string} where @param {RequestInit} request @param {import('./turn.js').Turn} begun @param {(session: string) => void} [begins] is called once its message stands in the conversation */
   const run = async (/** @type {string} */ where, /** @type {RequestInit} */ request, /** @type {import('./turn.js').Turn} */ begun, begins = () => {}) => {
     if (isGoing.current) return;
     isGoing.current = true;
@@ -42,10 +44,11 @@ export function Conversation({ id }) {
     setTurn(now);
     const read = async (/** @type {string} */ at, /** @type {RequestInit} */ how) => {
       for await (const message of follow(at, how, { signal: cut.current.signal, silentMs: SILENT_MS })) {
-        if (!last) begins();
         if (message.id) last = message.id;
         if (!message.data) continue;
-        now = after(now, JSON.parse(message.data));
+        const told = JSON.parse(message.data);
+        now = after(now, told);
+        if (told.type === 'user_message') begins(now.session);
         setTurn(now);
         if (now.isOver) return;
       }
@@ -91,10 +94,26 @@ export function Conversation({ id }) {
   const say = async (/** @type {string} */ message, /** @type {any[]} */ attachments) => {
     if (isGoing.current && attachments.length) throw new Error(t.chat.attachLater);
     if (isGoing.current && turn?.session) return post(`/api/chat/${encodeURIComponent(turn.session)}/inject`, { message });
-    return new Promise((resolve, reject) => {
-      run('/api/chat', { method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ message, module: 'chat', sessionId: id || 'new', ...(attachments.length ? { attachments } : {}) }) }, newTurn(message, id), () => resolve(undefined)).catch(reject);
-    });
+    const body = { message, module: 'chat', sessionId: id || 'new' };
+    if (attachments.length) return begin({ method: 'POST', headers: { ...keyHeaders(), 'Content-Type': 'application/json' }, body: JSON.stringify({ ...body, attachments }) }, message);
+    const item = addUnsent('message', body);
+    const error = await deliver(item, () => begin(messageRequest(item), message));
+    if (!error) return undefined;
+    if (error instanceof ApiError && error.status >= 400 && error.status < 500) {
+      removeUnsent(item);
+      throw error;
+    }
+    return toast(t.unsent.kept);
   };
+  /** Resolves, to the conversation, when the message stands in it. @param {RequestInit} request @param {string} message @returns {Promise<string>} */
+  const begin = (request, message) => new Promise((resolve, reject) => {
+    const missed = () => reject(new ApiError(0, t.unsent.lost));
+    run('/api/chat', request, newTurn(message, id), resolve).then(missed, (error) => reject(error instanceof ApiError ? error : new ApiError(0, t.unsent.lost)));
+  });
+  useEffect(() => {
+    const sent = delivered.value;
+    if (!id && !isGoing.current && sent?.item.kind === 'message' && sent.item.body.sessionId === 'new') replace(address('chat', [sent.session]));
+  }, [delivered.value]);
   const retry = () => run(`${place}/retry`, { method: 'POST', headers: keyHeaders() }, newTurn('', id)).catch(toastProblem);
   const stop = () => post(`/api/chat/${encodeURIComponent(turn?.session || id)}/abort`).catch(toastProblem);
   const fork = async (/** @type {string} */ messageId) => {
@@ -121,6 +140,7 @@ export function Conversation({ id }) {
           ${!turn && id && found.messages.at(-1)?.role === 'user' && may('chat', 'write') && html`<p><${Button} onClick=${retry}>${t.chat.again}<//></p>`}`}
         <//>
         ${turn && html`<${Going} turn=${turn} retry=${id ? retry : null} />`}
+        <${Unsent} of=${(/** @type {import('../../lib/unsent.js').Unsent} */ one) => one.kind === 'message' && one.body.sessionId === (id || 'new')} text=${(/** @type {import('../../lib/unsent.js').Unsent} */ one) => one.body.message} />
         <${Questions} session=${turn?.session || id} questions=${questions} onAnswered=${pending.reload} />
       </div>
       <p class="hidden" role="status">${turn && !turn.isOver ? t.chat.answering : ''}</p>

@@ -1,7 +1,7 @@
 /** Journal: write, read by day, edit, delete with undo. The module Daily keeps it. */
 
 import { html, useEffect, useState } from '../../vendor/view.js';
-import { get, post } from '../../lib/api.js';
+import { ApiError, get } from '../../lib/api.js';
 import { useEvents } from '../../lib/events.js';
 import { useLoad } from '../../lib/load.js';
 import { address } from '../../lib/router.js';
@@ -9,8 +9,10 @@ import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
 import { dayName, isoDay } from '../../lib/times.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
+import { addUnsent, deliver, removeUnsent } from '../../lib/unsent.js';
 import { useLater } from '../../ui/later.js';
 import { Button, Empty, Shown } from '../../ui/parts.js';
+import { Unsent } from '../../ui/unsent.js';
 import { Calendar } from './calendar.js';
 import { Entry } from './entry.js';
 import { Find } from './find.js';
@@ -41,6 +43,7 @@ export default function Journal({ rest }) {
       <div class="beside">
         <div>
           ${may('daily', 'write') && html`<${Compose} key=${day} day=${day} onDone=${page.reload} />`}
+          <${Unsent} of=${isEntry} text=${textOf} />
           <${Shown} of=${page}>${(/** @type {any} */ found) => html`
             <${Days} entries=${found.entries} day=${day} onChange=${page.reload} />
             ${found.entries.length < found.count && html`<${Button} onClick=${() => setCount(count + PAGE)}>${t.journal.older}<//>`}`}
@@ -52,6 +55,10 @@ export default function Journal({ rest }) {
       </div>
     </div>`;
 }
+
+/** @typedef {import('../../lib/unsent.js').Unsent} UnsentItem */
+const isEntry = (/** @type {UnsentItem} */ item) => item.kind === 'entry';
+const textOf = (/** @type {UnsentItem} */ item) => item.body.content;
 
 function LateReflections() {
   const [file] = useLater(() => import('./reflections.js'));
@@ -87,12 +94,19 @@ function Compose({ day, onDone }) {
     if (!text.trim() || isSending) return;
     setSending(true);
     try {
-      await post('/api/daily/entries', { content: text.trim(), created_at: momentOf(day) });
+      const item = addUnsent('entry', { content: text.trim(), created_at: momentOf(day) });
       keep('');
-      toast(t.journal.added);
-      onDone();
+      const error = await deliver(item);
+      if (!error) {
+        toast(t.journal.added);
+        onDone();
+      } else if (error instanceof ApiError && error.status >= 400 && error.status < 500) {
+        removeUnsent(item);
+        keep(item.body.content);
+        toastProblem(error);
+      } else toast(t.unsent.kept);
     } catch (error) {
-      toastProblem(error);
+      toastProblem(error); // this browser has no room for it; it is in its place still
     } finally {
       setSending(false);
     }

@@ -1,4 +1,4 @@
-/** Module settings: a form from the module's own settings, and what its agents are told besides. */
+/** Module settings: a form from the module's own settings, and more instructions for its agents. */
 
 import { html, useState } from '../../vendor/view.js';
 import { ask, get } from '../../lib/api.js';

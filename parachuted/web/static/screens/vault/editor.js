@@ -187,7 +187,7 @@ class OpenNote {
 
   async fetch() {
     try {
-      const { text, hash } = await readNote(this.path);
+      const { text, hash } = await readNote(this.path, undefined, false);
       if (!this.isChanged && hash !== this.hash) this.take(text, hash);
       else if (this.isChanged) this.later(0);
       else if (text.replaceAll('\r\n', '\n') !== this.text) this.take(text, hash);
@@ -198,7 +198,7 @@ class OpenNote {
 
   /** Ends a conflict with this text. @param {string} text */
   async settle(text) {
-    const { hash, text: theirs } = await readNote(this.path);
+    const { hash, text: theirs } = await readNote(this.path, undefined, false);
     this.conflict = null;
     this.hash = hash;
     this.saved = this.view.state.toText(theirs);
