@@ -1,5 +1,5 @@
 """Screenshots: a picture of every screen, wide and light, narrow and dark, and one sheet of them
-all, in build/screenshots, and the one of a run that README.md shows; `make screenshots`.
+all, in build/screenshots, and those that README.md shows; `make screenshots`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.web.opened import PATIENCE_MS
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/screenshots"
 IN_README = ROOT / "docs/page.png"
+ALSO_IN_README = {"journal": "page-journal.png", "watches": "page-watches.png"}
 SCREENS = {
     "journal": "#/journal",
     "vault": "#/vault/Projects/garden/AGENTS.md",
@@ -131,13 +132,17 @@ def _take(browser: Browser, url: str, kind: str) -> None:
 
 
 def _take_for_readme(browser: Browser, url: str, command_line: CommandLine) -> None:
-    """The run that followed a save, with what it changed."""
+    """The run that followed a save, with what it changed; a journal; who watches whom."""
     runs = command_line.json("runs")["runs"]
     run = next(one for one in runs if one["watcher"] == "AGENTS.md" and one["wrote"])
     page = browser.new_page(viewport={"width": 1180, "height": 640})
     _open(page, f"{url}/#/runs/{run['id']}")
     expect(page.locator(".diff .added").first).to_be_visible(timeout=PATIENCE_MS)
     page.screenshot(path=IN_README)
+    page.set_viewport_size({"width": 1080, "height": 560})
+    for name, file in ALSO_IN_README.items():
+        _open(page, f"{url}/{SCREENS[name]}")
+        page.screenshot(path=IN_README.with_name(file))
 
 
 def _open(page: Page, address: str) -> None:
@@ -157,7 +162,7 @@ def _sheet(browser: Browser) -> Path:
     page = browser.new_page(viewport={"width": 1900, "height": 1000})
     page.set_content(
         "<style>body{display:grid;grid-template-columns:1fr 1fr;gap:2rem;font:20px sans-serif}"
-        f"img{{height:480px;margin-right:12px;border:1px solid #999}}</style>{rows}"
+        f"img{{height:400px;margin-right:12px;border:1px solid #999}}</style>{rows}"
     )
     page.screenshot(path=FOLDER / "sheet.png", full_page=True)
     return FOLDER / "sheet.png"

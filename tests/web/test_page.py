@@ -163,7 +163,9 @@ def test_a_note_is_seen_while_it_is_typed_outlined_and_moved_with_its_links_show
     place = saved(daemon, f"Garden/{name}.md", text)
     linking = saved(daemon, f"Garden/Paths {width}.md", f"# Paths\n\nAlong the [[{name}|hedge]].\n")
     daemon.until(lambda: len(daemon.json("search", name)["results"]) == 2)
-    it = opens(f"#/vault/Garden/{name}.md", width=width)
+    it = opens(
+        f"#/vault/Garden/{name}.md", width=width, quiet=False
+    )  # it asks once more for what moved
     outline = it.page.get_by_role("navigation", name="Outline")
     outline.get_by_role("button", name="Late birds").click()
     expect(it.page.get_by_role("heading", name="Late birds")).to_be_in_viewport()

@@ -18,8 +18,8 @@ export function Reflections() {
   useEvents(['daily.', 'file.'], (told) => { if (told.event === 'reset' || /^Daily\/\.agents\/|^$/.test(String(told.data.path ?? ''))) page.reload(); });
   const agents = /** @type {any[]} */ (page.data?.agents ?? []);
   return html`
-    <section aria-label=${t.journal.reflections}>
-      <h2 class="small">${t.journal.reflections}</h2>
+    <section class="reflections" aria-label=${t.journal.reflections}>
+      <h2>${t.journal.reflections}</h2>
       ${agents.map((one) => html`<${Reflection} key=${one.name} of=${one} onChange=${page.reload} />`)}
     </section>`;
 }
