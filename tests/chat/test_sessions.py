@@ -278,7 +278,9 @@ async def test_a_session_names_the_runs_of_its_agent_the_newest_first(
         text = text.replace('"source": "parachute"}', f'"run": "r-{number}"}}', 1)
     (vault / FOLDER / name).write_text(text)
 
-    assert await chat.request("GET", f"/{made}/runs") == {"runs": ["r-2", "r-1"]}
+    found = await chat.request("GET", f"/{made}/runs")
+    assert found["runs"] == ["r-2", "r-1"]
+    assert found["path"] == f"{FOLDER}/{name}"
 
 
 async def test_a_message_is_found_by_its_para_id(chat: ModuleHarness):

@@ -38,7 +38,7 @@ def test_the_plan_is_shown_first_then_done_then_undone(command_line: CommandLine
     assert run in command_line.does("runs", run)
     assert run in command_line.does("why", f"{command_line.vault}/Projects/garden/AGENTS.md:5")
 
-    command_line.does("undo", run)
+    command_line.does("undo", run, "--yes")
     assert (command_line.vault / "Projects/garden/AGENTS.md").read_text() == "# Garden\n"
     assert old.exists()
 

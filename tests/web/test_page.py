@@ -270,8 +270,9 @@ def test_what_is_typed_into_a_large_note_is_kept_when_it_is_left_at_once(
 
 def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: CommandLine):
     garden = daemon.vault / "Projects/garden/AGENTS.md"
-    before = (daemon.vault / "AGENTS.md").read_text()
-    garden.write_text(garden.read_text().replace("Start the tomatoes", "Plant the tomatoes"))
+    top = daemon.vault / "AGENTS.md"
+    garden.write_text(garden.read_text() + "\n- Prune the quince\n")
+    daemon.until(lambda: "Prune the quince" in top.read_text())
     it = opens("#/runs")
     it.page.get_by_role("link", name=re.compile("AGENTS.md.*changed")).first.click()
     it.page.locator(".diff .added").first.wait_for()
@@ -280,7 +281,7 @@ def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: CommandLine):
     it.sees("What was written since stays.")
     it.click("Take it back")
     it.sees("Taken back in one file.")
-    assert (daemon.vault / "AGENTS.md").read_text() == before
+    assert "Prune the quince" not in top.read_text()
 
 
 def told(*events: dict[str, object]) -> str:
@@ -406,12 +407,12 @@ def suggest(daemon: CommandLine, path: str, text: str, why: str) -> None:
 
 
 def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: CommandLine):
-    first = saved(daemon, "Plans/Beds.md", "# Beds\n\nThree.\n")
-    second = saved(daemon, "Plans/Paths.md", "# Paths\n\nGravel.\n")
-    daemon.until(lambda: len(daemon.json("search", "path:Plans")["results"]) == 2)
+    first = saved(daemon, "Borders/Beds.md", "# Beds\n\nThree.\n")
+    second = saved(daemon, "Borders/Paths.md", "# Paths\n\nGravel.\n")
+    daemon.until(lambda: len(daemon.json("search", "path:Borders")["results"]) == 2)
     it = opens("#/suggestions")
     it.sees("Nothing waits for you.")
-    suggest(daemon, "Plans/Beds.md", "# Beds\n\nFour.\n", "A fourth one fits.")
+    suggest(daemon, "Borders/Beds.md", "# Beds\n\nFour.\n", "A fourth one fits.")
     it.sees("A fourth one fits.")
     it.page.locator(".diff .added").get_by_text("Four.").wait_for()
     assert it.faults() == []
@@ -421,7 +422,7 @@ def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Com
     it.sees("Nothing waits for you.")
     assert first.read_text() == "# Beds\n\nFour and a half.\n"
 
-    suggest(daemon, "Plans/Paths.md", "# Paths\n\nMud.\n", "It is cheaper.")
+    suggest(daemon, "Borders/Paths.md", "# Paths\n\nMud.\n", "It is cheaper.")
     it.sees("It is cheaper.")
     it.page.locator("section.card").press("r")
     it.misses("It is cheaper.")

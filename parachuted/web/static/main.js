@@ -13,5 +13,5 @@ addEventListener('load', () => setTimeout(startLate, 1_000)); // after what is s
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')));
 
 async function startLate() {
-  await (await import('./lib/workers.js')).startServiceWorker().catch(() => {}); // Health says what the page lacks without it
+  await import('./lib/workers.js').then((workers) => workers.startServiceWorker()).catch(() => {}); // Health says what the page lacks without it
 }

@@ -14,7 +14,7 @@ from parachuted.api.routes.note_reading import (
     map_of,
     moment,
     shown,
-    told,
+    note_response,
 )
 from parachuted.vault import digest_of, parse_note
 
@@ -40,7 +40,7 @@ from parachuted.vault import digest_of, parse_note
 def test_any_note_is_reported_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
     data = b"\n".join(lines)
     note = parse_note(data)
-    whole = told("a.md", digest_of(data), 1.5, note)
+    whole = note_response("a.md", digest_of(data), 1.5, note)
     TypeAdapter(NoteResponse).validate_json(json_bytes(whole), strict=True)
 
     texts = whole["preamble"] + "".join(section["content"] for section in whole["sections"])

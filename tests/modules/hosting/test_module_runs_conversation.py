@@ -156,7 +156,7 @@ async def test_model_prompt_and_folder_are_the_runs_own(module_rig):
     assert (first.model, first.history) == ("claude-opus-5", "Before.")
     assert first.system_prompt.startswith("You are mine.")
     assert second.system_prompt.startswith("You are the agent's own.")
-    assert "messages of the\nperson alone" in second.system_prompt
+    assert "Only the messages of the person" in second.system_prompt
     for wrong in ({"model": "--help"}, {"history": 3}, {"narrowing": {"colour": 1}}):
         with pytest.raises(ActRefusedError, match="start: "):
             await runs.start("chat", "Dig.", {"conversation": True, **wrong})

@@ -268,7 +268,7 @@ def test_a_tool_without_parameters_has_a_schema_too():
 def test_what_no_json_can_be_cannot_be_a_tools_parameter():
     async def odd(call: Callable[[], int]): ...
 
-    with pytest.raises(HandlerSignatureError, match="no agent can be told"):
+    with pytest.raises(HandlerSignatureError, match="cannot be described to agents"):
         plan(odd).schema()
 
 
