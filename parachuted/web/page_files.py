@@ -88,7 +88,9 @@ class PageFiles:
         names = [
             f"/web/{self._loaded.version}/{name}"
             for name in self._loaded.files
-            if name != _SERVICE_WORKER and not name.endswith(".html") and not name.startswith(_UNUSED)
+            if name != _SERVICE_WORKER
+            and not name.endswith(".html")
+            and not name.startswith(_UNUSED)
         ]
         text = self._loaded.files[_SERVICE_WORKER].body.decode()
         return text.replace("{version}", self._loaded.version).replace(

@@ -13,8 +13,8 @@ from parachuted.api.routes.note_reading import (
     clean_map,
     map_of,
     moment,
-    shown,
     note_response,
+    shown,
 )
 from parachuted.vault import digest_of, parse_note
 
