@@ -429,6 +429,38 @@ def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Com
     assert second.read_text() == "# Paths\n\nGravel.\n"
 
 
+def test_what_waits_for_a_person_is_announced_on_every_screen_and_leads_there(
+    opens: Opens, daemon: CommandLine
+):
+    saved(daemon, "Borders/Hedge.md", "# Hedge\n\nLow.\n")
+    daemon.until(lambda: daemon.json("search", "path:Borders/Hedge")["results"])
+    question = {"session_id": "s", "title": "A question", "message": "Which hedge?"}
+    event = {"event": "session.notification", "timestamp": "", "module": "core", "data": question}
+    it = opens("#/vault", quiet=False)
+    names = "() => performance.getEntriesByType('resource').map((one) => one.name)"
+    daemon.until(lambda: any(one.endswith("/lib/waiting.js") for one in it.page.evaluate(names)))
+    suggest(daemon, "Borders/Hedge.md", "# Hedge\n\nHigh.\n", "It hides the road.")
+    it.sees("A change of Borders/Hedge.md is suggested.")
+    assert it.faults() == []
+    it.click("Show")
+    it.page.wait_for_url("**/#/suggestions")
+    it.sees("It hides the road.")
+    it.page.locator("section.card").press("r")
+    it.misses("It hides the road.")
+
+    it.page.route(
+        "**/api/events",
+        lambda route: route.fulfill(
+            content_type="text/event-stream", body=f"data: {json.dumps(event)}\n\n"
+        ),
+    )
+    it.go("#/vault")
+    it.page.reload()
+    it.sees("A question: Which hedge?")
+    it.click("Show")
+    it.page.wait_for_url("**/#/chat")
+
+
 SCREENS = [
     "#/journal",
     "#/journal/2026-02-24",

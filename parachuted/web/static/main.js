@@ -13,5 +13,6 @@ addEventListener('load', () => setTimeout(startLate, 1_000)); // after what is s
 render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')));
 
 async function startLate() {
+  import('./lib/waiting.js').then((waiting) => waiting.announceWaiting()).catch(() => {}); // a page that was cut off while it loads is loaded again
   await import('./lib/workers.js').then((workers) => workers.startServiceWorker()).catch(() => {}); // Health says what the page lacks without it
 }

@@ -21,6 +21,11 @@ export const t = {
     noDiff: 'The texts are the same.',
     now: 'just now',
   },
+  waiting: {
+    permission: (/** @type {string} */ agent, /** @type {string} */ what) => `${agent} asks for a permission: ${what}`,
+    suggestion: (/** @type {string} */ path) => `A change of ${path} is suggested.`,
+    show: 'Show',
+  },
   unsent: {
     title: 'Not sent yet',
     waits: 'waits to be sent',
