@@ -267,6 +267,27 @@ async def test_an_agent_is_picked_up_when_its_file_is_saved_and_works_on_yesterd
         assert "sums" not in [one.name for one in await module.schedules.list()]
 
 
+async def test_the_weekly_review_reads_the_seven_days_before_by_its_schedule(tmp_path: Path):
+    yesterday = datetime.now().astimezone() - timedelta(days=1)
+    asked: list[str] = []
+
+    def answers(_agent: str, prompt: str) -> str:
+        asked.append(prompt)
+        return "- The week [e1]"
+
+    async with daily(tmp_path, answers=answers) as module:
+        await write(module, "Sowed peas.", at=(yesterday - timedelta(days=5)).isoformat())
+        await write(module, "Too long ago.", at=(yesterday - timedelta(days=9)).isoformat())
+        (schedule,) = [one for one in await module.schedules.list() if one.name == "weekly-review"]
+        await module.tick("weekly-review")
+
+    output = tmp_path / f"Daily/reviews/{yesterday.date().isoformat()}.md"
+    assert "mon" in str(schedule.timing).lower()
+    assert "- The week [[Daily/journals/" in output.read_text()
+    assert "Sowed peas." in asked[0]
+    assert "Too long ago." not in asked[0]
+
+
 async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live: Live, vault: Path):
     save(vault / DAY, "# Morning\n\nSowed the beans.\n")
     async with live() as daemon_rig:

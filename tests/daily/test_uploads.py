@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import NOON, daily
 from tests.daily.loading import daily_file
@@ -152,6 +152,13 @@ async def test_what_is_not_whole_or_not_what_was_said_stays_an_upload(tmp_path: 
         assert not (tmp_path / "Daily/assets").exists()
         for one in (upload, other, wrong):
             await module.request("DELETE", f"/uploads/{one}")
+
+
+async def test_a_file_of_more_than_200_mb_is_refused_before_its_first_byte(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        with pytest.raises(ParachuteError, match="209715200"):
+            await begin(module, size=(200 << 20) + 1)
+        await begin(module, size=200 << 20)
 
 
 async def test_too_many_open_uploads_of_one_key_are_refused_and_the_oldest_is_named(tmp_path: Path):
