@@ -80,6 +80,7 @@ class Turn:
     run: AgentRun | None = None
     transcript: str | None = None
     task: asyncio.Task[None] | None = None
+    sent: tuple[str, str] | None = None
     is_aborted: bool = False
     is_ending: bool = False
     has_warned: bool = False

@@ -75,7 +75,8 @@ class Turns:
         )
         self._streams: OrderedDict[str, TurnStream] = OrderedDict()
         self._active: dict[str, Turn] = {}
-        self._going: dict[str, Turn] = {}  # by the id of the message, where its sender chose one
+        # by the key that sent the message, and its id, where the sender chose one
+        self._going: dict[tuple[str, str], Turn] = {}
         self._starting = asyncio.Lock()
         self._last_runs: OrderedDict[str, AgentRun] = OrderedDict()
 
@@ -105,14 +106,15 @@ class Turns:
         if message_id is None:
             return (await self._begin(request)).stream
         async with self._starting:  # one that is sent again may overtake the first
-            if message_id in self._going:
-                return self._going[message_id].stream
+            sent = (self._module.current_call.key, message_id)
+            if sent in self._going:
+                return self._going[sent].stream
             request = await with_session(request, self._sessions)
             said = await find_said(request, self._sessions)
             if said is not None:
                 return await self._follow_said(request, *said)
             turn = await self._begin(request)
-            self._going[message_id] = turn
+            turn.sent, self._going[sent] = sent, turn
             return turn.stream
 
     async def _follow_said(
@@ -329,7 +331,8 @@ class Turns:
             self._module.log.warning("what follows a turn failed", extra={"why": error.message})
 
     def _end(self, turn: Turn, last: Mapping[str, object]) -> None:
-        self._going.pop(turn.request.message_id or "", None)
+        if turn.sent is not None:
+            self._going.pop(turn.sent, None)
         if turn.session_id is not None:
             self._active.pop(turn.session_id, None)
             if turn.run is not None:
