@@ -396,7 +396,7 @@ class PreparedAgentRun:
             return ""
         for name in _CONTEXT_FILES:
             path = f"{self.order.folder}/{name}"
-            if not self.grant.may_read(path):  # nobody is asked for what the agent did not ask
+            if not self.grant.may_read(path):  # what the agent did not ask for asks no person
                 continue
             with contextlib.suppress(ParachuteError):
                 text = (await self._vault.read(path))[:_LONGEST_CONTEXT]

@@ -1,4 +1,4 @@
-"""Write records: one write of ours, one that was observed, and their rows in the history."""
+"""Write records: a write of the daemon, one that was observed, and their rows in the history."""
 
 from __future__ import annotations
 

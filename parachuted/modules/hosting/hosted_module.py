@@ -203,7 +203,7 @@ class HostedModule:
     ) -> object:
         """Raises NotFoundError where it offers none of that name, and as `RunningModule.call`."""
         if self.running is None or tool not in self.tools:
-            raise NotFoundError(f"there is no tool {tool} of a module {self.approved.name}")
+            raise NotFoundError(f"the module {self.approved.name} has no tool {tool}")
         return await self.running.call(
             self.tools[tool].handler, arguments, timeout_s=timeout_s, authority=authority
         )
@@ -215,7 +215,7 @@ class HostedModule:
         specs = () if self.running is None else self.running.declared.commands
         spec = next((one for one in specs if one.name == command), None)
         if self.running is None or spec is None:
-            raise NotFoundError(f"there is no command {command} of a module {self.approved.name}")
+            raise NotFoundError(f"the module {self.approved.name} has no command {command}")
         return await self.running.call(
             spec.handler, arguments, timeout_s=COMMAND_LIMIT_S, authority=authority
         )
