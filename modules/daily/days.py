@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-import string
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -21,11 +20,9 @@ from parachuted.modules import StateAccess, VaultAccess, is_shortened
 
 from . import entries, journal, layouts, registry
 from .by_path import ByPath
-from .entry import Entry, JournalError, Media, short_id
+from .entry import KEY_LENGTH, KEY_LETTERS, Entry, JournalError, Media, short_id
 from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 
-_LETTERS = string.ascii_lowercase + string.digits
-_ID_LENGTH = 12
 _ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
@@ -375,7 +372,7 @@ class Days:
 
     def _new_key(self) -> str:
         while True:
-            key = "".join(secrets.choice(_LETTERS) for _ in range(_ID_LENGTH))
+            key = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
             if self._seen.path_of(key) is None:
                 return key
 

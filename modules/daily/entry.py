@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import string
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -10,6 +12,8 @@ from typing import Literal
 Kind = Literal["text", "voice", "linked", "photo", "handwriting"]
 
 ID = r"(?:(?P<module>[a-z][a-z0-9-]*):)?(?P<id>[a-z0-9]{12}|[a-z0-9]{8}|[a-z0-9]{6})"
+KEY_LETTERS = string.digits + string.ascii_lowercase  # in this order: imports made keys of it
+KEY_LENGTH = 12
 _ANY_ID = re.compile(rf"(?:para:)?{ID}", re.IGNORECASE)
 _SHORT = re.compile(r"[a-z0-9]{6,12}")
 _TYPED = "plain_"
@@ -95,3 +99,13 @@ def one_line(title: str) -> str:
 def is_id(text: str) -> bool:
     """Whether it is an id in any of its spellings."""
     return _ANY_ID.fullmatch(text.strip()) is not None
+
+
+def key_of_text(text: str) -> str:
+    """A key that is always the same for the same text, so that what it names is made once."""
+    number = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace")).digest()[:16])
+    letters = []
+    for _ in range(KEY_LENGTH):
+        number, place = divmod(number, len(KEY_LETTERS))
+        letters.append(KEY_LETTERS[place])
+    return "".join(letters)

@@ -6,7 +6,6 @@ an entry follows from what it is imported from, so that a second import finds it
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from zoneinfo import ZoneInfo
 
-from .entry import JournalError
+from .entry import JournalError, key_of_text
 from .lines import front_end, front_values, split
 
-_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_ID_LENGTH = 12
 _DATE = re.compile(r"(?P<day>\d{4}-?\d\d-?\d\d)(?!\d)[ _.-]*(?P<rest>[^/]*)\.(?:md|markdown|txt)")
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!>~|])")
 _MOMENT = re.compile(r"!\[[^\]]*\]\(dayone-moment:[^)]*\)")
@@ -73,7 +70,9 @@ def _day_one(path: str, text: str) -> Iterator[Imported]:
             continue
         title, body = _titled(words)
         source = f"dayone:{one.get('uuid') or f'{at.isoformat()}:{words}'}"
-        yield Imported(key=_key(source), source=path, at=at, title=title, body=body, left_out=media)
+        yield Imported(
+            key=key_of_text(source), source=path, at=at, title=title, body=body, left_out=media
+        )
 
 
 def _dated_note(path: str, text: str, day: str, rest: str) -> Iterator[Imported]:
@@ -91,7 +90,7 @@ def _dated_note(path: str, text: str, day: str, rest: str) -> Iterator[Imported]
     title = title or (named if isinstance(named, str) else "") or rest.strip()
     at = datetime.combine(found, time()).astimezone()
     yield Imported(
-        key=_key(f"note:{day}:{rest}:{body}"), source=path, at=at, title=title, body=body
+        key=key_of_text(f"note:{day}:{rest}:{body}"), source=path, at=at, title=title, body=body
     )
 
 
@@ -111,12 +110,3 @@ def _moment(entry: Mapping[str, object]) -> datetime | None:
         return at.astimezone(ZoneInfo(zone)) if isinstance(zone, str) and zone else at.astimezone()
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _key(source: str) -> str:
-    number = int.from_bytes(hashlib.blake2b(source.encode("utf-8", "replace")).digest()[:16])
-    letters = []
-    for _ in range(_ID_LENGTH):
-        number, place = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[place])
-    return "".join(letters)

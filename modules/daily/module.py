@@ -31,7 +31,7 @@ from .agent_routes import AgentRoutes, today
 from .agents import Agents
 from .asking import Asking
 from .days import Changes, Days
-from .entry import Entry
+from .entry import Entry, key_of_text
 from .imports import Imports
 from .layouts import Dated
 from .listing import listed_entries
@@ -167,14 +167,16 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         """Write an entry. `created_at` decides the day, in its own time zone.
 
         With an `id` that its writer chose, it can be sent again when the answer was lost: where
-        there is such an entry, it stays as it is.
+        there is such an entry, it stays as it is. Each key has ids of its own: the entry's id, in
+        the answer, is made of both.
         """
         at, metadata = created_at or dt.datetime.now().astimezone(), metadata or EntryMetadata()
         if id is None:
             made = await self._made(content, title, at, metadata)
         else:
             async with self._creating:  # one that is sent again may overtake the first
-                made = await self._found(id) or await self._made(content, title, at, metadata, id)
+                key = key_of_text(f"{self.current_call.key}\n{id}")
+                made = await self._found(key) or await self._made(content, title, at, metadata, key)
         suggested = [] if metadata.private else await self._suggestions(content)
         return Created(made.id, made.path, made.at, suggested)
 

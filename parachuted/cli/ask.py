@@ -243,11 +243,11 @@ def undo(options: Namespace) -> int:
         method, plan_at, undo_at = "GET", f"/api/runs/{name}/undo", f"/api/runs/{name}/undo"
     if not options.yes:
         plan = ask(method, plan_at, body)
-        if not plan["runs"]:
-            say("Its runs changed nothing that is not taken back already.")
-            return 0
         if options.json:
             say_json({"plan": plan})
+            return 1
+        if not plan["runs"]:
+            say("Its runs changed nothing that is not taken back already.")
             return 1
         _say_undo_plan(plan)
         if not agrees("Take this back?"):
@@ -261,8 +261,8 @@ def undo(options: Namespace) -> int:
 
 def _session_body(name: str) -> Json:
     """What the daemon needs to know of a conversation whose id is `name`."""
-    told = ask("GET", f"/api/chat/{name}/runs")
-    return {"note": told["path"], "runs": told["runs"], "recorded": told["recorded"]}
+    response = ask("GET", f"/api/chat/{name}/runs")
+    return {"note": response["path"], "recorded": response["recorded"]}
 
 
 def _say_undo_plan(plan: Json) -> None:

@@ -53,6 +53,26 @@ async def test_in_a_conversation_each_message_is_said_once_and_in_its_order(vaul
         ]
 
 
+async def test_a_turn_that_goes_on_is_followed_by_the_key_alone_that_sent_its_message(vault):
+    goes_on = asyncio.Event()
+    script = [*words("My secret."), goes_on]
+    async with scripted_chat(vault, script) as (module, runs), asyncio.TaskGroup() as group:
+        mine = group.create_task(ask(module, "Mine?", messageId=ID), name="my turn")
+        while not runs.started:
+            await asyncio.sleep(0)
+        other = module.with_key("k_other", paths=["Nothing/**"])
+        try:
+            async with asyncio.timeout(20):
+                theirs = str(await ask(other, "Theirs?", messageId=ID))
+        except ParachuteError as refused:
+            theirs = str(refused)
+        goes_on.set()
+        assert only(await mine, "done")["response"] == "My secret."
+
+    assert "secret" not in theirs
+    assert "Mine?" not in theirs
+
+
 async def test_a_message_that_was_cut_off_is_not_said_again(vault):
     def breaks(_prompt, _options):
         raise asyncio.CancelledError

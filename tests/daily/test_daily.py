@@ -264,14 +264,27 @@ async def test_an_entry_that_is_sent_again_is_there_once(tmp_path: Path, layout:
         answers = await asyncio.gather(
             *(module.request("POST", "/entries", body=body) for _ in range(3))
         )
-        assert {one["id"] for one in answers} == {"para:daily:abc123def456"}
-        await module.request("PATCH", "/entries/abc123def456", body={"content": "Sowed beans."})
+        (entry,) = {one["id"] for one in answers}
+        await module.request("PATCH", f"/entries/{entry}", body={"content": "Sowed beans."})
     async with daily(tmp_path, config={"layout": layout}) as module:  # after a restart too
         tomorrow = {**body, "created_at": "2026-02-25T12:00:00-05:00"}
         again = await module.request("POST", "/entries", body=tomorrow)
         page = await module.request("GET", "/entries")
 
-        assert (again["id"], page["count"]) == ("para:daily:abc123def456", 1)
+        assert (again["id"], page["count"]) == (entry, 1)
         assert page["entries"][0]["snippet"] == "Sowed beans."
         with pytest.raises(ParachuteError, match="id"):
             await module.request("POST", "/entries", body={**body, "id": "../etc"})
+
+
+async def test_an_id_that_another_key_sent_first_names_another_entry(tmp_path: Path):
+    body = {"created_at": NOON, "id": "abc123def456"}
+    async with daily(tmp_path) as module:
+        theirs = await module.with_key("k_phone").request(
+            "POST", "/entries", body={**body, "content": "Theirs."}
+        )
+        mine = await module.request("POST", "/entries", body={**body, "content": "Mine."})
+
+        assert mine["id"] != theirs["id"]
+        found = await module.request("GET", f"/entries/{mine['id']}")
+        assert found["content"] == "Mine."

@@ -105,10 +105,6 @@ class SessionUndoRequest(RequestModel):
     """A conversation, by the note that it is kept in."""
 
     note: Path
-    runs: Annotated[
-        tuple[str, ...],
-        Field(max_length=10_000, description="Runs that the note names: its module's own count."),
-    ] = ()
     recorded: Annotated[
         tuple[str, ...],
         Field(max_length=10_000, description="Those that its module recorded by itself."),
@@ -196,7 +192,7 @@ class RunRoutes:
     async def undo_session(self, call: ApiCall, body: SessionUndoRequest) -> UndoResponse:
         """Undo all that a conversation led to, and keep the conversation."""
         note = call.sight.find(body.note)
-        return await self._taken_back(call, self._of_session(note, body), printable(note))
+        return await self._taken_back(call, self._of_session(call, note, body), printable(note))
 
     @post(
         "/api/sessions/undo/plan",
@@ -207,10 +203,13 @@ class RunRoutes:
     )
     async def session_undo_plan(self, call: ApiCall, body: SessionUndoRequest) -> dict[str, object]:
         """What undoing a conversation would take back."""
-        return await self._plan(call, self._of_session(call.sight.find(body.note), body))
+        note = call.sight.find(body.note)
+        return await self._plan(call, self._of_session(call, note, body))
 
-    def _of_session(self, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
-        return partial(runs_of_session, self._store.history, note, asked.runs, asked.recorded)
+    def _of_session(self, call: ApiCall, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
+        return partial(
+            runs_of_session, self._store.history, note, asked.recorded, exists=call.runs.exists
+        )
 
     async def _plan(self, call: ApiCall, find: FindRuns) -> dict[str, object]:
         runs = await self._found(call, find)

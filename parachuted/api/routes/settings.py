@@ -120,16 +120,14 @@ class SettingRoutes:
         return {"folder": os.fspath(folder), "says": says, "restart": restart}
 
     def _choose(self, body: VaultRequest) -> tuple[Path, str]:
-        folder = Path(body.folder).expanduser()
-        if not folder.is_absolute():
-            raise web.HTTPUnprocessableEntity(
-                text=f"{body.folder[:80]!r} is not a whole path: begin it with / or ~/"
-            )
+        folder = _folder_of(body.folder)
         held = next(one for one in self._listing.all() if one["key"] == _VAULT)
         if not held["editable"]:
             raise web.HTTPConflict(text=f"the vault is set by {held['source']}; change it there")
+        present = Path(str(held["value"])).resolve()
+        if folder != present and folder.is_relative_to(present):
+            raise web.HTTPConflict(text=f"{folder} lies in the present vault, {present}")
         says = make_vault(folder) if body.make else f"{folder} is as it was."
-        folder = folder.resolve()
         self._refuse_vault(folder)
         self._listing.set(_VAULT, os.fspath(folder))
         return folder, says
@@ -150,3 +148,19 @@ def _refuse_narrow(call: ApiCall) -> None:
         raise web.HTTPForbidden(
             text="only this machine, or a key that may do everything, changes a setting"
         )
+
+
+def _folder_of(said: str) -> Path:
+    """The folder, without links on its way."""
+    try:
+        folder = Path(said).expanduser()
+        if folder.is_absolute():
+            folder.exists()
+            return folder.resolve()
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a null, too long
+        raise web.HTTPUnprocessableEntity(
+            text=f"{said[:80]!r} is not a folder's path: {error}"
+        ) from error
+    raise web.HTTPUnprocessableEntity(
+        text=f"{said[:80]!r} is not a whole path: begin it with / or ~/"
+    )

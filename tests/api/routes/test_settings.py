@@ -96,7 +96,7 @@ async def test_another_vault_is_made_or_chosen_for_the_next_start(live: Live, tm
 
 
 async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
-    live: Live, tmp_path: Path
+    live: Live, vault: Path, tmp_path: Path
 ):
     (tmp_path / "file").write_text("")
     async with live() as daemon_rig:
@@ -105,6 +105,10 @@ async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
         for body, expected, why in (
             ({"folder": str(tmp_path / "none")}, 409, "there is no vault at"),
             ({"folder": "Notes"}, 422, "begin it with / or ~/"),
+            ({"folder": "~nosuchuser/x"}, 422, "is not a folder's path"),
+            ({"folder": "/a\0b"}, 422, "is not a folder's path"),
+            ({"folder": f"/{'a' * 300}"}, 422, "is not a folder's path"),
+            ({"folder": str(vault / "new"), "make": True}, 409, "lies in the present vault"),
             ({"folder": str(tmp_path / "file"), "make": True}, 409, "cannot be made"),
             ({"folder": str(home.parent)}, 409, "settings and keys"),
         ):
@@ -117,3 +121,4 @@ async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
             0
         ] == 403
         assert not (tmp_path / "none").exists()
+        assert not (vault / "new").exists()
