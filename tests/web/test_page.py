@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
@@ -459,6 +459,21 @@ def test_what_waits_for_a_person_is_announced_on_every_screen_and_leads_there(
     it.sees("A question: Which hedge?")
     it.click("Show")
     it.page.wait_for_url("**/#/chat")
+
+
+def test_a_module_that_failed_once_is_shown_as_long_as_it_answers(opens: Opens):
+    it = opens()
+
+    def failed(route: Route) -> None:
+        answer = route.fetch()
+        told = answer.json()
+        for one in told["modules"]:
+            one["status"] = "failed"
+        route.fulfill(response=answer, json=told)
+
+    it.page.route("**/api/health**", failed)
+    it.page.reload()
+    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
 
 
 SCREENS = [

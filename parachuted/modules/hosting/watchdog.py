@@ -78,7 +78,7 @@ class Watchdog:
         """Whether the loop has stood still for that long by itself.
 
         A round counts as its own length, however long the machine made it, and as less where the
-        loop's thread waited for a processor.
+        loop's thread waited for a processor, the disk or memory.
         """
         stood, round_s = 0.0, self._late_s / _ROUNDS
         while stood < self._late_s:
@@ -86,7 +86,7 @@ class Watchdog:
             if beat.wait(round_s):
                 return False
             used_s = clock.used_s() - used_before
-            stood += min(used_s, round_s) if clock.wants_processor() else round_s
+            stood += min(used_s, round_s) if clock.waits_for_machine() else round_s
         return True
 
     def _look(self, loop: asyncio.AbstractEventLoop, frame: FrameType | None, began: float) -> None:
@@ -126,9 +126,9 @@ class _LoopThread:
         """In seconds."""
         return 0.0 if self._clock is None else time.clock_gettime(self._clock)
 
-    def wants_processor(self) -> bool:
-        """Whether it runs, or would if a processor were free."""
+    def waits_for_machine(self) -> bool:
+        """Whether it runs, or would if a processor, the disk or a page of memory were there."""
         try:
-            return self._stat.read_text().rpartition(")")[2].split()[0] == "R"
+            return self._stat.read_text().rpartition(")")[2].split()[0] in {"R", "D"}
         except OSError:
             return False

@@ -51,11 +51,18 @@ async def test_a_module_that_blocks_the_loop_is_named_with_its_line(tmp_path, lo
     assert len(told) == 1
 
 
-async def test_a_module_that_waits_for_a_busy_processor_does_not_block_the_loop(
-    tmp_path, monkeypatch, logged
+@pytest.mark.parametrize("state", ["R", "D"])
+async def test_a_module_that_waits_for_a_busy_processor_or_disk_does_not_block_the_loop(
+    tmp_path, monkeypatch, logged, state
 ):
+    class OnABusyMachine(watchdog_file._LoopThread):
+        def __init__(self) -> None:
+            super().__init__()
+            self._stat = tmp_path / "stat"
+
+    (tmp_path / "stat").write_text(f"1 (python (3)) {state} 2 3")
+    monkeypatch.setattr(watchdog_file, "_LoopThread", OnABusyMachine)
     watchdog = Watchdog(lambda *_said: None, every_s=0.02, late_s=0.05)
-    monkeypatch.setattr(watchdog_file._LoopThread, "wants_processor", lambda _self: True)
     watchdog.watch("daily", tmp_path / "daily")
 
     function_in(tmp_path / "daily", "def block():\n    time.sleep(0.5)")()

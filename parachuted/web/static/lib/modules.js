@@ -5,7 +5,7 @@ import { get } from './api.js';
 import { listen } from './events.js';
 import { isOpen, state } from './session.js';
 
-/** The names of those that run; null while that is not known. */
+/** The names of those that can be asked; null while that is not known. One that failed once mostly answers, or else says why. */
 export const running = signal(/** @type {Set<string> | null} */ (null));
 /** What `GET /api/health?detailed=true` said last. */
 export const health = signal(/** @type {any} */ (null));
@@ -15,7 +15,7 @@ export async function lookAtHealth() {
     const told = await get('/api/health', { detailed: true });
     if (!told.modules) return; // it does not say so before this browser is signed in
     health.value = told;
-    running.value = new Set((told.modules ?? []).filter((/** @type {any} */ one) => one.status === 'running').map((/** @type {any} */ one) => one.name));
+    running.value = new Set((told.modules ?? []).filter((/** @type {any} */ one) => one.status === 'running' || one.status === 'failed').map((/** @type {any} */ one) => one.name));
   } catch {
     if (isOpen.peek()) running.value ??= new Set(); // the notice of the lost connection says why
   }
