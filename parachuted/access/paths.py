@@ -54,4 +54,4 @@ def _names(path: str) -> list[str]:
 
 
 def _top(path: str) -> str:
-    return fold_name(_names(path)[0])
+    return fold_name(path.replace("\\", "/").partition("/")[0])

@@ -70,16 +70,17 @@ def make_note(
             f"{printable(path)} is not UTF-8 text; read_bytes reads it"
         ) from error
     row = indexed or row_of(path, content.data, content.status.st_mtime)
+    frontmatter = row.typed
     modified = _moment(content.status.st_mtime)
     body = parse_note(content.data).body.start
     return Note(
         path=printable(path),
         digest=content.digest,
         text=text,
-        frontmatter=row.typed,
+        frontmatter=frontmatter,
         title=row.title,
         tags=row.tags,
-        created=_created(row.typed) or modified,
+        created=_created(frontmatter) or modified,
         modified=modified,
         body_start=_characters(content.data, [body])[body],
         find_sections=_sections,

@@ -6,7 +6,7 @@ Some paths are refused whatever the permissions say: settings in dot-folders, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -105,7 +105,7 @@ class ModuleBounds:
             )
         if is_code(path):
             raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
-        self._check(path, real, "read", self.may_read(path), self.may_read(real))
+        self._check(path, real, "read", self.may_read)
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
         if is_control(path):
@@ -113,22 +113,21 @@ class ModuleBounds:
                 f"{printable(path)} belongs to a program, to a module's code, or to a person, and "
                 "no module writes it"
             )
-        self._check(path, real, "write", self.may_write(path), self.may_write(real))
+        self._check(path, real, "write", self.may_write)
 
     def _check(
         self,
         path: VaultPath,
         real: VaultPath,
         what: str,
-        may: bool,  # noqa: FBT001
-        may_real: bool,  # noqa: FBT001
+        may: Callable[[str], bool],
     ) -> None:
-        if not may:
+        if not may(path):
             raise ActRefusedError(
                 f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not "
                 "name it"
             )
-        if path != real and not may_real:  # where it leads is not told
+        if path != real and not may(real):  # where it leads is not told
             raise ActRefusedError(
                 f"{self.who} may not {what} what the link {printable(path)} leads to"
             )

@@ -22,9 +22,8 @@ IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueNote:
     """One note as it was indexed: `modified` in seconds since 1970, `size` in bytes, `digest`
-    SHA-256 in hex.
-
-    All of `frontmatter` is text; `typed` has numbers, booleans and null where they are meant.
+    SHA-256 in hex. `matter` is its frontmatter as JSON, and `typed_matter` the same with numbers,
+    booleans and null where they are meant; "" where there is none, or it is the same.
     """
 
     path: str
@@ -33,8 +32,23 @@ class CatalogueNote:
     size: int
     digest: str
     tags: tuple[str, ...]
-    frontmatter: Mapping[str, object]
-    typed: Mapping[str, object]
+    matter: str
+    typed_matter: str
+
+    @property
+    def frontmatter(self) -> Mapping[str, object]:
+        """All of it as text; read from JSON each time, for most who ask need one of the two."""
+        return _loaded(self.matter)
+
+    @property
+    def typed(self) -> Mapping[str, object]:
+        """With numbers, booleans and null where they are meant."""
+        return _loaded(self.typed_matter or self.matter)
+
+
+def _loaded(matter: str) -> Mapping[str, object]:
+    found: Mapping[str, object] = json.loads(matter) if matter else {}
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +197,8 @@ def row_of(path: str, data: bytes, modified: float) -> CatalogueNote:
         size=made.size,
         digest=made.digest,
         tags=made.tags,
-        frontmatter=json.loads(made.matter) if made.matter else {},
-        typed=json.loads(made.typed or made.matter or "{}"),
+        matter=made.matter,
+        typed_matter=made.typed,
     )
 
 

@@ -213,8 +213,8 @@ def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> CatalogueNo
         size=size,
         digest=digest,
         tags=tuple(json.loads(tags)),
-        frontmatter=json.loads(matter) if matter else {},
-        typed=json.loads(typed or matter or "{}"),
+        matter=matter,
+        typed_matter=typed,
     )
 
 
