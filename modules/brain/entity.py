@@ -187,20 +187,19 @@ def _relationships_in(said: str, period: Period, line: int) -> Iterator[Relation
     for found in links:
         label = ""
         if len(links) == 1:
-            after, before = (
-                _SAYS_AFTER.fullmatch(said[found.end() :]),
-                _SAYS_BEFORE.fullmatch(said[: found.start()]),
-            )
-            label = (
-                after[1]
-                if after and not said[: found.start()].strip()
-                else before[1]
-                if before and not said[found.end() :].strip()
-                else ""
-            )
+            label = _label(said[: found.start()], said[found.end() :])
         yield Relationship(
             target=_target(found), label=label.strip(), text=said, period=period, line=line
         )
+
+
+def _label(before: str, after: str) -> str:
+    """What a line says of its only link, on the one side of it that says something."""
+    if not before.strip():
+        found = _SAYS_AFTER.fullmatch(after)
+    else:
+        found = None if after.strip() else _SAYS_BEFORE.fullmatch(before)
+    return found[1] if found else ""
 
 
 class _Lines:
@@ -235,12 +234,14 @@ class _Lines:
             self.relationships.append(Relationship(target=_target(found), line=number))
 
 
-def _outside_code(body: str, first: int) -> Iterator[tuple[int, str]]:
+def _outside_code(body: str, first: int) -> Iterable[tuple[int, str]]:
     """The lines that are no code, without the code within them, each with its number."""
-    if "`" not in body and "~" not in body:
-        for number, line in enumerate(body.split("\n"), first):
-            yield number, line.removesuffix("\r")
-        return
+    if "`" not in body and "~" not in body and "\r" not in body:
+        return enumerate(body.split("\n"), first)
+    return _without_code(body, first)
+
+
+def _without_code(body: str, first: int) -> Iterator[tuple[int, str]]:
     fence = ""
     for number, ended in enumerate(body.split("\n"), first):
         line = ended.removesuffix("\r")
