@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from parachuted.access.private_parts import PrivatePart, private_parts
@@ -63,6 +63,18 @@ def visible_to_agents(text: str) -> str:
 def is_shortened(text: str) -> bool:
     """Whether a private part was left out of the text that was read."""
     return LEFT_OUT.search(text) is not None
+
+
+def left_out_of(answer: object) -> str:
+    """What an audit line adds to the name of a call with that answer, which is a text or JSON; ""
+    where the answer is whole.
+    """
+    if isinstance(answer, str):
+        return ": private parts left out" if is_shortened(answer) else ""
+    parts = answer.values() if isinstance(answer, Mapping) else answer
+    if not isinstance(parts, Iterable):
+        return ""
+    return next(filter(None, map(left_out_of, parts)), "")
 
 
 def edit_keeping_private(edit: Edit, before: bytes) -> Edit:

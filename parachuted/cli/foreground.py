@@ -197,3 +197,5 @@ def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     )
     to_screen.setLevel(logging.WARNING)
     logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])
+    if level.upper() == "INFO":  # it writes several lines for each call of a client
+        logging.getLogger("mcp").setLevel(logging.WARNING)

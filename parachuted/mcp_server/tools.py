@@ -23,6 +23,7 @@ from aiohttp import web
 
 from parachuted.access.authority import Authority
 from parachuted.access.filter import AccessFilter
+from parachuted.access.private_text import left_out_of
 from parachuted.agents import Tool, ToolResult
 from parachuted.agents.calling import call_tool
 from parachuted.api.http.answers import http_sentence, json_bytes, json_value
@@ -268,7 +269,7 @@ class McpTools:
                 source_type="agent",
                 source_id=client.by,
                 target_module=_MODULE,
-                target_endpoint=f"{_MODULE}.{name[:_LONGEST_ERROR]}",
+                target_endpoint=f"{_MODULE}.{name[:_LONGEST_ERROR]}{left_out_of(result.response)}",
                 duration_ms=took_ms,
                 success=not result.is_error,
                 error=result.text[:_LONGEST_ERROR] if result.is_error else None,

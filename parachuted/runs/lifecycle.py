@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
-from parachuted.access.private_text import is_shortened
+from parachuted.access.private_text import left_out_of
 from parachuted.agents import Backend, Job, Step, TextStep, Tool, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType, NullAuditRecorder
@@ -119,11 +119,10 @@ class RunAudit:
         path = arguments.get("file_path", arguments.get("path"))
         paths = [path[:_SHOWN]] if isinstance(path, str) else []
         error = result.text[:_SHOWN] if result.is_error else None
-        left_out = ": private parts left out" if is_shortened(result.text) else ""
         self._tell(
             "mcp_call",
             self._module,
-            f"{self._module}.{name[:_SHOWN]}{left_out}",
+            f"{self._module}.{name[:_SHOWN]}{left_out_of(result.text)}",
             paths=paths,
             took=took,
             error=error,

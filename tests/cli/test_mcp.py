@@ -69,6 +69,7 @@ async def test_a_client_reads_and_writes_by_the_running_daemon(running: CommandL
         why = running.json("why", path)
         assert why["lines"][0]["by"] == "mcp:stdio"
         assert why["lines"][0]["run"] == wrote["run"]
+    assert '"mcp.' not in (running.home / "logs/daemon.log").read_text()  # no line for each call
 
 
 async def test_a_key_bounds_what_its_client_sees(running: CommandLine):

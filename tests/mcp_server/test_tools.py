@@ -35,6 +35,28 @@ async def test_every_call_is_in_the_audit_with_its_client(live: Live, vault: Pat
         ]
 
 
+async def test_a_client_reads_no_private_part_and_the_audit_says_that_it_was_left_out(
+    live: Live, vault: Path
+):
+    save(vault / "a.md", "# A\n\nOpen.\n\n## Health #private\n\nKnee aches.\n")
+    save(vault / "b.md", "---\nprivate: true\n---\n# B\n\nElbow aches.\n")
+    save(vault / "c.md", "# C\n")
+    async with live() as daemon_rig:
+        async with client(daemon_rig) as peer:
+            read = [await call(peer, "read_note", path=path) for path in ("a.md", "b.md", "c.md")]
+            read.append(await call(peer, "search_notes", query="aches"))
+        assert "aches" not in str(read)
+        daemon_rig.daemon.audit.flush()
+        found = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
+
+        assert [(*one["paths"], one["target_endpoint"]) for one in reversed(found)] == [
+            ("a.md", "mcp.read_note: private parts left out"),
+            ("b.md", "mcp.read_note: private parts left out"),
+            ("c.md", "mcp.read_note"),
+            ("mcp.search_notes",),
+        ]
+
+
 async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):
     """A token is taken for 3.5 characters of JSON without spaces. A model is given the name, the
     description and the arguments of each tool; what clients keep for themselves (answers and hints)

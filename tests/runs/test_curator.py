@@ -24,7 +24,7 @@ from parachuted.runs import curator_run, lifecycle
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
-from tests.tools.curator_rig import CuratorRig
+from tests.tools.curator_rig import LIMITS, CuratorRig
 
 A = "# A\n\n## Facts\n\n- one\n"
 B = A.replace("one", "two")
@@ -442,9 +442,9 @@ async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: p
             await asyncio.Event().wait()
             yield say("never")
 
-    monkeypatch.setattr(lifecycle, "_GRACE_S", -4.99)
     curator_rig = await study_with(tmp_path)
     ask(curator_rig, Endless(lambda _job: None))
+    monkeypatch.setattr(lifecycle, "_GRACE_S", 0.01 - LIMITS.timeout_s)
 
     assert (await curator_rig.run("w")).result == "failed"
 

@@ -132,12 +132,14 @@ class AgentProcess(AgentTransport):
             pipe.close()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        has_answered = False
         while line := await _read_line(self._pipes.stdout):
             if line.startswith(b"{"):
+                has_answered = True
                 yield parse_line(line)
         await self._pipes.exited.wait()
         code = self._child.get_returncode() if self._child else None
-        if code:
+        if code or not has_answered:
             raise ProcessError("the agent's process failed", exit_code=code)
 
     async def close(self) -> None:
@@ -255,6 +257,7 @@ class AgentContainer(AgentTransport):
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
         lines = size = 0
+        has_answered = False
         while line := await _read_line(self._container.stdout):
             lines, size = lines + 1, size + len(line)
             if lines > _MOST_LINES or size > _MOST_BYTES:
@@ -262,9 +265,10 @@ class AgentContainer(AgentTransport):
                     f"{lines} lines and {size} bytes, more than any agent says", ValueError(size)
                 )
             if line.startswith(b"{"):
+                has_answered = True
                 yield parse_line(line)
         code = await self._container.wait()
-        if code:
+        if code or not has_answered:
             raise ProcessError(
                 self._container.problem or "the agent's process failed", exit_code=code
             )

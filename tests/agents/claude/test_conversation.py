@@ -18,7 +18,8 @@ from parachuted.errors import AgentUnavailableError
     [
         ("sleep 60", "ran out of time"),
         ("exit 3", "the agent's process failed"),
-        ("exit 0", "the agent"),
+        ("exit 0", "the agent's process failed"),
+        ("echo Usage: claude; exit 0", "the agent's process failed"),
         ("echo '{broken'; sleep 60", "the agent's process failed"),
         (
             'echo \'{"type": "control_response", "response": {"request_id": "x"}}\'; sleep 60',

@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from claude_agent_sdk import CLINotFoundError
+from claude_agent_sdk import CLINotFoundError, ProcessError
 
 from parachuted.agents.claude.transport import AgentProcess
 from parachuted.processes.reaper import find_family
@@ -38,6 +38,11 @@ async def start(tmp_path):
 
 async def read(process):
     return [message async for message in process.read_messages()]
+
+
+async def read_nothing(process):
+    with pytest.raises(ProcessError):
+        await read(process)
 
 
 ZOO = {
@@ -137,7 +142,7 @@ async def test_its_surroundings_are_what_it_was_given(start, tmp_path):
         "env | cut -d= -f1 > names; pwd > place; cut -d' ' -f6 /proc/$$/stat > session"
     )
     pid = process._child.get_pid()
-    await read(process)
+    await read_nothing(process)
 
     shells_own = {"PWD", "SHLVL", "OLDPWD", "_"}
     assert set((tmp_path / "names").read_text().split()) - shells_own == {
@@ -184,7 +189,7 @@ async def test_complaints_go_to_the_log_line_by_line_and_cut(start, caplog):
     process = await start(
         "printf 'one\\ntwo' >&2; printf '%5000s' x >&2; echo >&2; printf last >&2"
     )
-    await read(process)
+    await read_nothing(process)
     await process.close()
     async with asyncio.timeout(30):
         while (
