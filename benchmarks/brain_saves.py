@@ -40,14 +40,14 @@ def _saving(vault: Path, people: list[MadeNote]) -> Iterator[Figure]:
             _install(process, name)
         _recalled(process, "warm")
         with process.client() as client:
-            linked, found, told = [], [], []
+            linked, found, reported = [], [], []
             for number in range(_SAVES):
                 before = len(client.events)
                 span = _save(process, people[number], number)
                 linked.append(span[1] - span[0])
                 found.append(span[2] - span[0])
                 wait(lambda before=before: len(client.events) > before)
-                told.append(client.events[before][0] - span[0])
+                reported.append(client.events[before][0] - span[0])
     for name, spans, bound in (
         ("mentions are linked", linked, None),
         ("mentions are linked and words found", found, 150),
@@ -65,7 +65,7 @@ def _saving(vault: Path, people: list[MadeNote]) -> Iterator[Figure]:
         name="the same against the event of the save alone, p50",
         value=statistics.median(found) * 1e3,
         unit="ms",
-        reference=statistics.median(told) * 1e3,
+        reference=statistics.median(reported) * 1e3,
         bound=None,
     )
 

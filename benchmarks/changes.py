@@ -271,7 +271,7 @@ def _caught_up(name: str, client: Client, vault: Path, bare: float, bound: float
         for path in changed
     }
     read_s = time.perf_counter() - began
-    told: dict[str, tuple[float, str]] = {}
+    reported: dict[str, tuple[float, str]] = {}
 
     looked_at = 0
 
@@ -282,19 +282,19 @@ def _caught_up(name: str, client: Client, vault: Path, bare: float, bound: float
         nonlocal looked_at
         new = client.events[looked_at:]
         looked_at += len(new)
-        told.update(
+        reported.update(
             {
                 event["data"]["path"]: (at, event["data"]["digest"])
                 for at, event in new
                 if event["event"].startswith("file.")
             }
         )
-        return len(told) >= len(wanted) and all(
-            path in told and told[path][1] == digest for path, digest in wanted.items()
+        return len(reported) >= len(wanted) and all(
+            path in reported and reported[path][1] == digest for path, digest in wanted.items()
         )
 
     wait(complete)
-    span = max(at for at, _digest in told.values()) - began
+    span = max(at for at, _digest in reported.values()) - began
     client.events.clear()
     return Figure(
         name=f"told after {name}",

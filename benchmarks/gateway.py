@@ -78,11 +78,11 @@ async def _streams(url: str, way: Endpoint) -> list[Figure]:
     """Fifty long streams at once: those that were not whole, and memory beyond that of before."""
     await _agents("streams", url, way)  # what is loaded and kept once
     before = _memory_mb()
-    told = await _agents("streams", url, way)
+    reported = await _agents("streams", url, way)
     peak = _memory_mb(peak=True)
     lost, speed = (
-        sum(size != told["wanted"][0] for size in told["sizes"]),
-        sum(told["sizes"]) / told["seconds"][0] / 1e6,
+        sum(size != reported["wanted"][0] for size in reported["sizes"]),
+        sum(reported["sizes"]) / reported["seconds"][0] / 1e6,
     )
     return [
         Figure(
@@ -102,8 +102,8 @@ async def _agents(what: str, url: str, way: Endpoint) -> dict[str, list[float]]:
     """What agents in a process of their own saw."""
     command = [sys.executable, "-m", "benchmarks.gateway", what, url, way.url, way.token]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    told, _ = await process.communicate()
-    answer: dict[str, list[float]] = json.loads(told)
+    reported, _ = await process.communicate()
+    answer: dict[str, list[float]] = json.loads(reported)
     return answer
 
 

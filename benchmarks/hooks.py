@@ -43,9 +43,11 @@ def hooks(folder: Path) -> Iterator[Figure]:
             reference=bare * 1e3,
             bound=1.5,
         )
-    asked, told = asyncio.run(_no_hook(folder / "none"))
+    asked, reported = asyncio.run(_no_hook(folder / "none"))
     yield Figure(name="an event that no hook is for: asked", value=asked * 1e6, unit="us", bound=5)
-    yield Figure(name="an event that no hook is for: told", value=told * 1e6, unit="us", bound=5)
+    yield Figure(
+        name="an event that no hook is for: told", value=reported * 1e6, unit="us", bound=5
+    )
 
 
 async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float, float]:
@@ -95,11 +97,11 @@ async def _no_hook(home: Path) -> tuple[float, float]:
         began = time.perf_counter()
         for _ in range(_ASKED):
             made.tell(occurrence)
-        told = time.perf_counter() - began
+        reported = time.perf_counter() - began
     finally:
         await made.close()
         await runner.close()
-    return asked / _ASKED, told / _ASKED
+    return asked / _ASKED, reported / _ASKED
 
 
 def _make(home: Path, scripts: Mapping[Path, str]) -> tuple[HookRunner, Hooks]:

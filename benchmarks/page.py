@@ -223,10 +223,10 @@ def _staying(one: Page, url: str, vault: Path) -> Iterator[Figure]:
             (vault / f"Saved {note}.md").write_text(f"# Saved\n\nFor the time {at}.\n")
             one.wait_for_timeout(1_000 / _SAVED)
         debugger.send("HeapProfiler.collectGarbage")
-        told = {
+        reported = {
             one["name"]: one["value"] for one in debugger.send("Performance.getMetrics")["metrics"]
         }
-        heaps.append(told["JSHeapUsedSize"] / 1e6)
+        heaps.append(reported["JSHeapUsedSize"] / 1e6)
     note = f"{_SAVED * _ROUNDS:,} saves; MB at first {heaps[0]:.1f}, at last {heaps[-1]:.1f}"
     third = heaps[_ROUNDS // 3]
     yield Figure(

@@ -120,11 +120,11 @@ async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_bei
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     before = (vault / "AGENTS.md").read_text()
     async with live() as daemon_rig:
-        told = await install(daemon_rig, EXAMPLES / "daily")
-        assert (told["status"], "not this one" in told["problem"]) == ("failed", True)
+        reported = await install(daemon_rig, EXAMPLES / "daily")
+        assert (reported["status"], "not this one" in reported["problem"]) == ("failed", True)
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await post(daemon_rig, "/api/bubble/run", {"path": "Projects/garden/AGENTS.md"})
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         run = next(event for event in daemon_rig.events if event.event == "run.finished")
         assert (run.data["outcome"], "let it sleep" in run.data["reason"]) == ("failed", True)
     assert (vault / "AGENTS.md").read_text() == before

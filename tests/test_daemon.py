@@ -63,9 +63,9 @@ def daemon(home: Path, **flags: object) -> Daemon:
 
 async def changed(daemon_rig: DaemonRig, focus: str) -> None:
     """Edit the garden and wait until the root has followed."""
-    count = len(daemon_rig.told("run.finished"))
+    count = len(daemon_rig.reported("run.finished"))
     save(daemon_rig.vault / GARDEN, note("Garden", focus=focus))
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > count)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > count)
     await daemon_rig.settled()
 
 
@@ -82,7 +82,7 @@ async def test_a_save_is_noticed_while_a_start_still_reads_the_texts_of_watched_
     async with live() as daemon_rig:
         try:
             save(pair / "Unwatched.md", "# Noticed\n")
-            await daemon_rig.until(lambda: daemon_rig.told("file.created"))
+            await daemon_rig.until(lambda: daemon_rig.reported("file.created"))
         finally:
             may_go_on.set()
 
@@ -108,10 +108,10 @@ async def test_a_second_start_is_not_a_first_contact(live: Live, pair):
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert [(change["path"], change["by"]) for change in daemon_rig.told("file.")] == [
+        assert [(change["path"], change["by"]) for change in daemon_rig.reported("file.")] == [
             ("new.md", "person")
         ]
-        assert daemon_rig.told("run.finished") == []
+        assert daemon_rig.reported("run.finished") == []
 
 
 async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_path):
@@ -152,7 +152,7 @@ async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(li
         (task,) = daemon_rig.daemon.queue.running()
         interrupted = task.run
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         runs = {str(run["id"]): run for run in daemon_rig.daemon.history.runs(limit=9)}
 
@@ -182,7 +182,7 @@ async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
     shutil.rmtree(home / "state")
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        assert daemon_rig.told("file.") == daemon_rig.told("task.") == []
+        assert daemon_rig.reported("file.") == daemon_rig.reported("task.") == []
         assert {file: file.read_bytes() for file in pair.rglob("*.md")} == before
         assert daemon_rig.daemon.problems.open == {}
         await changed(daemon_rig, "- harvest")
@@ -223,7 +223,7 @@ async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_i
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert daemon_rig.told("run.finished") == []
+        assert daemon_rig.reported("run.finished") == []
         assert "snapshot" in daemon_rig.daemon.problems.open
 
 

@@ -84,11 +84,13 @@ async def hooks(user: Path, vault: Path) -> AsyncIterator[Hooks]:
 
 
 def test_every_shipped_script_is_described_and_can_be_run():
-    told = [codes(row[0])[0] for row in table("script")]
+    reported = [codes(row[0])[0] for row in table("script")]
     shipped = bundled_folder("hooks")
 
-    assert sorted(told) == sorted(path.name for path in shipped.iterdir() if path.suffix == ".py")
-    assert all(os.access(shipped / name, os.X_OK) for name in told)
+    assert sorted(reported) == sorted(
+        path.name for path in shipped.iterdir() if path.suffix == ".py"
+    )
+    assert all(os.access(shipped / name, os.X_OK) for name in reported)
 
 
 def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistake(user: Path):
@@ -185,14 +187,18 @@ async def test_what_a_hook_reads_has_the_shape_that_is_shown():
         texts=lambda: (b"# Garden\n", b"---\nstatus: draft\n---\n# Garden\n"),
     )
     writes.ask(intent)
-    told = json.loads(json.dumps(document(ear.asked[0])))
+    reported = json.loads(json.dumps(document(ear.asked[0])))
     varying = {"diff", "data"}
 
     assert {
-        key: value for key, value in told.items() if key not in varying | {"transcript_path"}
+        key: value for key, value in reported.items() if key not in varying | {"transcript_path"}
     } == {key: value for key, value in shown.items() if key not in varying}
-    assert set(told["data"]) == set(shown["data"]) == {*CATALOG["write.before"].fields, "file_path"}
-    assert set(told["diff"]) == set(shown["diff"])
+    assert (
+        set(reported["data"])
+        == set(shown["data"])
+        == {*CATALOG["write.before"].fields, "file_path"}
+    )
+    assert set(reported["diff"]) == set(shown["diff"])
 
 
 def test_what_is_said_of_the_environment_is_all_there_is(hooks: Hooks):

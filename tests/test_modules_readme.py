@@ -109,14 +109,14 @@ def test_every_field_of_an_agent_is_reported(head, kind):
 
 
 def test_every_call_of_the_vault_is_reported_with_its_parameters():
-    told = {re.findall(r"`(\w+)\((.*)\)`", row[0])[0] for row in table("call")}
+    reported = {re.findall(r"`(\w+)\((.*)\)`", row[0])[0] for row in table("call")}
     asked = {
         name: function
         for name, function in vars(VaultAccess).items()
         if inspect.isfunction(function) and not name.startswith("_")
     }
 
-    assert told == {
+    assert reported == {
         (name, ", ".join(list(inspect.signature(function).parameters)[1:]))
         for name, function in asked.items()
     }
@@ -175,7 +175,7 @@ async def test_the_whole_module_works(tmp_path: Path):
 
 
 def test_what_a_test_can_do_is_reported():
-    told = {
+    reported = {
         found[0]: found[1]
         for row in table("of what `running_module` gives")
         if (found := re.findall(r"`(\w+)\(?([^)`]*)", row[0])[0])
@@ -186,11 +186,11 @@ def test_what_a_test_can_do_is_reported():
         if inspect.isfunction(function) and not name.startswith("_")
     }
 
-    assert {name: parameters for name, parameters in told.items() if name in methods} == {
+    assert {name: parameters for name, parameters in reported.items() if name in methods} == {
         name: ", ".join(list(inspect.signature(function).parameters)[1:])
         for name, function in methods.items()
     }
-    assert told.keys() - methods.keys() == {
+    assert reported.keys() - methods.keys() == {
         "published",
         "asked",
         "state",

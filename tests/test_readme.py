@@ -77,9 +77,11 @@ def typing(home: Path, tmp_path: Path) -> Mapping[str, str]:
 
 
 def test_the_exit_codes_are_those_of_the_command():
-    told = "Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is running where one is needed."
+    reported = (
+        "Exit codes: 0 done, 1 failed, 2 wrong use, 3 no daemon is running where one is needed."
+    )
 
-    assert told in (make_parser().epilog or "").replace("\n", " ")
+    assert reported in (make_parser().epilog or "").replace("\n", " ")
     assert (FAILED, WRONG_USE, NO_DAEMON) == (1, 2, 3)
 
 

@@ -50,11 +50,11 @@ def test_what_is_asked_for_is_kept():
 
 @pytest.mark.skipif(shutil.which("perl") is None, reason="perl has the property, Python does not")
 def test_the_table_of_ignorable_characters_is_that_of_unicode():
-    told = subprocess.run(
+    reported = subprocess.run(
         ["perl", "-CS", "-e", _PERL], capture_output=True, check=True, timeout=60
     ).stdout
 
-    assert [number for number in map(int, told.split()) if not is_ignorable(chr(number))] == []
+    assert [number for number in map(int, reported.split()) if not is_ignorable(chr(number))] == []
 
 
 FALSE_LINES = (

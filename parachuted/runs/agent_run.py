@@ -240,7 +240,7 @@ class PreparedAgentRun:
             self._words = await self._follow(self.job)
         else:
             async with self._boxes.open(self._boxed()) as opened:
-                system = f"{self.job.system_prompt}\n{opened.told}"
+                system = f"{self.job.system_prompt}\n{opened.prompt}"
                 self._words = await self._follow(
                     replace(self.job, native=opened.native, system_prompt=system)
                 )

@@ -61,10 +61,10 @@ class SandboxedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSandbox:
-    """A run's container. `told` is what the prompt says of what is in it."""
+    """A run's container. `prompt` is what the system prompt says of what is in it."""
 
     native: NativeTools
-    told: str
+    prompt: str
 
 
 class SandboxProvider(Protocol):
@@ -132,7 +132,7 @@ class AgentSandboxes:
                 native = commands.asking(native)
                 async with _way_out(boxed, slot.sockets) as proxy:
                     yield OpenedSandbox(
-                        native=_closing(native, boxed.taint, proxy), told=_told(filled)
+                        native=_closing(native, boxed.taint, proxy), prompt=_prompt_of(filled)
                     )
                 # What a program in the background has made since, it was ended in the middle of: a
                 # note may be half written.
@@ -278,7 +278,7 @@ def _closing(native: NativeTools, taint: Taint, proxy: Proxy | None) -> NativeTo
     return replace(native, before=before, after=after)
 
 
-def _told(filled: CheckoutResult) -> str:
+def _prompt_of(filled: CheckoutResult) -> str:
     lines = [f"Your copy has {filled.files} files."]
     lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
     if filled.left_out:

@@ -107,17 +107,17 @@ def test_capabilities_and_sandbox_must_both_allow(access, capabilities, reads, w
 
 
 def test_a_shell_is_one_thing_however_it_is_said():
-    told = AGENT.validate_python({"paths": ["a/"], "capabilities": ["Read", "Bash"]})
+    reported = AGENT.validate_python({"paths": ["a/"], "capabilities": ["Read", "Bash"]})
 
-    assert (told.bash, told.capabilities) == (True, ("read",))
+    assert (reported.bash, reported.capabilities) == (True, ("read",))
     assert AGENT.validate_python({"capabilities": ["Bash"], "bash": ["git"]}).bash == ("git",)
-    assert told.at("x").bash is True
+    assert reported.at("x").bash is True
 
 
 def test_the_lane_is_placed_as_paths_are():
-    told = AGENT.validate_python({"paths": ["a/"], "lane": ["${CWD}/log.md"]})
+    reported = AGENT.validate_python({"paths": ["a/"], "lane": ["${CWD}/log.md"]})
 
-    assert told.at("a").lane == ("a/log.md",)
+    assert reported.at("a").lane == ("a/log.md",)
 
 
 def test_where_both_lists_speak_both_hold():

@@ -227,12 +227,12 @@ def test_hidden_files_exist_for_no_one():
 
 def test_an_event_of_a_module_is_for_those_who_may_read_in_that_module():
     planted = declared("garden.planted", path=PATH)
-    told = happened(planted, {"path": "Projects/a.md"})
+    reported = happened(planted, {"path": "Projects/a.md"})
 
-    assert told.heard_by(who("garden:read")) is told
-    assert told.heard_by(who("vault:read", "curator:read", "system:read")) is None
-    assert told.heard_by(who("garden:write")) is None
-    assert told.heard_by(PROJECTS) is told
+    assert reported.heard_by(who("garden:read")) is reported
+    assert reported.heard_by(who("vault:read", "curator:read", "system:read")) is None
+    assert reported.heard_by(who("garden:write")) is None
+    assert reported.heard_by(PROJECTS) is reported
     assert happened(planted, {"path": HIDDEN}).heard_by(PROJECTS) is None
 
 
@@ -338,10 +338,10 @@ def test_a_key_without_the_right_to_read_notes_hears_no_words_that_may_quote_the
 
 def test_a_module_hears_its_own_events_as_it_published_them_and_others_without_words_that_quote_any_note():  # noqa: E501
     came = declared("telegram.message.came", chat=ID, text=FieldKind.MESSAGE)
-    told = happened(came, {"chat": "7", "text": CANARY})
+    reported = happened(came, {"chat": "7", "text": CANARY})
 
-    assert told.heard_by(module("telegram")) is told
-    assert told.heard_by(GARDENER).data == {"chat": "7", "text": ""}
+    assert reported.heard_by(module("telegram")) is reported
+    assert reported.heard_by(GARDENER).data == {"chat": "7", "text": ""}
     assert (
         happened(declared("hook.words", text=FieldKind.FREE), {"text": CANARY}).heard_by(GARDENER)
         is None
@@ -387,9 +387,9 @@ def test_a_program_of_the_person_s_own_hears_everything_as_it_is():
 @pytest.mark.parametrize("field", ["path", "paths"])
 def test_a_path_in_disguise_is_heard_by_no_one_who_sees_some_paths(field, value):
     kind = declared("garden.planted", path=PATH, paths=FieldKind.PATHS)
-    told = happened(kind, {"path": "Projects/a.md", "paths": ["Projects/a.md"], field: value})
-    assert told.heard_by(PROJECTS) is None
-    assert told.heard_by(GARDENER) is None
+    reported = happened(kind, {"path": "Projects/a.md", "paths": ["Projects/a.md"], field: value})
+    assert reported.heard_by(PROJECTS) is None
+    assert reported.heard_by(GARDENER) is None
 
 
 def canaries() -> st.SearchStrategy[object]:

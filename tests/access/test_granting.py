@@ -50,8 +50,8 @@ def granted(
     )
 
 
-def narrowed(said: dict[str, object], told: dict[str, object]) -> Grant:
-    return granted(said, narrowing=(narrowing_of(CONFIG.validate_python(told), told),))
+def narrowed(said: dict[str, object], reported: dict[str, object]) -> Grant:
+    return granted(said, narrowing=(narrowing_of(CONFIG.validate_python(reported), reported),))
 
 
 def may(grant: Grant, path: str, *, tainted: bool = False) -> str:
@@ -244,7 +244,7 @@ def test_interfaces_are_those_that_it_names_and_a_person_left():
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("reported", "expected"),
     [
         ({}, granted(ADMIN)),
         (
@@ -266,8 +266,8 @@ def test_interfaces_are_those_that_it_names_and_a_person_left():
         ({"sandbox": {"workspace_access": "none"}}, {"reads": (), "native": ("Bash",)}),
     ],
 )
-def test_a_persons_words_only_take_away_and_what_they_do_not_speak_of_stays(told, expected):
-    grant = narrowed(ADMIN, told)
+def test_a_persons_words_only_take_away_and_what_they_do_not_speak_of_stays(reported, expected):
+    grant = narrowed(ADMIN, reported)
     if isinstance(expected, Grant):
         files = ("Brain/a.md", "Daily/a.md", "Work/a.md")
         assert [may(grant, one) for one in files] == [may(expected, one) for one in files]

@@ -176,8 +176,8 @@ def test_a_write_that_was_refused_leaves_what_was_known_before(origins: Origins)
 
 
 def test_a_write_of_a_trusted_run_costs_no_record(origins: Origins):
-    with origins.writing("Daily/a.md", "agent") as told:
-        told(digest_of(b"x"))
+    with origins.writing("Daily/a.md", "agent") as reported:
+        reported(digest_of(b"x"))
     assert origins.recorded() == {}
 
 

@@ -42,14 +42,14 @@ async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_reported(liv
     async with live() as daemon_rig:
         run = await ran(daemon_rig)
         key = key_of(daemon_rig, "curator:read,write", paths=["Projects/**"])
-        told = {
+        reported = {
             path: (await call(daemon_rig, "GET", path, headers=key))
             for path in (f"/api/runs/{run}", "/api/runs", f"/api/why?path={WATCHER}")
         }
         whole = await get(daemon_rig, f"/api/runs/{run}")
 
     assert "secret" in json.dumps(whole["reviewed"])
-    for path, (status, answer) in told.items():
+    for path, (status, answer) in reported.items():
         assert status == 200, path
         runs = (
             {"run": answer}
@@ -62,7 +62,7 @@ async def test_what_a_run_reviewed_beyond_its_reader_s_paths_is_not_reported(liv
         assert "Private" not in json.dumps([{**one, "wrote": []} for one in runs.values()]), (
             path
         )  # what it wrote is in a note that is seen
-    alone = told[f"/api/runs/{run}"][1]
+    alone = reported[f"/api/runs/{run}"][1]
     assert (alone["id"], alone["reviewed"], alone["steps"], alone["reason"]) == (run, [], [], "")
 
 
@@ -102,11 +102,11 @@ async def test_the_doctor_tells_of_notes_that_are_seen(live: Live, vault):
         save(vault / f"{folder}/x.md", '---\nwatch: "/etc/*"\n---\n# X\n')
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "curator:admin", paths=["Projects/**"])
-        _, told = await call(daemon_rig, "GET", "/api/doctor", headers=key)
+        _, reported = await call(daemon_rig, "GET", "/api/doctor", headers=key)
         whole = await get(daemon_rig, "/api/doctor")
 
     assert {one["path"] for one in whole["notes"]} == {"Private/x.md", "Projects/x.md"}
-    assert {one["path"] for one in told["notes"]} == {"Projects/x.md"}
+    assert {one["path"] for one in reported["notes"]} == {"Projects/x.md"}
 
 
 RUN: dict[str, object] = {
@@ -140,7 +140,7 @@ def access(folder, sight: AccessGrant, reading: AccessGrant) -> RunFilter:
     return RunFilter(AccessFilter(VaultRoot(folder), sight), reading)
 
 
-def test_who_sees_and_reads_all_is_told_the_document_as_it_is(tmp_path):
+def test_who_sees_and_reads_all_gets_the_document_as_it_is(tmp_path):
     everything = Identity(kind="loopback", id="l", name="l", scopes=EVERYTHING).grant(
         "curator", "read"
     )

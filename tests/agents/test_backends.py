@@ -78,7 +78,7 @@ def test_a_password_in_the_address_is_not_shown():
     )
 
 
-def test_a_login_is_not_told_to_go_to_another_server():
+def test_a_login_is_not_redirected_to_another_server():
     assert "login" not in choose_backend("auto", LOGIN, "http://localhost:1")[1]
 
 

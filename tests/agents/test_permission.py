@@ -61,7 +61,7 @@ class ScriptedPerson:
                 run=run, session=session, agent=agent, request=request
             )
 
-    def told(self, name: str) -> list[Event]:
+    def reported(self, name: str) -> list[Event]:
         return [event for event in self.events if event.event == name]
 
     async def question(self) -> PendingPermission:
@@ -77,7 +77,7 @@ async def test_a_wish_is_reported_to_all_listeners_and_once_means_once():
     assert await agent_rig.ask()
     assert not await agent_rig.ask()
 
-    first, second = agent_rig.told("permission.requested")
+    first, second = agent_rig.reported("permission.requested")
     assert (first.data["agent"], first.data["kind"], first.data["what"]) == (
         "work/helper",
         "read",
@@ -89,7 +89,7 @@ async def test_a_wish_is_reported_to_all_listeners_and_once_means_once():
         "s1",
     )
     assert first.data["until"] == "2026-11-22T09:00:00.020000Z"
-    assert [event.data["answer"] for event in agent_rig.told("permission.answered")] == [
+    assert [event.data["answer"] for event in agent_rig.reported("permission.answered")] == [
         "once",
         "unanswered",
     ]
@@ -115,7 +115,9 @@ async def test_after_one_unanswered_question_a_run_waits_for_no_one_again_and_th
         False,
         False,
     ]
-    assert [event.data["what"] for event in agent_rig.told("permission.requested")] == [DIARY.what]
+    assert [event.data["what"] for event in agent_rig.reported("permission.requested")] == [
+        DIARY.what
+    ]
     agent_rig.permissions.end_run("r1")
     assert not await agent_rig.ask(run="r2")
     assert await agent_rig.ask(run="r3")
@@ -126,7 +128,7 @@ async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
 
     assert await agent_rig.ask()
     assert await agent_rig.ask(run="r2")
-    assert len(agent_rig.told("permission.requested")) == 1
+    assert len(agent_rig.reported("permission.requested")) == 1
     assert not await agent_rig.ask(session="s2")
 
 
@@ -183,7 +185,7 @@ async def test_the_same_question_asked_twice_at_once_is_one():
         agent_rig.permissions.answer(question.id, "once")
 
     assert [one.result() for one in both] == [True, True]
-    assert len(agent_rig.told("permission.requested")) == 1
+    assert len(agent_rig.reported("permission.requested")) == 1
 
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
@@ -198,9 +200,9 @@ async def test_an_agent_that_asks_and_asks_is_denied_unheard():
         == 20
     )
 
-    assert len(agent_rig.told("permission.requested")) == 20
+    assert len(agent_rig.reported("permission.requested")) == 20
     assert not await agent_rig.ask(run="r2", session="s2")
-    assert len(agent_rig.told("permission.requested")) == 21
+    assert len(agent_rig.reported("permission.requested")) == 21
 
 
 async def test_no_more_than_three_questions_of_a_run_wait_at_once():
@@ -211,7 +213,7 @@ async def test_no_more_than_three_questions_of_a_run_wait_at_once():
                 agent_rig.ask(PermissionRequest(kind="read", what=f"Diary/{number}.md"))
             )
 
-    assert len(agent_rig.told("permission.requested")) == 3
+    assert len(agent_rig.reported("permission.requested")) == 3
 
 
 async def test_a_run_that_is_ended_leaves_no_question_behind():
@@ -222,7 +224,7 @@ async def test_a_run_that_is_ended_leaves_no_question_behind():
         asking.cancel()
 
     assert agent_rig.permissions.pending() == []
-    assert agent_rig.told("permission.answered")[0].data["answer"] == "ended"
+    assert agent_rig.reported("permission.answered")[0].data["answer"] == "ended"
     with pytest.raises(NotFoundError):
         agent_rig.permissions.answer(question.id, "session")
 
@@ -245,9 +247,9 @@ async def test_what_an_agent_says_of_its_wish_is_cut_and_shown_safely():
     )
     assert not await agent_rig.ask(PermissionRequest(kind="bash", what="x" * 10_000))
 
-    (told,) = agent_rig.told("permission.requested")
-    assert told.data["what"] == "ls\\x1b[2J"
-    assert len(str(told.data["why"])) == 500
+    (reported,) = agent_rig.reported("permission.requested")
+    assert reported.data["what"] == "ls\\x1b[2J"
+    assert len(str(reported.data["why"])) == 500
 
 
 async def test_the_oldest_denials_make_room_for_newer_ones(

@@ -54,6 +54,6 @@ def strict(shape: type, data: bytes) -> dict:
     """The document, which is exactly of that shape."""
     document = json.loads(data)
     adapter = TypeAdapter(shape)
-    told = adapter.dump_python(adapter.validate_json(data, strict=True), mode="json")
-    assert told == document  # a name that is not declared would be missing
+    reported = adapter.dump_python(adapter.validate_json(data, strict=True), mode="json")
+    assert reported == document  # a name that is not declared would be missing
     return document

@@ -57,7 +57,7 @@ class ForeignWebServer:
     def __init__(self) -> None:
         self.daemon = ""
         self.calls: list[tuple[str, str]] = []
-        self.told: dict[str, dict[str, str]] = {}
+        self.reported: dict[str, dict[str, str]] = {}
         self.port = 0
         self.finished = asyncio.Event()
 
@@ -69,8 +69,8 @@ class ForeignWebServer:
         if request.path == "/page":
             return web.Response(text=self._page(name), content_type="text/html")
         if request.path == "/told":
-            self.told[name] = await request.json()
-            if len(self.told) == 3:
+            self.reported[name] = await request.json()
+            if len(self.reported) == 3:
                 self.finished.set()
             return web.Response()
         return (
@@ -180,12 +180,12 @@ async def heard_since(daemon_rig: DaemonRig, moment: datetime) -> list[dict]:
             more["cursor"] = page["cursor"]
 
 
-def answered(told: dict[str, str]) -> dict[str, str]:
+def answered(reported: dict[str, str]) -> dict[str, str]:
     """What was tried and came to anything but a refusal, or to an answer that says no more than
     that it is one.
     """
     kept = {}
-    for tried, said in told.items():
+    for tried, said in reported.items():
         words = said.removeprefix("403 ").removeprefix("loaded ")
         is_refusal = words.startswith("{") and set(json.loads(words)) == {
             "error",
@@ -228,10 +228,10 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
         assert not daemon_rig.daemon.worker.paused
         heard = await heard_since(daemon_rig, since)
 
-    assert CANARY not in json.dumps(served.told)
-    assert answered(served.told["evil.test"]) == {}
-    assert answered(served.told["rebound.test"]) == {}
-    friend = answered(served.told["friend.test"])
+    assert CANARY not in json.dumps(served.reported)
+    assert answered(served.reported["evil.test"]) == {}
+    assert answered(served.reported["rebound.test"]) == {}
+    friend = answered(served.reported["friend.test"])
     assert friend.pop("cors GET /api/health").startswith("200 {")
     assert {"keyed GET /api/health", "EventSource"} >= set(friend)
     assert len(heard) > 5 * len(served.calls), "the pages did not reach the daemon"

@@ -358,7 +358,7 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
         keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
         daemon_rig.daemon.worker.pause()  # the diary watches the projects
         private, following = {OUTSIDE: (vault / OUTSIDE).read_bytes()}, itertools.cycle(SPELLINGS)
-        told, answers = [], Counter()
+        reported, answers = [], Counter()
         for place in found:
             for spelling in SPELLINGS if torture else itertools.islice(following, 9):
                 await kept(place, vault)
@@ -368,14 +368,14 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
                 )
                 answers[status] += 1
                 if SECRET in body or status >= 500:
-                    told.append((str(place), value, status, body[:200]))
-        assert told == []
+                    reported.append((str(place), value, status, body[:200]))
+        assert reported == []
         assert {path: (vault / path).read_bytes() for path in private} == private
         assert sorted(path.name for path in (vault / "Private").iterdir()) == ["diary.md"]
         assert answers[200] > 20, answers
 
 
-async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_told_apart(
+async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
     live: Live, vault: Path, session: aiohttp.ClientSession
 ):
     fill(vault)

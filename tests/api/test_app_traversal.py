@@ -174,7 +174,7 @@ async def test_no_way_leads_out_of_the_vault(
             itertools.cycle(WAYS),
             around(vault),
         )
-        told = []
+        reported = []
         for place in found:
             for way in WAYS if torture else itertools.islice(following, 11):
                 if not (vault / INSIDE).is_file():
@@ -196,8 +196,8 @@ async def test_no_way_leads_out_of_the_vault(
                     or is_telling
                     or status not in {*range(500), 501}
                 ):
-                    told.append((str(place), way, status, body[:300]))
-        assert not told, "\n".join(map(str, told))
+                    reported.append((str(place), way, status, body[:300]))
+        assert not reported, "\n".join(map(str, reported))
         assert around(vault) == before
 
 

@@ -97,9 +97,9 @@ def test_a_line_holds_what_the_event_does():
         para_ids_involved=["para:daily:x7y8z9abcdef"],
     )
 
-    told = read_line(line_of(happened, ChainPosition(41, "f" * 64))[0][:-1]).document
+    reported = read_line(line_of(happened, ChainPosition(41, "f" * 64))[0][:-1]).document
 
-    assert told == {
+    assert reported == {
         "seq": 42,
         "timestamp": "2026-11-22T12:00:00.000000Z",
         "event_type": "api_call",
@@ -120,7 +120,7 @@ def test_a_line_holds_what_the_event_does():
         "names": ["id=7"],
         "causes": ["c-1"],
         "prev": "f" * 64,
-        "hash": told["hash"],
+        "hash": reported["hash"],
     }
 
 
@@ -141,11 +141,11 @@ def test_times_are_in_utc_whatever_zone_the_clock_has():
 
 
 def test_more_paths_than_are_reported_are_counted():
-    told = read_line(
+    reported = read_line(
         line_of(event(paths=[f"{number}.md" for number in range(50)]), START)[0][:-1]
     ).document
 
-    assert (len(told["paths"]), told["paths_count"]) == (20, 50)
+    assert (len(reported["paths"]), reported["paths_count"]) == (20, 50)
 
 
 @pytest.mark.parametrize(

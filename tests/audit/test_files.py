@@ -175,7 +175,7 @@ def test_the_last_end_is_found_however_far_back(tmp_path):
             assert end_of_lines(file.fileno(), len(text)) == end
 
 
-def test_the_head_says_what_it_was_told_and_never_grows(tmp_path):
+def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
     head = ChainHeadFile(tmp_path / "head")
     assert head.read() is None
 

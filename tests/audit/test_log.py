@@ -29,7 +29,7 @@ def endpoints(audit_rig: AuditRig, day: str = "2026-11-22") -> list[str]:
     return [str(line["target_endpoint"]) for line in audit_rig.lines(day)]
 
 
-def told(audit_rig: AuditRig, endpoint: str) -> list[str]:
+def reported(audit_rig: AuditRig, endpoint: str) -> list[str]:
     return [
         str(line["error"])
         for day in audit_rig.folder.days()
@@ -94,7 +94,7 @@ def test_a_clock_that_is_set_back_and_forth_breaks_nothing(audit_rig):
     assert audit_rig.verdict().lines == 7
 
 
-def test_an_event_that_cannot_be_told_keeps_no_other_from_being_told(audit_rig, caplog):
+def test_an_event_that_cannot_be_published_keeps_no_other_from_being_published(audit_rig, caplog):
     audit_rig.write(event("a"), event("b", duration_ms="long"), event("c"))
 
     assert endpoints(audit_rig) == ["a", "c"]
@@ -147,7 +147,7 @@ def test_what_is_too_much_is_counted_and_the_count_is_reported(audit_rig):
     assert sorted(endpoints(audit_rig)) == sorted(
         ["audit.dropped", *(f"GET /{number}" for number in range(10))]
     )
-    assert told(audit_rig, "audit.dropped") == [
+    assert reported(audit_rig, "audit.dropped") == [
         "15 events dropped, since more came than could be written"
     ]
     assert audit_rig.verdict().holds
@@ -290,7 +290,7 @@ def test_days_older_than_are_kept_are_removed_and_the_rest_still_holds(audit_rig
     assert audit_rig.folder.days() == ["2026-11-20", "2026-11-21", "2026-11-22", "2026-11-24"]
     verdict = audit_rig.verdict()
     assert verdict.holds, verdict.findings
-    assert told(audit_rig, "audit.removed") == [
+    assert reported(audit_rig, "audit.removed") == [
         "files of 2 days, 2026-11-18 to 2026-11-19, are older than 4 days and are removed"
     ]
     removed = next(

@@ -31,28 +31,28 @@ SECRETS = [
 
 @pytest.mark.parametrize("secret", SECRETS)
 def test_no_secret_is_reported(secret):
-    told = clean(f"Notes/{secret}", 300)
+    reported = clean(f"Notes/{secret}", 300)
 
-    assert SECRET in told
-    assert "canary" not in told
-    assert secret.split()[-1].strip("'\"") not in told
+    assert SECRET in reported
+    assert "canary" not in reported
+    assert secret.split()[-1].strip("'\"") not in reported
 
 
 @pytest.mark.parametrize("secret", SECRETS[:3])
 @pytest.mark.parametrize("place", [150, 180, 199, 200, 1190, 1210, 1400, 1700])
 def test_no_part_of_a_secret_is_reported_wherever_the_text_is_cut(secret, place):
     for text in (f"{'a ' * (place // 2)}{secret}", f"{secret} " * 60 + " " * place + secret):
-        told = clean(text + "b" * 5000, 200)
+        reported = clean(text + "b" * 5000, 200)
 
-        assert len(told) <= 200
-        assert secret[:12] not in told
-        assert secret[5:17] not in told
+        assert len(reported) <= 200
+        assert secret[:12] not in reported
+        assert secret[5:17] not in reported
 
 
 def test_a_text_that_is_mostly_secrets_shows_no_begin_of_the_next_one():
-    told = clean(f"Bearer {'a' * 596} " * 2 + SECRETS[0] * 100, 200)
+    reported = clean(f"Bearer {'a' * 596} " * 2 + SECRETS[0] * 100, 200)
 
-    assert "para_" not in told
+    assert "para_" not in reported
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_what_is_not_a_secret_is_reported_as_it_is(plain):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("a\r\nb", "a\\x0d\\x0ab"),
         ("a\u2028b\u2029", "a\\u2028b\\u2029"),
@@ -87,18 +87,18 @@ def test_what_is_not_a_secret_is_reported_as_it_is(plain):
         ("\ufeffa", "\\ufeffa"),
     ],
 )
-def test_what_cannot_be_seen_is_reported_as_an_escape(text, told):
-    assert clean(text, 100) == told
+def test_what_cannot_be_seen_is_reported_as_an_escape(text, reported):
+    assert clean(text, 100) == reported
 
 
 @given(st.text(st.characters(), max_size=3000), st.integers(1, 600))
 def test_whatever_comes_is_bounded_one_line_and_utf8(text, most):
-    told = clean(text, most)
+    reported = clean(text, most)
 
-    assert len(told) <= most
-    assert len(told.splitlines()) <= 1
-    told.encode()
-    assert clean(told, most) == told or SECRET in told
+    assert len(reported) <= most
+    assert len(reported.splitlines()) <= 1
+    reported.encode()
+    assert clean(reported, most) == reported or SECRET in reported
 
 
 def test_ten_million_characters_take_no_time_and_no_room():

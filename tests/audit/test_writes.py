@@ -71,8 +71,8 @@ def test_each_write_of_ours_is_reported_with_its_run_its_causes_and_both_digests
     audited_store.store.replace(NOTE, b"two\n", AGENT)
     audited_store.store.delete(NOTE, AGENT)
 
-    told = [(one.target_endpoint, one.before, one.after) for one in audited_store.kept.events]
-    assert told == [
+    reported = [(one.target_endpoint, one.before, one.after) for one in audited_store.kept.events]
+    assert reported == [
         ("vault.Create", None, made.after),
         ("vault.ReplaceAll", made.after, replaced.after),
         ("vault.Delete", replaced.after, None),
@@ -147,7 +147,7 @@ def test_a_write_of_ours_is_not_reported_a_second_time_when_it_is_noticed(audite
     assert len(audited_store.kept.events) == 1
 
 
-def test_a_write_of_ours_that_is_noticed_before_it_is_told_is_not_taken_for_a_change_on_the_disk(
+def test_a_write_of_ours_noticed_before_it_is_reported_is_not_taken_for_a_change_on_the_disk(
     audited_store,
 ):
     audited_store.audit.noticed([change(PERSONS, "f" * 64)])
@@ -171,7 +171,9 @@ def test_a_picture_that_we_wrote_is_not_reported_again_though_no_one_reads_its_d
     ]
 
 
-def test_writes_that_could_not_be_told_before_a_kill_are_reported_at_the_next_start(audited_store):
+def test_writes_that_could_not_be_published_before_a_kill_are_reported_at_the_next_start(
+    audited_store,
+):
     for text in (b"one\n", b"two\n", b"three\n"):
         audited_store.store.replace(
             NOTE, text, AGENT

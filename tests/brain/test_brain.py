@@ -284,8 +284,8 @@ async def test_a_text_names_entities_and_each_is_announced_once(tmp_path: Path):
         zoe = found[1]["para_id"]
         assert f"para_id: {zoe}\n" in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
         await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
-        told = [data for name, data in module.published if name == "brain.mention.detected"]
-        assert [(one["source_id"], one["para_id"]) for one in told] == [
+        reported = [data for name, data in module.published if name == "brain.mention.detected"]
+        assert [(one["source_id"], one["para_id"]) for one in reported] == [
             ("para:daily:abc", "para:brain:kimkimkimkim"),
             ("para:daily:abc", zoe),
         ]

@@ -156,7 +156,7 @@ async def test_an_entity_typed_in_an_editor_is_there(live: Live, vault: Path):
     async with live() as daemon_rig:
         await with_brain(daemon_rig)
         save(vault / KIM, "# Kim\n\nTyped.\n")
-        await daemon_rig.until(lambda: daemon_rig.told("brain.entity.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("brain.entity.created"))
         found = await get(daemon_rig, "/api/brain/resolve?q=KIM")
         assert found["match"]["path"] == KIM
 

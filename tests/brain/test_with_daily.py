@@ -20,14 +20,14 @@ async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names(live: Live
         await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, ENTRY)
-        await daemon_rig.until(lambda: daemon_rig.told("brain.mention.detected"))
+        await daemon_rig.until(lambda: daemon_rig.reported("brain.mention.detected"))
         await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
 
-        (told,) = daemon_rig.told("brain.mention.detected")
-        assert f"para_id: {told['para_id']}\n" in (vault / KIM).read_text()
-        assert str(told["para_id"]) in (vault / DAY).read_text()
+        (reported,) = daemon_rig.reported("brain.mention.detected")
+        assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()
+        assert str(reported["para_id"]) in (vault / DAY).read_text()
         assert (vault / DAY).read_text().endswith(ENTRY)
-        found = await get(daemon_rig, f"/api/brain/context?entity={told['para_id']}")
+        found = await get(daemon_rig, f"/api/brain/context?entity={reported['para_id']}")
         assert DAY in found["text"]
 
 
@@ -42,7 +42,7 @@ async def test_brain_works_without_daily_and_daily_without_brain(live: Live, vau
         status, _ = await call(daemon_rig, "GET", "/api/brain/types")
         assert status == 404
         save(vault / DAY, ENTRY)
-        await daemon_rig.until(lambda: daemon_rig.told("daily.entry.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("daily.entry.created"))
         assert (vault / DAY).read_text() == ENTRY
 
         await post(daemon_rig, "/api/modules/brain/enable")
@@ -60,5 +60,5 @@ async def test_a_link_that_somebody_typed_is_a_mention_and_one_in_code_is_none(
         save(vault / DAY, "# Noon\n\nMet [[Kim Lee|her]], not `[[Bo Berg]]`.\n")
         await daemon_rig.until(lambda: "mentions:" in (vault / DAY).read_text())
 
-        (told,) = daemon_rig.told("brain.mention.detected")
-        assert f"para_id: {told['para_id']}\n" in (vault / KIM).read_text()
+        (reported,) = daemon_rig.reported("brain.mention.detected")
+        assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()

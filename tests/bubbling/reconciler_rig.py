@@ -175,7 +175,7 @@ class ReconcilerRig:
         """What a watcher has not seen, by name."""
         return [_name(review.path) for review in self.reviews.of(_path(watcher))]
 
-    def told(self, event: str) -> list[dict[str, object]]:
+    def reported(self, event: str) -> list[dict[str, object]]:
         return [dict(one.data) for one in self.events if one.event == event]
 
 

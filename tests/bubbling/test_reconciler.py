@@ -36,8 +36,8 @@ async def test_a_change_wakes_who_watches_and_is_reported(reconciler_rig: Reconc
     author = await reconciler_rig.save("a", B)
 
     assert reconciler_rig.waiting() == ["w"]
-    (told,) = reconciler_rig.told("task.queued")
-    assert (told["watcher"], told["paths"], told["causes"]) == (
+    (reported,) = reconciler_rig.reported("task.queued")
+    assert (reported["watcher"], reported["paths"], reported["causes"]) == (
         "w.md",
         ["a.md"],
         list(author.causes),
@@ -148,7 +148,9 @@ async def test_an_edit_that_is_taken_back_in_time_wakes_no_one(reconciler_rig: R
 
     assert reconciler_rig.waiting() == []
     assert not reconciler_rig.reviews.has("w.md")
-    assert [told["outcome"] for told in reconciler_rig.told("task.finished")] == ["withdrawn"]
+    assert [reported["outcome"] for reported in reconciler_rig.reported("task.finished")] == [
+        "withdrawn"
+    ]
 
 
 async def test_what_comes_and_goes_in_one_look_is_not_reported(reconciler_rig: ReconcilerRig):
@@ -156,7 +158,7 @@ async def test_what_comes_and_goes_in_one_look_is_not_reported(reconciler_rig: R
     await reconciler_rig.look(reconciler_rig.change("a", B), reconciler_rig.change("a", A))
 
     assert reconciler_rig.waiting() == []
-    assert reconciler_rig.told("task.queued") == reconciler_rig.told("task.finished") == []
+    assert reconciler_rig.reported("task.queued") == reconciler_rig.reported("task.finished") == []
 
 
 async def test_one_edit_taken_back_leaves_the_task_for_the_other(reconciler_rig: ReconcilerRig):
@@ -389,7 +391,7 @@ async def test_a_watcher_is_known_as_soon_as_it_is_saved(reconciler_rig: Reconci
     )
 
     assert reconciler_rig.waiting() == ["w"]
-    assert reconciler_rig.told("watch.declared") == [
+    assert reconciler_rig.reported("watch.declared") == [
         {"watcher": "w.md", "patterns": ["a.md"], "problems": [], "unmatched": []}
     ]
 
@@ -415,8 +417,10 @@ async def test_a_watcher_that_stops_watching_forgets_what_it_has_not_seen(
 
     assert reconciler_rig.waiting() == []
     assert not reconciler_rig.reviews.has("w.md")
-    assert [told["outcome"] for told in reconciler_rig.told("task.finished")] == ["withdrawn"]
-    assert bool(reconciler_rig.told("watch.removed")) == (text != watching("b.md"))
+    assert [reported["outcome"] for reported in reconciler_rig.reported("task.finished")] == [
+        "withdrawn"
+    ]
+    assert bool(reconciler_rig.reported("watch.removed")) == (text != watching("b.md"))
 
 
 async def test_a_watcher_that_goes_on_watching_one_of_two_keeps_that(reconciler_rig: ReconcilerRig):
@@ -491,7 +495,10 @@ async def test_a_person_may_have_a_note_looked_at_that_has_not_changed(
     assert (cause.kind, cause.path) == ("request", "a.md")
     assert sorted(task.watcher for task in tasks) == ["v.md", "w.md"]
     assert [review.asked for review in reconciler_rig.reviews.of("w.md")] == [True]
-    assert [told["watcher"] for told in reconciler_rig.told("task.queued")] == ["v.md", "w.md"]
+    assert [reported["watcher"] for reported in reconciler_rig.reported("task.queued")] == [
+        "v.md",
+        "w.md",
+    ]
     assert all(task.due_at == reconciler_rig.now for task in tasks)
 
 

@@ -64,7 +64,7 @@ def test_a_pattern_that_matches_is_not_reported(tree: VaultIndex, pattern: str):
 def test_a_pattern_that_matches_nothing_is_reported_with_what_may_have_been_meant(
     tree: VaultIndex, pattern: str, says: str
 ):
-    (told,) = unmatched(parse_declaration("W.md", [pattern]), tree)
+    (reported,) = unmatched(parse_declaration("W.md", [pattern]), tree)
 
-    assert pattern in told
-    assert says in told
+    assert pattern in reported
+    assert says in reported

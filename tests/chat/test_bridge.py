@@ -104,9 +104,9 @@ async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vau
         assert brain.asked == ["Kim beans"]
         assert '### From query: "Kim beans"' in prompt
         assert f"- **Kim Lee** (person): Grows beans. [{KIM}]" in prompt
-        (told,) = [one for one in events if one["type"] == "prompt_metadata"]
-        assert told["brain_context_loaded"] is True
-        assert told["brain_context_count"] == 1
+        (reported,) = [one for one in events if one["type"] == "prompt_metadata"]
+        assert reported["brain_context_loaded"] is True
+        assert reported["brain_context_count"] == 1
         found = await eventually(lambda: logged(module, events[-1]["sessionId"]))
         assert found == [
             {"query": "Kim beans", "type": "enrich", "turn_number": 1, "loaded": [KIM]}
@@ -133,8 +133,8 @@ async def test_a_short_message_and_one_to_brain_itself_load_nothing(vault: Path,
 
         assert brain.asked == []
         assert ("stepping back" in prompt) is ("brain" in message)
-        (told,) = [one for one in events if one["type"] == "prompt_metadata"]
-        assert told["brain_context_loaded"] is False
+        (reported,) = [one for one in events if one["type"] == "prompt_metadata"]
+        assert reported["brain_context_loaded"] is False
 
 
 async def test_without_a_model_in_time_the_words_decide(vault: Path):

@@ -95,8 +95,8 @@ async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_i
             turn = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
             assert turn[-1]["type"] == "done", turn[-1]
             assert ("add" in model.offered[-1]) is is_offered, mcps
-            [told] = [one for one in turn if one["type"] == "prompt_metadata"]
-            assert told["availableMcps"] == (["sums"] if is_offered else [])
+            [reported] = [one for one in turn if one["type"] == "prompt_metadata"]
+            assert reported["availableMcps"] == (["sums"] if is_offered else [])
             results = [one["content"] for one in turn if one["type"] == "tool_result"]
             assert ("The sum is 5." in results) is is_offered
             if is_offered:

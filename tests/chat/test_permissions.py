@@ -81,10 +81,10 @@ def test_an_agent_learns_its_bounds():
     assert "do not have direct access" in permissions.described(
         narrowed(Bounds(allowed_folders=()))
     )
-    told = permissions.described(narrowed(Bounds(allowed_folders=("Brain",), allowed_mcps=())))
-    assert "You may read Brain/**." in told
-    assert "You may not write files." in told
-    assert "You have no others." in told
+    reported = permissions.described(narrowed(Bounds(allowed_folders=("Brain",), allowed_mcps=())))
+    assert "You may read Brain/**." in reported
+    assert "You may not write files." in reported
+    assert "You have no others." in reported
 
 
 def test_a_request_may_narrow_trust_and_never_widen_it():

@@ -37,7 +37,7 @@ async def _curated(
     return str(made)
 
 
-async def test_a_move_that_its_event_told_first_leaves_the_session_listed(
+async def test_a_move_that_its_event_reported_first_leaves_the_session_listed(
     chat: ModuleHarness, monkeypatch: pytest.MonkeyPatch
 ):
     index = sessions_of(chat).files.index

@@ -18,13 +18,16 @@ async def test_the_metadata_name_the_skills_of_the_vault_and_the_servers_left_to
         runs.skills, runs.servers = {WEEKLY: "Ask."}, ("github", "sums")
         events = await ask(module, "Dig.")
         session = events[-1]["sessionId"]
-        told = only(events, "prompt_metadata")
-        assert (told["availableSkills"], told["availableMcps"]) == (["weekly"], ["github", "sums"])
+        reported = only(events, "prompt_metadata")
+        assert (reported["availableSkills"], reported["availableMcps"]) == (
+            ["weekly"],
+            ["github", "sums"],
+        )
         for allowed, servers in (([], []), (["sums"], ["sums"]), (None, ["github", "sums"])):
             body = {"permissions": {"allowed_mcps": allowed, "capabilities": ["Read"]}}
             await module.request("PATCH", f"/{session}", body=body)
-            told = only(await ask(module, f"Dig {allowed}.", session), "prompt_metadata")
-            assert told["availableMcps"] == servers
+            reported = only(await ask(module, f"Dig {allowed}.", session), "prompt_metadata")
+            assert reported["availableMcps"] == servers
 
 
 @pytest.mark.parametrize(("skill", "is_strangers"), [(WEEKLY, False), (SLY, True)])
@@ -38,12 +41,12 @@ async def test_a_skill_that_a_message_names_goes_ahead_of_it_and_is_counted(
         assert "Ask three questions." in context
         assert ("(written by a stranger)" in context) is is_strangers
         assert runs.started[0].prompt == f"/{skill.name} Plan the week."
-        told = only(events, "prompt_metadata")
-        (part,) = [one for one in told["parts"] if one["kind"] == "skill"]
+        reported = only(events, "prompt_metadata")
+        (part,) = [one for one in reported["parts"] if one["kind"] == "skill"]
         assert (part["path"], part["title"]) == (skill.path, skill.name)
         assert (part["tokens"], part["strangers"]) == (5, is_strangers)
-        assert told["totalPromptTokens"] > sum(
-            one["tokens"] for one in told["parts"] if one["kind"] != "skill"
+        assert reported["totalPromptTokens"] > sum(
+            one["tokens"] for one in reported["parts"] if one["kind"] != "skill"
         )
         shown = await module.request(
             "GET", f"/{events[-1]['sessionId']}/prompt", query={"message": f"/{skill.name}"}

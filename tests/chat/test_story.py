@@ -57,8 +57,8 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         assert "Beans are in the left bed." in asked.system_prompt
         assert "Grows beans." in asked.prompt
         assert {"brain-search", "chat-send"} <= {one.name for one in asked.tools}
-        (told,) = [one for one in found if one["type"] == "prompt_metadata"]
-        assert told["brain_context_loaded"] is True
+        (reported,) = [one for one in found if one["type"] == "prompt_metadata"]
+        assert reported["brain_context_loaded"] is True
 
         await daemon_rig.until(lambda: FACT in (vault / KIM).read_text(), 60)
         await daemon_rig.until(lambda: LINE in (vault / PROJECT).read_text(), 60)
@@ -111,7 +111,7 @@ async def test_a_stranger_whom_the_agent_read_names_its_conversation_and_only_su
         assert [one["isError"] for one in results] == [False, False, False, True], results
         assert "stranger" in results[-1]["content"]
 
-        await daemon_rig.until(lambda: daemon_rig.told("suggestion.created"), 60)
+        await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"), 60)
         assert FACT not in (vault / KIM).read_text()
         titled = "Kim takes the beans"  # by the curator, which runs after the agent's own title
         await daemon_rig.until(lambda: any(titled in one.name for one in sessions_of(vault)), 60)

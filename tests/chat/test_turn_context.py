@@ -47,11 +47,11 @@ async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reporte
     given = {"BrainInterface": Brain(), "JournalInterface": Journal()}
     async with scripted_chat(vault, words("Yes."), interfaces=given) as (module, runs):
         events = await ask(module, "What does Lena plant?", contexts=asked)
-        told = only(events, "prompt_metadata")
-        assert told["contextFiles"] == ["Projects/garden/AGENTS.md", "Inbox/AGENTS.md"]
-        assert (told["brain_context_loaded"], told["brain_context_count"]) == (True, 1)
-        assert told["contextTokens"] > 0
-        parts = {one["path"] or one["kind"]: one for one in told["parts"]}
+        reported = only(events, "prompt_metadata")
+        assert reported["contextFiles"] == ["Projects/garden/AGENTS.md", "Inbox/AGENTS.md"]
+        assert (reported["brain_context_loaded"], reported["brain_context_count"]) == (True, 1)
+        assert reported["contextTokens"] > 0
+        parts = {one["path"] or one["kind"]: one for one in reported["parts"]}
         assert parts["Inbox/AGENTS.md"]["strangers"] is True
         assert parts["Projects/garden/AGENTS.md"]["strangers"] is False
         assert parts["Projects/garden/AGENTS.md"]["modified"]
@@ -68,7 +68,7 @@ async def test_contexts_brain_and_the_journal_go_into_the_prompt_and_are_reporte
         session = (await module.request("GET", f"/{events[-1]['sessionId']}"))["id"]
         shown = await module.request("GET", f"/{session}/prompt", query={"message": "Lena?"})
         assert "likes beans" in shown["prompt"]
-        assert shown["contextFiles"] == told["contextFiles"]
+        assert shown["contextFiles"] == reported["contextFiles"]
 
 
 async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):
@@ -96,10 +96,10 @@ async def test_an_agent_is_chosen_by_name_by_its_mark_or_by_path(vault, chosen):
     write(vault, ".agents/gardener.md", "---\nname: The gardener\n---\nYou dig.\n")
     async with scripted_chat(vault, words("I dig.")) as (module, runs):
         events = await ask(module, **chosen)
-        told = only(events, "prompt_metadata")
-        assert (told["agentName"], told["promptSource"]) == ("The gardener", "agent")
-        assert told["promptSourcePath"] == ".agents/gardener.md"
-        assert told["availableAgents"] == ["gardener"]
+        reported = only(events, "prompt_metadata")
+        assert (reported["agentName"], reported["promptSource"]) == ("The gardener", "agent")
+        assert reported["promptSourcePath"] == ".agents/gardener.md"
+        assert reported["availableAgents"] == ["gardener"]
         assert runs.started[0].options["system_prompt"].startswith("You dig.")
 
 
@@ -109,9 +109,9 @@ async def test_agents_of_the_working_folder_are_chosen_before_those_of_the_vault
     write(vault, "Work/.agents/digger.md", "You dig deep.\n")
     async with scripted_chat(vault, words("I dig.")) as (module, runs):
         events = await ask(module, "@digger What now?", workingDirectory="Work")
-        told = only(events, "prompt_metadata")
-        assert told["promptSourcePath"] == "Work/.agents/digger.md"
-        assert told["availableAgents"] == ["digger", "gardener"]
+        reported = only(events, "prompt_metadata")
+        assert reported["promptSourcePath"] == "Work/.agents/digger.md"
+        assert reported["availableAgents"] == ["digger", "gardener"]
         session = events[-1]["sessionId"]
         await ask(module, "And now?", session, agentType="gardener")
         await ask(module, "@gardener And now?")

@@ -212,8 +212,8 @@ async def test_whatever_an_agent_does_the_app_can_read_it(made):
     ],
 )
 def test_an_error_says_what_it_is_and_whether_to_ask_again(error, code, can_retry):
-    told = decoded(turn_errors.typed_error(error, "s1"))
-    assert (told["code"], told["canRetry"]) == (code, can_retry)
-    assert told["message"] == error.message
-    assert (told["retryDelayMs"] is not None) == can_retry
-    assert any(one["action"] == "retry" for one in told["actions"]) == can_retry
+    reported = decoded(turn_errors.typed_error(error, "s1"))
+    assert (reported["code"], reported["canRetry"]) == (code, can_retry)
+    assert reported["message"] == error.message
+    assert (reported["retryDelayMs"] is not None) == can_retry
+    assert any(one["action"] == "retry" for one in reported["actions"]) == can_retry

@@ -208,14 +208,14 @@ async def test_a_question_waits_as_an_object_until_it_is_answered(vault):
 
 
 @pytest.mark.parametrize(
-    ("decision", "body", "told"),
+    ("decision", "body", "reported"),
     [
         ("grant", {}, "allow"),
         ("grant", {"pattern": "git *"}, {"pattern": "git *"}),
         ("deny", {}, "deny"),
     ],
 )
-async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decision, body, told):
+async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decision, body, reported):
     wait = asyncio.Event()
     request = AgentPermissionRequest(
         id="p1", tool="Bash", arguments={"command": "git log"}, patterns=("git *",)
@@ -234,7 +234,7 @@ async def test_a_permission_is_granted_or_denied_with_its_patterns(vault, decisi
                 await module.request("POST", f"/{session}/permissions/other/deny")
             await module.request("POST", f"{path}/{decision}", body=body)
             wait.set()
-        assert runs.started[0].answers == {"p1": told}
+        assert runs.started[0].answers == {"p1": reported}
         assert {"permission_request", "user_question"} <= set(kinds(reading.result()))
 
 

@@ -65,8 +65,8 @@ async def test_a_conversation_is_taken_back_with_its_entities_and_later_edits_st
         for name in ("brain", "chat"):
             await install(daemon_rig, bundled_folder("modules") / name, "trusted")
         body = {"message": SAID, "module": "chat", "contexts": ["Projects/garden"]}
-        told = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        talk = told[-1]["sessionId"]
+        reported = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        talk = reported[-1]["sessionId"]
         await daemon_rig.until(lambda: FACT in (vault / KIM).read_text(), 60)
         await daemon_rig.until((vault / ADA).exists, 60)
         await daemon_rig.until(lambda: "has beans" in (vault / ABOVE).read_text(), 60)
@@ -137,8 +137,8 @@ async def test_a_run_that_a_conversations_file_only_names_is_not_taken_back(
         await daemon_rig.settled()
         (curated,) = (await get(daemon_rig, "/api/runs"))["runs"]
         body = {"message": "Hello there", "module": "chat"}
-        told = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
-        talk, run = told[-1]["sessionId"], told[-1]["runId"]
+        reported = [one for _, one in await events(daemon_rig, "POST", "/api/chat", body)]
+        talk, run = reported[-1]["sessionId"], reported[-1]["runId"]
         await daemon_rig.settled()
         (file,) = (vault / "Chat/sessions").glob("*.md")
         assert run in file.read_text()

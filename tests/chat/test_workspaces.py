@@ -84,9 +84,9 @@ async def test_what_a_workspace_leaves_of_servers_skills_and_agents_is_all_that_
         body = {"name": "Garden", "capabilities": capabilities}
         await module.request("POST", f"{_AT}/", body=body)
         events = await ask(module, "/weekly Go on.", workspaceId="garden")
-        told = only(events, "prompt_metadata")
-        assert (told["availableSkills"], told["availableAgents"]) == (["daily"], ["digger"])
-        assert all(one["kind"] != "skill" for one in told["parts"])
+        reported = only(events, "prompt_metadata")
+        assert (reported["availableSkills"], reported["availableAgents"]) == (["daily"], ["digger"])
+        assert all(one["kind"] != "skill" for one in reported["parts"])
         narrowing = runs.started[0].options["narrowing"]
         assert (narrowing.mcps, narrowing.skills) == (("sums",), ("daily",))
         session = events[-1]["sessionId"]
@@ -101,7 +101,7 @@ async def test_what_a_workspace_leaves_of_servers_skills_and_agents_is_all_that_
 
         body = {"capabilities": {"mcps": "none", "skills": "none", "agents": "none"}}
         await module.request("PUT", f"{_AT}/garden", body=body)
-        told = only(await ask(module, "Dig.", session), "prompt_metadata")
-        assert (told["availableSkills"], told["availableAgents"]) == ([], [])
+        reported = only(await ask(module, "Dig.", session), "prompt_metadata")
+        assert (reported["availableSkills"], reported["availableAgents"]) == ([], [])
         narrowing = runs.started[2].options["narrowing"]
         assert (narrowing.mcps, narrowing.skills) == ((), ())

@@ -115,18 +115,18 @@ async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_ref
             "maintenance", "what?", "--session", "forgotten"
         )
         assert process.stdout is not None
-        told = await asyncio.to_thread(process.stdout.readline)
-        while not told.startswith("asks "):
-            assert told == "Starting the maintenance agent: this machine only, no network.\n"
-            told = await asyncio.to_thread(process.stdout.readline)
+        reported = await asyncio.to_thread(process.stdout.readline)
+        while not reported.startswith("asks "):
+            assert reported == "Starting the maintenance agent: this machine only, no network.\n"
+            reported = await asyncio.to_thread(process.stdout.readline)
         asked.answer(question.id, "never")
         shown.set()
         rest, _ = await asyncio.to_thread(process.communicate)
-        assert told.startswith(
+        assert reported.startswith(
             "asks     work/helper wants to run curl example.com\\x0aasks     work/helper wants to "
             "run ls, and waits until "
         )
-        assert told.endswith(
+        assert reported.endswith(
             f" UTC: `parachute permissions allow {question.id}`, or `deny`, in another terminal\n"
         )
         assert (

@@ -37,8 +37,8 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
             "container  none",
         ):
             assert part in explained
-        told = await asyncio.to_thread(command_line.fails, 1, "sandbox", "explain", "nobody")
-        assert "there is no agent" in told
+        reported = await asyncio.to_thread(command_line.fails, 1, "sandbox", "explain", "nobody")
+        assert "there is no agent" in reported
         assert (
             await does("agents", "trust", "Inbox/mail.md")
             == "Inbox/mail.md is trusted now, as it is; it counted as imported.\n"

@@ -141,7 +141,7 @@ def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up
     assert note.read_text() == "# New\n"
 
 
-def test_a_restore_puts_nothing_over_what_is_there_unless_told_to(
+def test_a_restore_puts_nothing_over_what_is_there_unless_asked_to(
     command_line: CommandLine, tmp_path: Path
 ):
     (command_line.vault / "a.md").write_text("# A\n")

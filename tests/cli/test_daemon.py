@@ -64,7 +64,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_daemon_is_started_told_of_restarted_and_stopped(command_line: CommandLine):
+def test_a_daemon_is_started_listed_restarted_and_stopped(command_line: CommandLine):
     new = command_line.vault / "new"
     new.mkdir()
     said = command_line.does("start", "--vault", str(new), "--port", "0")

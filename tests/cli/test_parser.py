@@ -194,7 +194,7 @@ def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["sarch", "tea"], "unknown command 'sarch'; did you mean search?"),
         (["modules", "instal", "x"], "unknown command 'instal'; did you mean install?"),
@@ -202,9 +202,9 @@ def test_a_mistake_shows_what_a_name_that_the_shell_filled_in_would_hide(
         (["completion", "fsh"], "unknown value 'fsh'; did you mean fish?"),
     ],
 )
-def test_a_misspelled_command_is_answered_with_the_nearest_one(words, told, capsys):
+def test_a_misspelled_command_is_answered_with_the_nearest_one(words, reported, capsys):
     with pytest.raises(SystemExit) as ended:
         main(words)
 
     assert ended.value.code == 2
-    assert told in capsys.readouterr().err
+    assert reported in capsys.readouterr().err

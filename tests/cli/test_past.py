@@ -18,15 +18,15 @@ def run_of(command_line: CommandLine) -> str:
 
 def test_the_versions_of_a_file_are_a_table(running: CommandLine):
     run = run_of(running)
-    told = running.does("history", NOTE, cwd=running.vault)
+    reported = running.does("history", NOTE, cwd=running.vault)
 
     assert re.search(
         rf"^[0-9a-f]{{12}} +\d{{4}}-\d\d-\d\d .* curator +\+\d+ -\d+ +{run} +changed$",
-        told,
+        reported,
         re.MULTILINE,
     )
-    assert re.search(r"^[0-9a-f]{12} +\(unseen\) +you +\+\d+ -0 +created$", told, re.MULTILINE)
-    assert "parachute restore AGENTS.md@VERSION" in told
+    assert re.search(r"^[0-9a-f]{12} +\(unseen\) +you +\+\d+ -0 +created$", reported, re.MULTILINE)
+    assert "parachute restore AGENTS.md@VERSION" in reported
     assert "older: parachute history" in running.does("history", NOTE, "-n", "1")
     assert len(running.json("history", NOTE)["versions"]) > 1
     assert "is not in the vault" in running.fails(1, "history", "nowhere.md")
@@ -45,20 +45,20 @@ def test_a_change_of_a_text_that_is_not_known_is_not_counted_in_lines(running: C
 
 def test_what_a_run_changed_is_shown_file_by_file(running: CommandLine):
     run = run_of(running)
-    told = running.does("diff", run)
+    reported = running.does("diff", run)
 
-    assert told.startswith(f"AGENTS.md: +{running.json('diff', run)['files'][0]['added']} ")
-    assert "+  - Plant the tomatoes out" in told
-    assert f"1 run, 1 file. Take it back with: parachute undo {run}" in told
-    assert running.does("diff", run, "--only") == told
+    assert reported.startswith(f"AGENTS.md: +{running.json('diff', run)['files'][0]['added']} ")
+    assert "+  - Plant the tomatoes out" in reported
+    assert f"1 run, 1 file. Take it back with: parachute undo {run}" in reported
+    assert running.does("diff", run, "--only") == reported
     assert "there is no run r-9" in running.fails(1, "diff", "r-9")
 
 
 def test_a_file_is_brought_back_and_that_is_taken_back(running: CommandLine):
     run, after = run_of(running), (running.vault / NOTE).read_bytes()
-    told = running.does("restore", f"{NOTE}@{run}", cwd=running.vault)
+    reported = running.does("restore", f"{NOTE}@{run}", cwd=running.vault)
     assert b"Plant the tomatoes out" not in (running.vault / NOTE).read_bytes()
-    running.does("undo", told.strip().rsplit(" ", 1)[-1], "--yes")
+    running.does("undo", reported.strip().rsplit(" ", 1)[-1], "--yes")
     assert (running.vault / NOTE).read_bytes() == after
 
     first = running.json("history", NOTE)["versions"][-1]["version"][:12]

@@ -52,13 +52,13 @@ def test_where_the_daemon_that_runs_sees_no_engine_the_doctor_tells_that_too(
         DOCKER_HOST=f"unix://{tmp_path}/none",
     )
     try:
-        told = command_line.does("sandbox", "doctor", **engine)
+        reported = command_line.does("sandbox", "doctor", **engine)
     finally:
         command_line.does("stop")
 
-    assert "Agents with a shell can run here." in told
+    assert "Agents with a shell can run here." in reported
     assert (
         f"note      not with the daemon that runs: no Docker engine answers at unix://{tmp_path}/none;"
-        in told
+        in reported
     )
-    assert "`parachute restart` from here gives it yours" in told
+    assert "`parachute restart` from here gives it yours" in reported

@@ -17,7 +17,7 @@ async def propose(daemon_rig, path, payload, action="update"):
     return await daemon_rig.daemon.suggestions.propose(proposal)
 
 
-async def test_a_suggestion_is_listed_shown_approved_and_told_of_afterwards(
+async def test_a_suggestion_is_listed_shown_approved_and_reported_afterwards(
     live: Live, home, vault, tmp_path
 ):
     command_line = CommandLine(home=home, vault=vault, folder=tmp_path)

@@ -165,7 +165,7 @@ def test_a_template_without_its_lines_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("render", [render_unit, render_plist])
 @pytest.mark.parametrize("name", ["two\nlines", "bell\x07", os.fsdecode(b"latin-\xe9")])
-def test_a_path_that_no_service_can_be_told_is_refused(render, name: str):
+def test_a_path_that_no_service_can_be_given_is_refused(render, name: str):
     template = UNIT if render is render_unit else PLIST
 
     with pytest.raises(DaemonError, match="control characters or is not UTF-8"):

@@ -26,11 +26,11 @@ def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(
     command_line.does("config", "set", "tls.host", "127.0.0.1")
     command_line.does("start", "--port", "0")
     said = command_line.does("tls", "--port", port, "--name", "notes.local")
-    told = command_line.json("tls")
+    reported = command_line.json("tls")
     folder = command_line.home / "tls"
 
     assert f"https://notes.local:{port}/tls/authority.crt" in said
-    assert told["fingerprint"] in said
+    assert reported["fingerprint"] in said
     assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {0o600}
     trusting = ssl.create_default_context(cafile=str(folder / "authority.crt"))
 
@@ -44,7 +44,9 @@ def test_the_daemon_serves_encrypted_for_devices_that_trust_the_authority(
             return ""  # it restarts
 
     command_line.until(version)
-    assert command_line.json("tls")["fingerprint"] == told["fingerprint"], "asking makes no other"
+    assert command_line.json("tls")["fingerprint"] == reported["fingerprint"], (
+        "asking makes no other"
+    )
     command_line.does("tls", "--off")
     command_line.until(lambda: not version())
     assert "PRIVATE" not in (command_line.home / "logs/daemon.log").read_text()

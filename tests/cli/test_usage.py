@@ -47,14 +47,16 @@ def test_it_tells_what_was_spent_on_what_and_what_is_left(command_line: CommandL
         PARACHUTE_BUDGET_USD_PER_HOUR="7",
     )
 
-    told = command_line.does("usage")
+    reported = command_line.does("usage")
     assert re.search(
-        r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$", told, re.MULTILINE
+        r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$",
+        reported,
+        re.MULTILINE,
     )
-    assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", told, re.MULTILINE)
-    assert re.search(r"^run-of-judge +\$0\.2500 ", told, re.MULTILINE)
-    assert re.search(r"^c-1 +\$0\.7500 +2 ", told, re.MULTILINE)
-    assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24 hours" in told
+    assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", reported, re.MULTILINE)
+    assert re.search(r"^run-of-judge +\$0\.2500 ", reported, re.MULTILINE)
+    assert re.search(r"^c-1 +\$0\.7500 +2 ", reported, re.MULTILINE)
+    assert "$0.5000 of $7 in the last hour, $0.5000 of $20 in the last 24 hours" in reported
     assert "judge" not in command_line.does("usage", "--days", "1")
     assert command_line.json("usage", "--days", "9999")["spent"]["days_told"] == 90
     assert command_line.json("usage")["spent"]["total"]["usd"] == 0.75

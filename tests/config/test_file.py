@@ -36,7 +36,7 @@ def test_entries_have_dotted_keys_plain_text_and_lines():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("a: [\n", "config.yaml line 2: it is not YAML: "),
         ("a: b: c\n", "config.yaml line 1: it is not YAML: "),
@@ -54,8 +54,8 @@ def test_entries_have_dotted_keys_plain_text_and_lines():
         ("a: " + "[" * 100_000, "config.yaml line 1: it is nested more than 64 levels deep"),
     ],
 )
-def test_what_is_not_a_file_of_settings_is_refused_with_its_line(text, told):
-    assert refused(text).startswith(told)
+def test_what_is_not_a_file_of_settings_is_refused_with_its_line(text, reported):
+    assert refused(text).startswith(reported)
 
 
 @given(

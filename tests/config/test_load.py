@@ -189,11 +189,11 @@ def test_the_vault_may_be_under_ones_home_or_relative_to_where_one_is(home, tmp_
 @pytest.mark.parametrize("vault", [".", "..", "link"])
 def test_the_vault_may_not_hold_the_home(home, vault):
     (home.parent / "link").symlink_to(home.parent)
-    told = mistakes(
+    reported = mistakes(
         home, {"PARACHUTE_VAULT": str(home / ".." / vault if vault == "link" else home / vault)}
     )
 
-    assert [mistake.partition(",")[0] for mistake in told] == [
+    assert [mistake.partition(",")[0] for mistake in reported] == [
         "PARACHUTE_VAULT: vault may not hold the folder of settings and keys"
     ]
 
@@ -226,7 +226,7 @@ def test_without_keys_no_one_else_may_connect(home, host):
     ]
 
 
-def test_older_keys_are_taken_and_told(home):
+def test_older_keys_are_taken_and_reported(home):
     settings = loaded(
         home,
         "vault_path: /v\ndefault_model: m\ndebug: true\ncors_origins:\n- a\nauth_mode: always\n",
@@ -246,7 +246,7 @@ def test_older_keys_are_taken_and_told(home):
     )
 
 
-def test_an_older_key_beside_its_newer_one_is_ignored_and_told(home):
+def test_an_older_key_beside_its_newer_one_is_ignored_and_reported(home):
     settings = loaded(home, "vault_path: /old\nvault: /new\ndebug: true\nlog_level: error\n")
 
     assert (settings.vault, settings.log_level) == (Path("/new"), "error")
@@ -317,7 +317,7 @@ def test_setting_a_key_changes_its_line_alone(home):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "reported"),
     [
         ("prot", "1", ["prot is not a setting; did you mean port?"]),
         ("agent", "x", ["agent has settings of its own, such as agent.backend, and no value"]),
@@ -339,12 +339,12 @@ def test_setting_a_key_changes_its_line_alone(home):
         ),
     ],
 )
-def test_a_wrong_key_or_value_is_refused_and_nothing_is_written(home, key, value, told):
+def test_a_wrong_key_or_value_is_refused_and_nothing_is_written(home, key, value, reported):
     write(home, "# mine\n")
     with pytest.raises(ConfigError) as error:
         set_setting(home, key, value)
 
-    assert error.value.problems == told
+    assert error.value.problems == reported
     assert (home / "config.yaml").read_text() == "# mine\n"
 
 

@@ -126,7 +126,7 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
     assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
 
 
-def test_parents_that_no_one_chose_are_listed_but_not_told(desk: PromptRig):
+def test_parents_that_no_one_chose_are_listed_but_not_woken(desk: PromptRig):
     preview = desk.preview("Projects/garden")
 
     assert "# Me" not in preview.prompt

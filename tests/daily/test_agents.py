@@ -301,7 +301,7 @@ async def test_the_reflection_works_in_the_daemon_with_the_offline_backend(live:
             in (vault / REFLECTION).read_text()
         )
         assert listed["agents"][0]["hasOutput"]
-        await daemon_rig.until(lambda: daemon_rig.told("daily.reflection.completed"))
+        await daemon_rig.until(lambda: daemon_rig.reported("daily.reflection.completed"))
 
 
 async def test_an_agent_reads_what_the_sessions_of_the_last_days_were_about(tmp_path: Path):
@@ -415,8 +415,8 @@ async def test_agents_are_listed_with_their_days_their_files_and_whether_they_ru
         path = "/api/notes/Daily/.agents/mine.md"
         text = "---\nschedule: {time: '21:30', day: sunday}\n---\nSum up.\n"
         key = key_of(daemon_rig, "vault:read,write", "daily:read,write")
-        status, told = await call(daemon_rig, "PUT", path, headers=key, data=text.encode())
-        assert status in {200, 201}, told
+        status, reported = await call(daemon_rig, "PUT", path, headers=key, data=text.encode())
+        assert status in {200, 201}, reported
         agents = {
             one["name"]: one for one in (await get(daemon_rig, "/api/daily/agents"))["agents"]
         }

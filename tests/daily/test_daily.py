@@ -155,7 +155,7 @@ async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: P
     async with live() as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
         save(vault / DAY, "# Morning\n\nTyped in an editor.\n")
-        await daemon_rig.until(lambda: daemon_rig.told("daily.entry.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("daily.entry.created"))
         page = await get(daemon_rig, "/api/daily/entries")
 
         assert page["entries"][0]["snippet"] == "Typed in an editor."
@@ -164,7 +164,7 @@ async def test_daily_runs_in_the_daemon_and_hears_an_editor(live: Live, vault: P
         )
         assert made["path"] == DAY
         assert "---\n\n# Morning\n\nTyped in an editor.\n\n# para:" in (vault / DAY).read_text()
-        assert [told["content"] for told in daemon_rig.told("daily.entry.created")] == [
+        assert [reported["content"] for reported in daemon_rig.reported("daily.entry.created")] == [
             "Typed in an editor.",
             "Over the API",
         ]

@@ -84,20 +84,22 @@ async def answers(vault: Path, *, paths: list[str] | None) -> dict[str, object]:
         limited = module.with_key("k_phone", paths=paths)
         said = {}
         for method, path, query in ASKED:
-            said[f"{method} {path} {query}"] = await told(
+            said[f"{method} {path} {query}"] = await reported(
                 limited.request(method, path, query=query)
             )
-        asked = await told(limited.request("POST", "/query", body={"message": "Kim, the garden?"}))
+        asked = await reported(
+            limited.request("POST", "/query", body={"message": "Kim, the garden?"})
+        )
         said["query"] = [piece for piece in asked if piece["type"] not in {"session", "done"}]
         for name, arguments in TOOLS:
-            said[f"{name} {arguments}"] = await told(limited.tool(name, **arguments))
+            said[f"{name} {arguments}"] = await reported(limited.tool(name, **arguments))
         for words in ("garden", "secret"):
-            said[f"search {words}"] = await told(limited.command("search", words=words))
+            said[f"search {words}"] = await reported(limited.command("search", words=words))
         said["doctor"] = [(one.path, one.problem) for one in await limited.doctor()]
         return said
 
 
-async def told(answer: object) -> object:
+async def reported(answer: object) -> object:
     try:
         found = await answer
     except ParachuteError as error:

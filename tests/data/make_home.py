@@ -47,7 +47,7 @@ async def live_in(command_line: CommandLine) -> dict[str, str]:
         group.create_task(daemon.run(ready.set), name="daemon")
         await ready.wait()
         command_line.save(NOTE, FIRST, SECOND)
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         made["run"] = str((await does_json(command_line, "runs"))["runs"][0]["id"])
         proposal = Proposal(
@@ -60,7 +60,7 @@ async def live_in(command_line: CommandLine) -> dict[str, str]:
         made["suggestion"] = (await daemon.suggestions.propose(proposal)).id
         await asyncio.to_thread(command_line.does, "pause")
         command_line.save(NOTE, SECOND, THIRD)
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued")[1:] or daemon.queue.all())
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued")[1:] or daemon.queue.all())
         daemon.stop()
     return made
 

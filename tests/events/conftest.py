@@ -101,7 +101,7 @@ class EventsRig:
         self.steps += [f"tell {change.path}" for change in changes]
         self.changes += changes
 
-    def told(self) -> list[tuple[str, str]]:
+    def reported(self) -> list[tuple[str, str]]:
         return [(change.kind, change.path) for change in self.changes]
 
     @contextlib.asynccontextmanager
@@ -138,7 +138,7 @@ class EventsRig:
     async def until(self, condition: Callable[[], object]) -> None:
         deadline = time.monotonic() + 30
         while not condition():
-            assert time.monotonic() < deadline, (self.told(), self.problems.open)
+            assert time.monotonic() < deadline, (self.reported(), self.problems.open)
             await asyncio.sleep(0.002)
 
 

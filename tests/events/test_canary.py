@@ -34,7 +34,7 @@ async def _several_touches(events_rig) -> None:
         before = (events_rig.vault / CANARY).stat().st_ctime_ns
 
 
-async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(events_rig):
+async def test_while_it_hears_that_nothing_is_wrong_and_it_is_left_as_it_was(events_rig):
     before, text = (events_rig.vault / CANARY).stat(), (events_rig.vault / CANARY).read_bytes()
     async with events_rig.detector(canary=0.02, heartbeat=0.5) as detector:
         await _several_touches(events_rig)
@@ -46,7 +46,7 @@ async def test_while_it_is_told_nothing_is_wrong_and_it_is_left_as_it_was(events
         before.st_ino,
         text,
     )
-    assert events_rig.told() == []
+    assert events_rig.reported() == []
 
 
 async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(  # noqa: E501
@@ -54,7 +54,7 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
 ):
     async with events_rig.detector(canary=0.05, heartbeat=0.05) as detector:
         (events_rig.vault / "a.md").write_text("a")
-        await events_rig.until(lambda: events_rig.told() == [("created", "a.md")])
+        await events_rig.until(lambda: events_rig.reported() == [("created", "a.md")])
         with (
             INotify(nonblocking=True) as empty
         ):  # in the place of the watcher's queue, whose watches are gone, and nothing tells so
@@ -64,7 +64,7 @@ async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_wal
         )
         assert detector.polling
         (events_rig.vault / "b.md").write_text("b")
-        await events_rig.until(lambda: ("created", "b.md") in events_rig.told())
+        await events_rig.until(lambda: ("created", "b.md") in events_rig.reported())
 
         events_rig.watcher._on_hints(ChangeHints(paths={CANARY: "closed"}))
         await events_rig.until(lambda: "watching" not in events_rig.problems.open)

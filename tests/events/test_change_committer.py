@@ -54,7 +54,7 @@ def wrote(events_rig, path, before, after):
     events_rig.history.settle(write.id, "done")
 
 
-async def test_changes_are_recorded_then_known_then_told(events_rig, thread):
+async def test_changes_are_recorded_then_known_then_published(events_rig, thread):
     await events_rig.committer.commit(found([came("a.md"), came("b.md")]), thread, remember=True)
 
     assert events_rig.steps == ["record 2, 0 known", "tell a.md", "tell b.md", "tell what follows"]
@@ -81,7 +81,7 @@ async def test_a_change_is_of_its_kind(events_rig, thread):
     assert events_rig.changes[2].old == left.old
 
 
-async def test_what_only_looks_newer_is_known_and_not_told(events_rig, thread):
+async def test_what_only_looks_newer_is_known_and_not_reported(events_rig, thread):
     await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
     events_rig.steps.clear()
     touched = changed(entry(), mtime_ns=9)
@@ -108,7 +108,7 @@ async def test_many_changes_are_taken_in_in_pieces(events_rig, thread):
     assert len(events_rig.changes) == 600
 
 
-async def test_what_is_not_recorded_is_neither_known_nor_told(events_rig, thread):
+async def test_what_is_not_recorded_is_neither_known_nor_published(events_rig, thread):
     events_rig.refusal = StorageFailedError("the disk is full")
     with pytest.raises(StorageFailedError):
         await events_rig.committer.commit(found([came("a.md")]), thread, remember=True)
@@ -117,7 +117,7 @@ async def test_what_is_not_recorded_is_neither_known_nor_told(events_rig, thread
     assert len(events_rig.index) == 0
 
 
-async def test_what_was_told_before_the_disk_refused_is_kept(events_rig, thread):
+async def test_what_was_reported_before_the_disk_refused_is_kept(events_rig, thread):
     def tell_until_full(changes):
         events_rig.tell(changes)
         events_rig.refusal = StorageFailedError("the disk is full")

@@ -41,7 +41,7 @@ async def test_a_known_file_that_was_closed_is_read_at_once(events_rig):
         assert detector.busy
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("modified", "a.md")]
+        assert events_rig.reported() == [("modified", "a.md")]
 
 
 async def test_a_new_file_that_was_closed_waits_for_a_moment(events_rig):
@@ -52,7 +52,7 @@ async def test_a_new_file_that_was_closed_waits_for_a_moment(events_rig):
         events_rig.hear(scrap__md="gone", new__md="closed")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("created", "new.md")]
+        assert events_rig.reported() == [("created", "new.md")]
 
 
 async def test_a_new_file_that_was_renamed_into_place_is_read_at_once(events_rig):
@@ -66,7 +66,7 @@ async def test_a_new_file_that_was_renamed_into_place_is_read_at_once(events_rig
         )
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("created", "new.md")]
+        assert events_rig.reported() == [("created", "new.md")]
 
 
 async def test_a_copy_that_an_editor_keeps_while_it_saves_is_not_a_new_file(events_rig):
@@ -84,7 +84,7 @@ async def test_a_copy_that_an_editor_keeps_while_it_saves_is_not_a_new_file(even
         events_rig.watcher.tell(ChangeHints(paths={"a.md": "closed", "a.old.md": "gone"}))
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("modified", "a.md")]
+        assert events_rig.reported() == [("modified", "a.md")]
 
 
 async def test_a_file_that_was_renamed_twice_moved_once(events_rig):
@@ -97,7 +97,7 @@ async def test_a_file_that_was_renamed_twice_moved_once(events_rig):
                 old_names={".passing": "a.md", "b.md": ".passing"},
             )
         )
-        await events_rig.until(events_rig.told)
+        await events_rig.until(events_rig.reported)
 
         assert [(change.kind, change.source, change.path) for change in events_rig.changes] == [
             ("moved", "a.md", "b.md")
@@ -108,9 +108,9 @@ async def test_a_file_without_hints_is_found_by_a_walk(events_rig):
     async with events_rig.detector() as detector:
         save(events_rig, a__md="a")
         events_rig.hear(missed=True)
-        await events_rig.until(events_rig.told)
+        await events_rig.until(events_rig.reported)
 
-        assert events_rig.told() == [("created", "a.md")]
+        assert events_rig.reported() == [("created", "a.md")]
         await idle(events_rig, detector)
 
 
@@ -128,7 +128,7 @@ async def test_a_hint_that_comes_during_a_look_is_not_lost(events_rig):
         await idle(events_rig, detector)
 
         assert events_rig.index.get("a.md").size == len("third text")
-        assert ("created", "b.md") in events_rig.told()
+        assert ("created", "b.md") in events_rig.reported()
 
 
 async def test_what_is_being_written_again_while_it_is_read_is_not_taken_yet(events_rig):
@@ -138,12 +138,12 @@ async def test_what_is_being_written_again_while_it_is_read_is_not_taken_yet(eve
         events_rig.watcher.at_poll.append(lambda: events_rig.hear(a__md="open"))
         events_rig.hear(a__md="closed")
         await events_rig.until(lambda: not events_rig.watcher.at_poll)
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
         save(events_rig, a__md="half and half")
         events_rig.hear(a__md="closed")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("modified", "a.md")]
+        assert events_rig.reported() == [("modified", "a.md")]
         assert events_rig.index.get("a.md").size == len("half and half")
 
 
@@ -153,13 +153,13 @@ async def test_what_is_opened_again_before_it_was_read_is_not_read(events_rig):
         save(events_rig, a__md="half", other__md="whole")
         events_rig.hear(a__md="closed")
         events_rig.hear(a__md="open", other__md="closed")
-        await events_rig.until(events_rig.told)
-        assert events_rig.told() == [("modified", "other.md")]
+        await events_rig.until(events_rig.reported)
+        assert events_rig.reported() == [("modified", "other.md")]
         save(events_rig, a__md="half and half")
         events_rig.hear(a__md="closed")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("modified", "other.md"), ("modified", "a.md")]
+        assert events_rig.reported() == [("modified", "other.md"), ("modified", "a.md")]
 
 
 async def test_a_file_that_was_emptied_is_given_a_moment_to_be_written(events_rig):
@@ -172,7 +172,7 @@ async def test_a_file_that_was_emptied_is_given_a_moment_to_be_written(events_ri
         events_rig.hear(a__md="closed")
         await idle(events_rig, detector)
 
-        assert sorted(events_rig.told()) == [("modified", "a.md"), ("modified", "b.md")]
+        assert sorted(events_rig.reported()) == [("modified", "a.md"), ("modified", "b.md")]
         assert (events_rig.index.get("a.md").size, events_rig.index.get("b.md").size) == (7, 0)
 
 
@@ -183,7 +183,7 @@ async def test_our_own_writes_are_taken_as_they_are(events_rig):
         (events_rig.vault / "new.md").write_text("new")
         await detector.notice(["a.md", "new.md"])
 
-        assert sorted(events_rig.told()) == [("created", "new.md"), ("modified", "a.md")]
+        assert sorted(events_rig.reported()) == [("created", "new.md"), ("modified", "a.md")]
         assert not detector.busy
 
 
@@ -193,10 +193,10 @@ async def test_a_missing_file_is_gone_after_a_second_look(events_rig):
         (events_rig.vault / "a.md").unlink()
         events_rig.hear(missed=True)
         await events_rig.until(lambda: detector._debouncer)
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("deleted", "a.md")]
+        assert events_rig.reported() == [("deleted", "a.md")]
 
 
 async def test_a_missing_file_that_is_back_was_never_gone(events_rig):
@@ -207,7 +207,7 @@ async def test_a_missing_file_that_is_back_was_never_gone(events_rig):
         (events_rig.vault / "a.bak").rename(events_rig.vault / "a.md")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
         assert detector._debouncer.missing == ()
 
 
@@ -280,7 +280,7 @@ async def test_a_folder_is_forgotten_once_its_files_are(events_rig):
         events_rig.hear("one", "one/deep")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("deleted", "one/deep/note.md")]
+        assert events_rig.reported() == [("deleted", "one/deep/note.md")]
         assert events_rig.index.all_folders() == ["", "two", "two/deep"]
         assert set(events_rig.watcher.left) == {"one", "one/deep"}
 
@@ -297,7 +297,7 @@ async def test_a_folder_that_is_back_is_not_forgotten(events_rig):
         events_rig.hear("one")
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("deleted", "one/note.md")]
+        assert events_rig.reported() == [("deleted", "one/note.md")]
         assert events_rig.index.all_folders() == ["", "one"]
 
 
@@ -311,7 +311,10 @@ async def test_where_no_more_is_known_than_the_path_a_folder_is_walked(events_ri
         events_rig.hear(one="touched", other__md="touched")
         await idle(events_rig, detector)
 
-        assert sorted(events_rig.told()) == [("deleted", "one/note.md"), ("modified", "other.md")]
+        assert sorted(events_rig.reported()) == [
+            ("deleted", "one/note.md"),
+            ("modified", "other.md"),
+        ]
 
 
 async def test_what_editors_do_on_the_way_wakes_no_one(events_rig):
@@ -333,7 +336,7 @@ async def test_a_folder_that_cannot_be_watched_means_walking_until_it_can(events
         await events_rig.until(lambda: detector.polling)
         assert "max_user_watches" in events_rig.problems.open["watching"]
         save(events_rig, a__md="nobody tells")
-        await events_rig.until(events_rig.told)
+        await events_rig.until(events_rig.reported)
         events_rig.watcher.refusal = None
         await events_rig.until(lambda: not detector.polling)
 
@@ -373,7 +376,7 @@ async def test_what_cannot_be_recorded_is_found_again(events_rig):
         events_rig.refusal = None
         await events_rig.until(lambda: not events_rig.problems.open)
 
-        assert events_rig.told() == [("modified", "a.md")]
+        assert events_rig.reported() == [("modified", "a.md")]
 
 
 async def test_a_vault_that_is_not_there_is_a_problem_and_nothing_else(events_rig):
@@ -388,7 +391,7 @@ async def test_a_vault_that_is_not_there_is_a_problem_and_nothing_else(events_ri
         events_rig.vault.with_name("away").rename(events_rig.vault)
         await events_rig.until(lambda: not events_rig.problems.open)
 
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
 
 
 async def test_a_vault_that_is_heard_to_be_back_is_looked_at_without_waiting(events_rig):
@@ -401,7 +404,7 @@ async def test_a_vault_that_is_heard_to_be_back_is_looked_at_without_waiting(eve
         events_rig.hear(missed=True)
         await events_rig.until(lambda: not events_rig.problems.open)
 
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
 
 
 @pytest.mark.parametrize("is_exchanged", [False, True])
@@ -421,7 +424,7 @@ async def test_a_vault_that_is_lost_is_not_asked_for_again_and_again(events_rig,
         events_rig.hear(a__md="closed")
         await events_rig.until(lambda: not detector.busy)
 
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
         assert list(events_rig.problems.open) == ["missing" if is_exchanged else "vault"]
 
 
@@ -435,14 +438,14 @@ async def test_most_of_many_files_gone_at_once_are_not_believed(events_rig, coun
         for number in range(count):
             (events_rig.vault / f"{number}.md").unlink()
         events_rig.hear(missed=True)
-        await events_rig.until(lambda: events_rig.told() or events_rig.problems.open)
+        await events_rig.until(lambda: events_rig.reported() or events_rig.problems.open)
         await idle(events_rig, detector)
 
-        assert len(events_rig.told()) == (count if believed else 0)
+        assert len(events_rig.reported()) == (count if believed else 0)
         assert ("missing" in events_rig.problems.open) is not believed
         if not believed:
             await detector.rescan(accept_missing=True)
-            assert len(events_rig.told()) == count
+            assert len(events_rig.reported()) == count
             assert events_rig.problems.open == {}
 
 
@@ -459,14 +462,14 @@ async def test_the_problem_of_missing_files_stays_while_it_lasts(events_rig):
         await events_rig.until(lambda: events_rig.problems.open)
         save(events_rig, new__md="new")
         events_rig.hear(new__md="closed")
-        await events_rig.until(events_rig.told)
+        await events_rig.until(events_rig.reported)
         await detector.rescan()
         for number in range(30):
             (events_rig.vault.parent / f"{number}.md").rename(events_rig.vault / f"{number}.md")
         await events_rig.until(lambda: not events_rig.problems.open)
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("created", "new.md")]
+        assert events_rig.reported() == [("created", "new.md")]
         assert [problem is None for problem in said][-1]
         assert None not in said[:-1]
 
@@ -477,7 +480,7 @@ async def test_a_deletion_by_us_is_believed_at_once(events_rig):
         (events_rig.vault / "a.md").unlink()
         await detector.notice([VaultPath("a.md")])
 
-        assert events_rig.told() == [("deleted", "a.md")]
+        assert events_rig.reported() == [("deleted", "a.md")]
 
 
 async def test_an_index_that_was_written_down_is_the_next_ones_beginning(events_rig):
@@ -486,7 +489,7 @@ async def test_an_index_that_was_written_down_is_the_next_ones_beginning(events_
         await detector.save()
         save(events_rig, a__md="b", c__md="c")
         events_rig.hear(a__md="closed", c__md="closed")
-        await events_rig.until(lambda: len(events_rig.told()) == 2)
+        await events_rig.until(lambda: len(events_rig.reported()) == 2)
         await idle(events_rig, detector)
         loaded = events_rig.snapshot.load()
 
@@ -499,10 +502,10 @@ async def test_what_a_walk_that_was_asked_for_leaves_unsettled_is_looked_at_soon
     async with events_rig.detector(heartbeat=600.0) as detector:
         save(events_rig, a__md="a")
         await detector.rescan()
-        assert events_rig.told() == []
+        assert events_rig.reported() == []
         await idle(events_rig, detector)
 
-        assert events_rig.told() == [("created", "a.md")]
+        assert events_rig.reported() == [("created", "a.md")]
 
 
 async def test_an_index_that_cannot_be_written_down_is_a_problem_until_it_can(events_rig):
@@ -531,4 +534,4 @@ async def test_what_could_not_be_remembered_is_written_down_later(events_rig):
         await events_rig.until(lambda: not events_rig.problems.open)
 
         assert sorted(events_rig.snapshot.load().paths()) == ["a.md", "b.md"]
-        assert events_rig.told() == [("created", "b.md")]
+        assert events_rig.reported() == [("created", "b.md")]

@@ -17,7 +17,7 @@ def seen(path, old, new):
     return PathDifference(path=VaultPath(path), old=old, new=new)
 
 
-def told(found):
+def reported(found):
     return (
         {item.path: left.path if left else None for item, left in found.came},
         [item.path for item in found.went],
@@ -35,13 +35,13 @@ def test_new_changed_missing_and_touched_files_are_distinguished():
         ]
     )
 
-    assert told(found) == ({"new.md": None, "changed.md": None}, ["missing.md"], ["touched.md"])
+    assert reported(found) == ({"new.md": None, "changed.md": None}, ["missing.md"], ["touched.md"])
 
 
 def test_a_file_that_keeps_its_inode_has_moved_even_when_it_was_edited():
     found = sort_seen([seen("a.md", entry(1, "old"), None), seen("b.md", None, entry(1, "edited"))])
 
-    assert told(found) == ({"b.md": "a.md"}, [], [])
+    assert reported(found) == ({"b.md": "a.md"}, [], [])
 
 
 def test_another_file_with_an_old_ones_inode_has_not_moved():
@@ -50,7 +50,7 @@ def test_another_file_with_an_old_ones_inode_has_not_moved():
         lambda _came, _left: False,
     )
 
-    assert told(found) == ({"b.md": None}, ["a.md"], [])
+    assert reported(found) == ({"b.md": None}, ["a.md"], [])
 
 
 def test_no_one_is_asked_about_a_file_that_keeps_both():
@@ -58,7 +58,7 @@ def test_no_one_is_asked_about_a_file_that_keeps_both():
         [seen("a.md", entry(1), None), seen("b.md", None, entry(1))], lambda _came, _left: 1 / 0
     )
 
-    assert told(found) == ({"b.md": "a.md"}, [], [])
+    assert reported(found) == ({"b.md": "a.md"}, [], [])
 
 
 def test_a_file_that_keeps_its_content_alone_has_moved():
@@ -66,7 +66,7 @@ def test_a_file_that_keeps_its_content_alone_has_moved():
         [seen("a.md", entry(1, "the only one"), None), seen("b.md", None, entry(2, "the only one"))]
     )
 
-    assert told(found) == ({"b.md": "a.md"}, [], [])
+    assert reported(found) == ({"b.md": "a.md"}, [], [])
 
 
 def test_the_inode_says_more_than_the_content():
@@ -78,7 +78,7 @@ def test_the_inode_says_more_than_the_content():
         ]
     )
 
-    assert told(found) == ({"c.md": "b.md"}, ["a.md"], [])
+    assert reported(found) == ({"c.md": "b.md"}, ["a.md"], [])
 
 
 def test_contents_that_are_there_twice_pair_nothing():
@@ -90,13 +90,13 @@ def test_contents_that_are_there_twice_pair_nothing():
         ]
     )
 
-    assert told(found) == ({"c.md": None}, ["a.md", "b.md"], [])
+    assert reported(found) == ({"c.md": None}, ["a.md", "b.md"], [])
 
 
 def test_empty_files_are_not_paired_by_content():
     found = sort_seen([seen("a.md", entry(1, ""), None), seen("b.md", None, entry(2, ""))])
 
-    assert told(found) == ({"b.md": None}, ["a.md"], [])
+    assert reported(found) == ({"b.md": None}, ["a.md"], [])
 
 
 def test_a_file_that_was_overwritten_by_another_has_not_moved():
@@ -104,10 +104,10 @@ def test_a_file_that_was_overwritten_by_another_has_not_moved():
         [seen("a.md", entry(1, "a"), None), seen("b.md", entry(2, "b"), entry(1, "a"))]
     )
 
-    assert told(found) == ({"b.md": None}, ["a.md"], [])
+    assert reported(found) == ({"b.md": None}, ["a.md"], [])
 
 
-def test_hard_links_are_not_told_apart_by_inode():
+def test_hard_links_are_not_distinguished_by_inode():
     found = sort_seen(
         [
             seen("a.md", entry(1, ""), None),
@@ -116,7 +116,7 @@ def test_hard_links_are_not_told_apart_by_inode():
         ]
     )
 
-    assert told(found) == ({"c.md": None}, ["a.md", "b.md"], [])
+    assert reported(found) == ({"c.md": None}, ["a.md", "b.md"], [])
 
 
 def test_thousands_of_moves_are_paired_at_once():

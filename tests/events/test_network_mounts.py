@@ -57,4 +57,4 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
             lambda: False
         )  # another device's change is not told
         save(vault / "a.md", "# A\n")
-        await daemon_rig.until(lambda: daemon_rig.told("file.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.created"))

@@ -10,41 +10,41 @@ from parachuted.events import Bus, Problems
 
 
 @pytest.fixture
-def told():
+def reported():
     return []
 
 
 @pytest.fixture
-def problems(told):
+def problems(reported):
     bus = Bus(lambda: datetime.now(UTC))
-    bus.subscribe(lambda event: told.append((event.data["subject"], event.data["problem"])))
+    bus.subscribe(lambda event: reported.append((event.data["subject"], event.data["problem"])))
     return Problems(bus)
 
 
-def test_a_problem_is_reported_once_when_it_comes_and_once_when_it_goes(problems, told):
+def test_a_problem_is_reported_once_when_it_comes_and_once_when_it_goes(problems, reported):
     for problem in ("lost", "lost", None, None):
         problems.set("vault", problem)
 
-    assert told == [("vault", "lost"), ("vault", None)]
+    assert reported == [("vault", "lost"), ("vault", None)]
     assert problems.open == {}
 
 
-def test_a_problem_that_becomes_another_is_reported_again(problems, told):
+def test_a_problem_that_becomes_another_is_reported_again(problems, reported):
     problems.set("vault", "lost")
     problems.set("vault", "read-only")
 
-    assert told == [("vault", "lost"), ("vault", "read-only")]
+    assert reported == [("vault", "lost"), ("vault", "read-only")]
     assert problems.open == {"vault": "read-only"}
 
 
-def test_what_is_not_named_in_a_group_any_more_is_not_a_problem_any_more(problems, told):
+def test_what_is_not_named_in_a_group_any_more_is_not_a_problem_any_more(problems, reported):
     problems.set("vault", "lost")
     problems.replace("file:", {"a.md": "unreadable", "b.md": "a pipe"})
     problems.replace("file:", {"b.md": "a pipe"})
 
     assert problems.open == {"vault": "lost", "file:b.md": "a pipe"}
-    assert told[-1] == ("file:a.md", None)
-    assert len(told) == 4
+    assert reported[-1] == ("file:a.md", None)
+    assert len(reported) == 4
 
 
 def test_problems_can_be_added_to_a_group(problems):

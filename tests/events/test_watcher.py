@@ -331,8 +331,8 @@ async def test_each_engine_hears_of_all_that_a_person_does(real_room):
         (vault / "old/kept.md").write_text("other")
         (vault / "old/moved.md").rename(vault / "there.md")
         (vault / "old/gone.md").unlink()
-        await real_room.until(lambda: len(real_room.told()) == 4)
-        assert set(real_room.told()) == {
+        await real_room.until(lambda: len(real_room.reported()) == 4)
+        assert set(real_room.reported()) == {
             ("created", "new.md"),
             ("modified", "old/kept.md"),
             ("moved", "there.md"),
@@ -345,11 +345,11 @@ async def test_each_engine_hears_what_new_and_renamed_folders_hold(real_room):
     async with real_room.detector():
         (vault / "a/b").mkdir(parents=True)
         (vault / "a/b/c.md").write_text("c")
-        await real_room.until(lambda: real_room.told() == [("created", "a/b/c.md")])
+        await real_room.until(lambda: real_room.reported() == [("created", "a/b/c.md")])
         (vault / "a").rename(vault / "z")
-        await real_room.until(lambda: ("moved", "z/b/c.md") in real_room.told())
+        await real_room.until(lambda: ("moved", "z/b/c.md") in real_room.reported())
         (vault / "z/b/c.md").write_text("d")
-        await real_room.until(lambda: ("modified", "z/b/c.md") in real_room.told())
+        await real_room.until(lambda: ("modified", "z/b/c.md") in real_room.reported())
 
 
 async def test_each_engine_hears_an_editor_that_saves_by_renaming_as_one_change(real_room):
@@ -357,8 +357,8 @@ async def test_each_engine_hears_an_editor_that_saves_by_renaming_as_one_change(
     async with real_room.detector():
         (vault / "old/.kept.md.swp").write_text("other")
         (vault / "old/.kept.md.swp").rename(vault / "old/kept.md")
-        await real_room.until(real_room.told)
-        assert real_room.told() == [("modified", "old/kept.md")]
+        await real_room.until(real_room.reported)
+        assert real_room.reported() == [("modified", "old/kept.md")]
 
 
 @linux
@@ -367,9 +367,9 @@ async def test_each_engine_goes_on_after_a_name_that_is_not_utf8(real_room):
     async with real_room.detector():
         (vault / os.fsdecode(b"\xff.txt")).touch()
         (vault / "new.md").write_text("new")
-        await real_room.until(lambda: ("created", "new.md") in real_room.told())
+        await real_room.until(lambda: ("created", "new.md") in real_room.reported())
         (vault / "next.md").write_text("next")
-        await real_room.until(lambda: ("created", "next.md") in real_room.told())
+        await real_room.until(lambda: ("created", "next.md") in real_room.reported())
 
 
 async def test_each_engine_tells_of_the_canary(real_room):

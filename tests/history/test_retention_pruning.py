@@ -40,14 +40,14 @@ class Counting(Retention):
 
 
 def pruning(
-    retention: Retention, told: dict[str, str | None], now: list[datetime] | None = None
+    retention: Retention, reported: dict[str, str | None], now: list[datetime] | None = None
 ) -> HistoryPruning:
     async def wanted() -> set[str]:
         return {"a"}
 
     moments = now or [datetime(2026, 1, 5, tzinfo=UTC)]
     return HistoryPruning(
-        retention, wanted=wanted, clock=lambda: moments[0], report=told.__setitem__, soon_s=0
+        retention, wanted=wanted, clock=lambda: moments[0], report=reported.__setitem__, soon_s=0
     )
 
 
@@ -103,7 +103,7 @@ async def test_who_ends_it_waits_for_the_pass_which_is_reported_to_end():
     "error", [StorageFailedError("the disk is full"), OSError("the disk is full")]
 )
 async def test_a_disk_that_refuses_is_reported_until_it_does_not(error: Exception):
-    told: dict[str, str | None] = {}
+    reported: dict[str, str | None] = {}
     errors = [error]
 
     def refuse(_retention: Counting) -> Pruned:
@@ -111,11 +111,11 @@ async def test_a_disk_that_refuses_is_reported_until_it_does_not(error: Exceptio
             raise errors.pop()
         return NOTHING
 
-    one = pruning(Counting(refuse), told)
+    one = pruning(Counting(refuse), reported)
     assert await one.prune() is None
-    assert "the disk is full" in str(told["history size"])
+    assert "the disk is full" in str(reported["history size"])
     assert await one.prune() == NOTHING
-    assert told["history size"] is None
+    assert reported["history size"] is None
 
 
 async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():

@@ -208,9 +208,9 @@ def test_arguments_of_any_depth_are_reported_in_brief(account_rig: RunAccountRig
         )
     )
 
-    told = one.steps[0]["arguments"]
-    assert (told["number"], told["none"]) == ("5", "None")
-    assert len(told["deep"]) < 100
+    reported = one.steps[0]["arguments"]
+    assert (reported["number"], reported["none"]) == ("5", "None")
+    assert len(reported["deep"]) < 100
     while nest:
         nest = nest.pop()
 

@@ -82,8 +82,8 @@ async def test_it_is_reported_and_wakes_no_one(tmp_path: Path):
     run = run_of(curator_rig, "v")
     await curator_rig.undo.undo(run)
 
-    (told,) = curator_rig.told("run.undone")
-    assert (told["run"], told["runs"], told["paths"], told["kept"]) == (
+    (reported,) = curator_rig.reported("run.undone")
+    assert (reported["run"], reported["runs"], reported["paths"], reported["kept"]) == (
         run,
         [run_of(curator_rig, "u"), run],
         ["u.md", "v.md"],

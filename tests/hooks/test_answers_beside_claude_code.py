@@ -184,12 +184,12 @@ def settings(rows: Mapping[str, tuple[str, str, Sequence[dict[str, object]]]]) -
     return {"hooks": groups}
 
 
-def seen(number: int, told: str, folder: Path) -> tuple[set[str], int]:
+def seen(number: int, reported: str, folder: Path) -> tuple[set[str], int]:
     """Which of the row's words the model was told, and how often a hook that counts itself
     has run.
     """
     log = folder / f"row-{number}.log"
-    return {word for word in WORDS if f"{word}-{number}." in told}, len(
+    return {word for word in WORDS if f"{word}-{number}." in reported}, len(
         log.read_text().split()
     ) if log.exists() else 0
 
@@ -275,12 +275,12 @@ async def test_an_agent_here_learns_what_claude_code_tells_the_model(
 ):
     home, vault, project = places
     block = settings(ROWS)
-    theirs, told = await asyncio.gather(
+    theirs, reported = await asyncio.gather(
         claude_code(project, block, len(ROWS)), ours(home, vault, block, len(ROWS))
     )
 
     expected = {row: seen(number, theirs, project) for number, row in enumerate(ROWS)}
-    assert {row: seen(number, told, vault) for number, row in enumerate(ROWS)} == expected
+    assert {row: seen(number, reported, vault) for number, row in enumerate(ROWS)} == expected
     assert sum("RAN" in words for words, _ in expected.values()) < len(ROWS) // 2, (
         "most rows are of hooks that stop the call"
     )
@@ -292,9 +292,9 @@ async def test_where_ours_is_stricter_the_call_is_not_made(
 ):
     home, vault, _ = places
 
-    told = await ours(home, vault, settings({row: STRICTER[row]}), 1)
+    reported = await ours(home, vault, settings({row: STRICTER[row]}), 1)
 
-    assert told.startswith("a hook refused Bash")
+    assert reported.startswith("a hook refused Bash")
 
 
 async def test_of_several_denials_an_agent_learns_all_reasons(places: tuple[Path, Path, Path]):

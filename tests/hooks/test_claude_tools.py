@@ -62,9 +62,11 @@ async def asked(
         )
         (tool,) = agent.tools([Tool(name=name, description="", schema={}, call=call)])
         result = await tool.call(arguments)
-    told = tmp_path / "told"
+    reported = tmp_path / "told"
     return (
-        [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else [],
+        [json.loads(line) for line in reported.read_text().splitlines()]
+        if reported.exists()
+        else [],
         given[0] if given else {},
         result,
     )
@@ -139,7 +141,7 @@ async def test_a_hook_for_claude_codes_tool_is_asked_about_ours_in_its_shape(
     expected: Mapping[str, object],
     tmp_path: Path,
 ):
-    told, given, _ = await asked(tmp_path, tool, arguments, matcher)
+    reported, given, _ = await asked(tmp_path, tool, arguments, matcher)
     whole = {
         **expected,
         **(
@@ -149,10 +151,10 @@ async def test_a_hook_for_claude_codes_tool_is_asked_about_ours_in_its_shape(
         ),
     }
 
-    assert [one["hook_event_name"] for one in told] == ["PreToolUse", "PostToolUse"]
-    assert [one["tool_name"] for one in told] == [name, name]
-    assert all({**one["tool_input"], **whole} == one["tool_input"] for one in told)
-    assert not any("replaced" in one or "replaced" in one["data"] for one in told)
+    assert [one["hook_event_name"] for one in reported] == ["PreToolUse", "PostToolUse"]
+    assert [one["tool_name"] for one in reported] == [name, name]
+    assert all({**one["tool_input"], **whole} == one["tool_input"] for one in reported)
+    assert not any("replaced" in one or "replaced" in one["data"] for one in reported)
     assert given == arguments
 
 
@@ -168,7 +170,7 @@ async def test_a_hook_for_what_our_tool_does_not_do_is_not_asked(
 
 async def test_a_guard_of_claude_codes_stops_our_tool(tmp_path: Path):
     script = """grep -q '"file_path": "[^"]*AGENTS.md"' && { echo "hands off" >&2; exit 2; }"""
-    told, given, result = await asked(
+    reported, given, result = await asked(
         tmp_path,
         "update_context",
         CONTEXT,
@@ -176,7 +178,7 @@ async def test_a_guard_of_claude_codes_stops_our_tool(tmp_path: Path):
         f"tail -n1 {tmp_path}/told | {script}",
     )
 
-    assert (len(told), given, result.is_error) == (1, {}, True)
+    assert (len(reported), given, result.is_error) == (1, {}, True)
     assert "hands off" in result.text
 
 
@@ -209,9 +211,9 @@ async def test_arguments_that_it_changes_come_back_in_ours(
     [("Edit(Work/**)", True), ("Edit(Home/**)", False), ("Write(Work/**)", True)],
 )
 async def test_a_rule_about_claude_codes_tool_means_ours(rule: str, is_meant: bool, tmp_path: Path):  # noqa: FBT001  a table
-    told, _, _ = await asked(tmp_path, "update_context", CONTEXT, "Edit|Write", **{"if": rule})
+    reported, _, _ = await asked(tmp_path, "update_context", CONTEXT, "Edit|Write", **{"if": rule})
 
-    assert any(one["hook_event_name"] == "PreToolUse" for one in told) is is_meant
+    assert any(one["hook_event_name"] == "PreToolUse" for one in reported) is is_meant
 
 
 @pytest.mark.parametrize(
@@ -261,8 +263,8 @@ async def test_what_our_tool_answered_has_the_shape_of_claude_codes_tool(
     expected: Mapping[str, object],
     tmp_path: Path,
 ):
-    told, _, _ = await asked(tmp_path, tool, arguments, matcher)
-    response = told[1]["tool_response"]
+    reported, _, _ = await asked(tmp_path, tool, arguments, matcher)
+    response = reported[1]["tool_response"]
     for place in (response, response.get("file", {})):
         if "filePath" in place:
             place["filePath"] = place["filePath"].removeprefix(f"{tmp_path}/vault/")
@@ -274,9 +276,9 @@ async def test_what_our_tool_answered_has_the_shape_of_claude_codes_tool(
 async def test_what_our_tool_answered_is_a_list_of_blocks_as_of_any_tool_of_a_server(
     tmp_path: Path,
 ):
-    told, _, _ = await asked(tmp_path, "update_context", CONTEXT, "mcp__.*")
+    reported, _, _ = await asked(tmp_path, "update_context", CONTEXT, "mcp__.*")
 
-    assert told[1]["tool_response"] == [{"type": "text", "text": "done"}]
+    assert reported[1]["tool_response"] == [{"type": "text", "text": "done"}]
 
 
 def test_every_tool_of_ours_is_known_by_its_name_and_its_arguments():

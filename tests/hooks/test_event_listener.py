@@ -44,16 +44,16 @@ class EventListenerRig:
     """A bus, hooks, and what is between them, at work."""
 
     bus: Bus
-    told: EventHooks
+    reported: EventHooks
     objects: ObjectStore
     listening: HookEventListener
     problems: list[tuple[str, str | None]]
 
     async def hears(self, count: int) -> list[HookEvent]:
         async with asyncio.timeout(20):
-            while len(self.told.heard) < count:
+            while len(self.reported.heard) < count:
                 await asyncio.sleep(0.002)
-        return self.told.heard
+        return self.reported.heard
 
     def changed(self, change: Change) -> None:
         """As the daemon tells of one."""
@@ -72,7 +72,7 @@ class EventListenerRig:
 @pytest.fixture
 async def listener_rig(tmp_path: Path) -> AsyncIterator[EventListenerRig]:
     bus, objects = Bus(lambda: NOON), ObjectStore(tmp_path / "objects")
-    told, problems = (
+    reported, problems = (
         EventHooks(
             {
                 "file.created",
@@ -87,7 +87,7 @@ async def listener_rig(tmp_path: Path) -> AsyncIterator[EventListenerRig]:
     )
     listening = HookEventListener(
         bus,
-        told,
+        reported,
         vault=VAULT,
         objects=objects,
         root_of=lambda cause: f"{cause}.md",
@@ -95,7 +95,7 @@ async def listener_rig(tmp_path: Path) -> AsyncIterator[EventListenerRig]:
     )
     async with asyncio.TaskGroup() as group:
         running = group.create_task(listening.run())
-        yield EventListenerRig(bus, told, objects, listening, problems)
+        yield EventListenerRig(bus, reported, objects, listening, problems)
         running.cancel()
     listening.close()
     objects.close()
@@ -292,7 +292,7 @@ async def test_after_the_end_nothing_is_reported(listener_rig: EventListenerRig)
     )
     await asyncio.sleep(0)
 
-    assert listener_rig.told.heard == []
+    assert listener_rig.reported.heard == []
 
 
 async def test_an_event_that_no_hook_wants_costs_next_to_nothing(listener_rig: EventListenerRig):

@@ -23,13 +23,15 @@ def hook_event(event: str, data: Mapping[str, object] | None = None, **more: obj
 
 
 def test_the_specifications_fields_are_always_there():
-    told = document(hook_event("daily.entry.created", {"entry_id": "2025-01-06"}, module="daily"))
+    reported = document(
+        hook_event("daily.entry.created", {"entry_id": "2025-01-06"}, module="daily")
+    )
 
-    assert told["event"] == "daily.entry.created"
-    assert told["timestamp"] == "2025-01-06T12:00:00.123Z"
-    assert told["vault_path"] == "/vault"
-    assert told["module"] == "daily"
-    assert told["data"] == {"entry_id": "2025-01-06"}
+    assert reported["event"] == "daily.entry.created"
+    assert reported["timestamp"] == "2025-01-06T12:00:00.123Z"
+    assert reported["vault_path"] == "/vault"
+    assert reported["module"] == "daily"
+    assert reported["data"] == {"entry_id": "2025-01-06"}
 
 
 @pytest.mark.parametrize(
@@ -45,10 +47,12 @@ def test_the_specifications_fields_are_always_there():
     ],
 )
 def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str, tmp_path: Path):
-    told = document(hook_event(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path))
+    reported = document(
+        hook_event(event, session_id="s1", transcript_path="/t.jsonl", cwd=tmp_path)
+    )
 
-    assert told["hook_event_name"] == claude
-    assert (told["session_id"], told["transcript_path"], told["cwd"]) == (
+    assert reported["hook_event_name"] == claude
+    assert (reported["session_id"], reported["transcript_path"], reported["cwd"]) == (
         "s1",
         "/t.jsonl",
         str(tmp_path),
@@ -56,9 +60,13 @@ def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str,
 
 
 def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
-    told = document(hook_event("tool.before"))
+    reported = document(hook_event("tool.before"))
 
-    assert (told["session_id"], told["transcript_path"], told["cwd"]) == ("", "/dev/null", "/vault")
+    assert (reported["session_id"], reported["transcript_path"], reported["cwd"]) == (
+        "",
+        "/dev/null",
+        "/vault",
+    )
 
 
 def test_an_event_of_ours_has_no_session_unless_there_is_one():
@@ -79,14 +87,14 @@ def test_what_claude_code_adds_when_it_is_known_is_added_when_it_is_known(field:
 
 
 def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subagents():
-    told = document(hook_event("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
+    reported = document(hook_event("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
 
-    assert not {"agent_id", "agent_type"} & told.keys()
-    assert told["data"]["agent_id"] == "r1"
+    assert not {"agent_id", "agent_type"} & reported.keys()
+    assert reported["data"]["agent_id"] == "r1"
 
 
 @pytest.mark.parametrize(
-    ("event", "data", "told"),
+    ("event", "data", "reported"),
     [
         (
             "tool.before",
@@ -128,23 +136,23 @@ def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subag
     ],
 )
 def test_claude_codes_own_fields_of_an_event_stand_at_the_top(
-    event: str, data: dict[str, object], told: dict[str, object]
+    event: str, data: dict[str, object], reported: dict[str, object]
 ):
     found = document(hook_event(event, data))
 
-    assert {name: found[name] for name in told} == told
+    assert {name: found[name] for name in reported} == reported
 
 
 def test_a_files_path_is_reported_whole_and_relative_to_the_vault():
-    told = document(hook_event("file.modified", {"path": "Daily/a.md"}))
+    reported = document(hook_event("file.modified", {"path": "Daily/a.md"}))
 
-    assert told["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
+    assert reported["data"] == {"path": "Daily/a.md", "file_path": "/vault/Daily/a.md"}
 
 
 def test_beside_a_whole_path_of_the_specification_stands_the_vaults_own():
-    told = document(hook_event("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
+    reported = document(hook_event("daily.entry.created", {"entry_path": "/vault/Daily/a.md"}))
 
-    assert told["data"] == {
+    assert reported["data"] == {
         "entry_path": "/vault/Daily/a.md",
         "path": "Daily/a.md",
         "file_path": "/vault/Daily/a.md",
@@ -158,12 +166,12 @@ def test_cause_diff_and_budget_are_reported_when_they_are_known():
         "diff": {"text": "+x", "sections": ["#A"]},
         "budget": {"usd_left": 1.5},
     }
-    told = document(hook_event("file.modified", **known))
+    reported = document(hook_event("file.modified", **known))
 
     assert not {"cause", "diff", "budget"} & plain.keys()
-    assert told["cause"] == {"id": "c1", "chain": ["a", "b"]}
-    assert told["diff"] == {"text": "+x", "sections": ["#A"]}
-    assert told["budget"] == {"usd_left": 1.5}
+    assert reported["cause"] == {"id": "c1", "chain": ["a", "b"]}
+    assert reported["diff"] == {"text": "+x", "sections": ["#A"]}
+    assert reported["budget"] == {"usd_left": 1.5}
 
 
 def test_a_folder_that_is_gone_gives_way_to_the_vault():

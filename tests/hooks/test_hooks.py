@@ -183,10 +183,10 @@ async def test_a_hook_gets_the_event_on_stdin_in_a_clean_environment(opened: Hoo
     async with opened() as stand:
         assert (await stand.ask("write.before", {"path": "a.md"}, cause={"id": "c"})).allowed
 
-    told = json.loads(stand.said())
-    assert told["event"] == told["hook_event_name"] == "write.before"
-    assert told["data"]["file_path"] == str(stand.vault / "a.md")
-    assert told["cause"] == {"id": "c"}
+    reported = json.loads(stand.said())
+    assert reported["event"] == reported["hook_event_name"] == "write.before"
+    assert reported["data"]["file_path"] == str(stand.vault / "a.md")
+    assert reported["cause"] == {"id": "c"}
     env = dict(line.split("=", 1) for line in stand.said("env").splitlines())
     assert env["CLAUDE_PROJECT_DIR"] == env["PARACHUTE_VAULT"] == str(stand.vault)
     assert (env["PARACHUTE_EVENT"], env["PARACHUTE_HOME"], env["LANG"]) == (

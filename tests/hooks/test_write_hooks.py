@@ -110,11 +110,11 @@ async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
 ):
     write_rig.script(f"cat > {tmp_path}/told.json")
     await write_rig.edit()
-    told = json.loads((tmp_path / "told.json").read_text())
-    data = told["data"]
+    reported = json.loads((tmp_path / "told.json").read_text())
+    data = reported["data"]
 
     assert write_rig.text() == TEXT.replace("old", "new")
-    assert (told["event"], told["vault_path"], told["session_id"], told["cwd"]) == (
+    assert (reported["event"], reported["vault_path"], reported["session_id"], reported["cwd"]) == (
         "write.before",
         str(write_rig.vault),
         "r1",
@@ -133,9 +133,9 @@ async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
     )
     assert (data["sections"], data["frontmatter"]) == (["Note > Facts"], {"status": "draft"})
     assert len(data["base"]) == len(data["digest"]) == 64
-    assert told["diff"]["changed"] == ["Note > Facts"]
-    assert "-old\n+new\n" in told["diff"]["text"]
-    assert told["cause"] == {
+    assert reported["diff"]["changed"] == ["Note > Facts"]
+    assert "-old\n+new\n" in reported["diff"]["text"]
+    assert reported["cause"] == {
         "id": "c1",
         "root": "c1.md",
         "depth": 1,

@@ -28,15 +28,15 @@ async def test_changes_are_listed_since_a_cursor(live: Live, vault: Path):
         (vault / "b.md").rename(vault / "c.md")
         await daemon_rig.settled()
 
-        told = await call(peer, "changed_since", cursor=first["cursor"])
-        assert told["complete"] is True
-        kinds = {one["path"]: (one["kind"], one.get("from")) for one in told["changes"]}
+        reported = await call(peer, "changed_since", cursor=first["cursor"])
+        assert reported["complete"] is True
+        kinds = {one["path"]: (one["kind"], one.get("from")) for one in reported["changes"]}
         assert kinds == {
             "a.md": ("modified", None),
             "b.md": ("created", None),
             "c.md": ("moved", "b.md"),
         }
-        again = await call(peer, "changed_since", cursor=told["cursor"])
+        again = await call(peer, "changed_since", cursor=reported["cursor"])
         assert (again["changes"], again["complete"]) == ([], True)
         assert "invalid cursor" in await refused(peer, "changed_since", cursor="nonsense")
 
@@ -45,9 +45,9 @@ async def test_a_cursor_of_another_daemon_finds_what_was_modified_since(live: Li
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig, client(daemon_rig) as peer:
         await daemon_rig.settled()
-        told = await call(peer, "changed_since", cursor="abc-7-1000")
-        assert told["complete"] is False
-        assert [one["path"] for one in told["changes"]] == ["a.md"]
+        reported = await call(peer, "changed_since", cursor="abc-7-1000")
+        assert reported["complete"] is False
+        assert [one["path"] for one in reported["changes"]] == ["a.md"]
         later = await call(peer, "changed_since", cursor="abc-7-4000000000")
         assert (later["changes"], later["complete"]) == ([], False)
 
@@ -64,8 +64,8 @@ async def test_a_key_with_paths_hears_of_its_notes_alone(live: Live, vault: Path
             await daemon_rig.settled()
             (vault / "Private/b.md").rename(vault / "Work/b.md")
             await daemon_rig.settled()
-            told = await call(peer, "changed_since", cursor=first["cursor"])
-            assert {one["path"]: one["kind"] for one in told["changes"]} == {
+            reported = await call(peer, "changed_since", cursor=first["cursor"])
+            assert {one["path"]: one["kind"] for one in reported["changes"]} == {
                 "Work/a.md": "created",
                 "Work/b.md": "created",
             }

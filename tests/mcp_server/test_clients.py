@@ -24,8 +24,8 @@ async def test_what_a_client_writes_is_explained_and_undone(live: Live, vault: P
         undone = await post(daemon_rig, f"/api/runs/{wrote['run']}/undo")
         assert undone["paths"] == ["plan.md"]
         daemon_rig.daemon.audit.flush()
-        told = (await get(daemon_rig, "/api/audit?type=write"))["events"]
-        (written,) = [one for one in told if one["source_id"] == "mcp:claude-code"]
+        reported = (await get(daemon_rig, "/api/audit?type=write"))["events"]
+        (written,) = [one for one in reported if one["source_id"] == "mcp:claude-code"]
         assert written["source_type"] == "agent"
         assert written["request_id"]
         assert "Beans." in (vault / "plan.md").read_text()

@@ -61,9 +61,9 @@ async def test_who_read_a_strangers_text_undoes_nothing_but_may_suggest(live: Li
             "other.md": "imported",
         }
         async with client(daemon_rig) as fresh:
-            told = await call(fresh, "suggestions")
-            assert [one["path"] for one in told["suggestions"]] == ["later.md"]
-            assert told["left_out"] == 1
+            reported = await call(fresh, "suggestions")
+            assert [one["path"] for one in reported["suggestions"]] == ["later.md"]
+            assert reported["left_out"] == 1
 
 
 async def test_contexts_are_listed_and_chained(live: Live, vault: Path):

@@ -26,9 +26,10 @@ async def test_every_call_is_in_the_audit_with_its_client(live: Live, vault: Pat
             await call(peer, "read_note", path="a.md")
             await refused(peer, "read_note", path="none.md")
         daemon_rig.daemon.audit.flush()
-        told = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
+        reported = (await get(daemon_rig, "/api/audit?type=mcp_call"))["events"]
         assert [
-            (one["source_id"], one["target_endpoint"], one["paths"], one["success"]) for one in told
+            (one["source_id"], one["target_endpoint"], one["paths"], one["success"])
+            for one in reported
         ] == [
             ("mcp:test", "mcp.read_note", ["none.md"], False),
             ("mcp:test", "mcp.read_note", ["a.md"], True),
@@ -111,7 +112,7 @@ async def test_hooks_are_asked_about_a_call_and_hear_of_it(live: Live, vault: Pa
         daemon_rig.daemon.run_hooks._asker = Scripted({"tool.after": yes()})
         async with client(daemon_rig) as peer:
             await call(peer, "read_note", path="a.md")
-        assert [one["tool_name"] for one in daemon_rig.told("tool.after")] == ["read_note"]
+        assert [one["tool_name"] for one in daemon_rig.reported("tool.after")] == ["read_note"]
 
 
 async def test_an_answer_that_a_hook_replaced_reaches_no_client_whole(live: Live, vault: Path):

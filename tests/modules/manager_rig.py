@@ -137,7 +137,7 @@ class ManagerRig:
     def status(self, name: str) -> ModuleStatus:
         return next(status for status in self.modules.status() if status.name == name)
 
-    def told(self, event: str) -> list[Mapping[str, object]]:
+    def reported(self, event: str) -> list[Mapping[str, object]]:
         return [one.data for one in self.events if one.event == event]
 
     async def get(self, path: str, **query: str) -> object:

@@ -68,9 +68,9 @@ class RecordingTool:
 
 
 def hooks_of(
-    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+    scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
 ) -> AgentHooks:
-    heard = [] if told is None else told
+    heard = [] if reported is None else reported
     return AgentHooks(
         asker=scripted,
         clock=lambda: NOON,
@@ -82,11 +82,11 @@ def hooks_of(
 
 
 async def write(
-    scripted: Scripted | NoHooks, told: list[Mapping[str, object]] | None = None
+    scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
 ) -> tuple[ToolResult, RecordingTool]:
     pen = RecordingTool()
     return await call_tool(
-        hooks_of(scripted, told).tools([pen.tool]), "note_down", {"text": "milk"}
+        hooks_of(scripted, reported).tools([pen.tool]), "note_down", {"text": "milk"}
     ), pen
 
 
@@ -115,14 +115,14 @@ def test_what_a_call_is_about_to_replace_is_known(
 
 
 async def test_with_no_hook_a_call_is_what_it_was():
-    told: list[Mapping[str, object]] = []
-    result, pen = await write(NoHooks(), told)
+    reported: list[Mapping[str, object]] = []
+    result, pen = await write(NoHooks(), reported)
 
     assert result == ToolResult(text="wrote milk")
     assert pen.given == [{"text": "milk"}]
     assert await hooks_of(NoHooks()).prompt("hello") == "hello"
     assert (await hooks_of(NoHooks()).stopping("bye")).allowed
-    (event,) = told
+    (event,) = reported
     assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
         "tool.after",
         "note_down",
@@ -198,12 +198,12 @@ async def test_a_hook_may_put_another_answer_in_place():
 
 
 async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
-    told: list[Mapping[str, object]] = []
+    reported: list[Mapping[str, object]] = []
     pen = RecordingTool()
-    await hooks_of(NoHooks(), told).tools([pen.tool])[0].call({"text": "x" * 100_000})
+    await hooks_of(NoHooks(), reported).tools([pen.tool])[0].call({"text": "x" * 100_000})
 
-    assert len(told[0]["tool_input"]["text"]) == 2000
-    assert len(told[0]["tool_response"]) == 2000
+    assert len(reported[0]["tool_input"]["text"]) == 2000
+    assert len(reported[0]["tool_response"]) == 2000
 
 
 async def test_a_prompt_is_added_to_or_refused():
@@ -332,14 +332,14 @@ async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended
     async def broken(_arguments: Mapping[str, object]) -> ToolResult:
         return ToolResult(text="no such note", is_error=True)
 
-    told: list[Mapping[str, object]] = []
+    reported: list[Mapping[str, object]] = []
     scripted = Scripted(
         {
             "tool.after": yes(),
             "tool.failed": yes(context=("ask for the list first",), updated_output="all is well"),
         }
     )
-    (tool,) = hooks_of(scripted, told).tools(
+    (tool,) = hooks_of(scripted, reported).tools(
         [Tool(name="read_note", description="", schema={}, call=broken)]
     )
 
@@ -352,7 +352,7 @@ async def test_a_call_that_failed_is_reported_as_a_failure_and_not_as_what_ended
         "no such note",
         False,
     )
-    assert [one["event"] for one in told] == ["tool.failed"]
+    assert [one["event"] for one in reported] == ["tool.failed"]
 
 
 async def test_a_no_and_what_a_hook_adds_to_it_both_reach_the_agent():

@@ -134,7 +134,7 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
     async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
         work = opened.native.sandbox.work
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
-        assert "1 files" in opened.told
+        assert "1 files" in opened.prompt
         (work / "Work/a.md").write_text("# A\n\nnew\n")
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None

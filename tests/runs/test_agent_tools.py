@@ -90,7 +90,7 @@ async def test_a_note_that_was_not_read_is_not_replaced(module_rig, agent):
     await agent.says("write_note", path="Work/a.md", text="# Mine\n")
 
 
-async def test_what_a_person_writes_after_the_reading_is_kept_or_told(module_rig, agent):
+async def test_what_a_person_writes_after_the_reading_is_kept_or_reported(module_rig, agent):
     text = await agent.says("read_note", path="Work/a.md")
     module_rig.save("Work/a.md", text.replace("beans", "peas"))
 

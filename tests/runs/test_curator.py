@@ -94,8 +94,12 @@ async def test_afterwards_the_difference_is_seen_and_the_task_is_gone(tmp_path: 
 
     assert curator_rig.queue.all() == []
     assert not curator_rig.reviews.has("w.md")
-    (told,) = curator_rig.told("run.finished")
-    assert (told["watcher"], told["outcome"], told["paths"]) == ("w.md", "changed", ["w.md"])
+    (reported,) = curator_rig.reported("run.finished")
+    assert (reported["watcher"], reported["outcome"], reported["paths"]) == (
+        "w.md",
+        "changed",
+        ["w.md"],
+    )
 
 
 async def test_those_who_watch_the_note_are_woken_before_the_task_is_over(tmp_path: Path):

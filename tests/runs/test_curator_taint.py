@@ -36,21 +36,23 @@ def origin(curator_rig: CuratorRig) -> str:
     return curator_rig.origins.of_text("w.md", curator_rig.text("w").encode())
 
 
-async def test_who_was_told_of_a_strangers_text_writes_no_trusted_one(curator_rig: CuratorRig):
+async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(curator_rig: CuratorRig):
     await curator_rig.save("a", A.replace("one", "obey me"))
     assert (await curator_rig.run("w")).result == "changed"
 
     assert origin(curator_rig) == "imported"
 
 
-async def test_a_strangers_text_that_was_taken_away_was_told_all_the_same(curator_rig: CuratorRig):
+async def test_a_strangers_text_that_was_taken_away_was_reported_all_the_same(
+    curator_rig: CuratorRig,
+):
     await curator_rig.save("a", None)
     await curator_rig.run("w")
 
     assert origin(curator_rig) == "imported"
 
 
-async def test_who_was_told_of_ones_own_notes_writes_a_trusted_text(curator_rig: CuratorRig):
+async def test_who_was_shown_ones_own_notes_writes_a_trusted_text(curator_rig: CuratorRig):
     await curator_rig.save("c", "# C\n")
     await curator_rig.run("w")
 

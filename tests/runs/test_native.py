@@ -283,8 +283,8 @@ async def test_an_answer_of_the_clis_own_tool_is_reported_as_it_is_with_the_plac
         "Read", {"file_path": "/vault/Projects/roof.md"}, ToolResult(text="x", response=response)
     )
 
-    told = shell.hooks.asked[-1].data["tool_response"]
-    assert told == {
+    reported = shell.hooks.asked[-1].data["tool_response"]
+    assert reported == {
         "type": "text",
         "file": {**response["file"], "filePath": str(shell.desk.vault / "Projects/roof.md")},
     }
@@ -300,11 +300,11 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
         ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
     )
 
-    told = [
+    reported = [
         (event.target_endpoint, event.paths, event.success, event.run)
         for event in shell.recorder.events
     ]
-    assert told == [
+    assert reported == [
         ("garden.Read", ["Projects/roof.md"], True, "r1"),
         ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
     ]

@@ -23,7 +23,7 @@ class MemoryAudit:
     def record(self, event: AuditEvent) -> None:
         self.events.append(event)
 
-    def told(self) -> list[tuple[object, ...]]:
+    def reported(self) -> list[tuple[object, ...]]:
         return [(event.event_type, event.target_endpoint, event.success) for event in self.events]
 
 
@@ -67,7 +67,7 @@ def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     audit.ended(RunOutcome(result="changed", reason="updated a.md"))
     audit.ended(RunOutcome(result="failed", reason="it ran out of time"))
 
-    assert kept.told() == [
+    assert kept.reported() == [
         ("agent_start", "agents.scripted", True),
         ("agent_end", "agents.scripted: changed", True),
         ("agent_end", "agents.scripted: failed", False),
@@ -93,7 +93,7 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         audit.note(ToolCallStep(tool=name, arguments=arguments, result=result))
     audit.note(TextStep(text="done"))
 
-    assert kept.told() == [
+    assert kept.reported() == [
         ("mcp_call", "curator.read", True),
         ("mcp_call", "curator.read", False),
         ("mcp_call", "curator.read", False),

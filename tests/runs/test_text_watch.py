@@ -203,7 +203,7 @@ async def test_a_search_shows_no_strangers_words_until_the_run_has_read_some(mod
     }
 
 
-async def test_the_agent_is_told_that_something_was_left_out_and_what_reading_it_costs(module_rig):
+async def test_the_agent_learns_that_something_was_left_out_and_what_reading_it_costs(module_rig):
     notes = NoteTools(vault=vault(module_rig, Watch()), may_write=True)
 
     assert "(1 more came from strangers" in await call(notes, "list_notes")
@@ -321,8 +321,8 @@ async def test_without_a_run_nothing_is_asked_and_nothing_left_out(module_rig):
 
 
 def test_the_watch_of_these_tests_is_one():
-    told: Mapping[str, object] = Watch().taint.sources
-    assert told == {}
+    reported: Mapping[str, object] = Watch().taint.sources
+    assert reported == {}
 
 
 def limited(paths: AccessGrant) -> Authority:

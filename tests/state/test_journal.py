@@ -243,7 +243,7 @@ table.put("big", {"text": "y"})
 
 
 def test_a_file_that_may_not_grow_keeps_its_content_and_takes_smaller_changes(path, program):
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", FILLED, path],
         env=program,
         check=True,
@@ -251,7 +251,7 @@ def test_a_file_that_may_not_grow_keeps_its_content_and_takes_smaller_changes(pa
         text=True,
     ).stdout
 
-    assert told == f"{errno.EFBIG}|the disk refused state.journal: File too large\n"
+    assert reported == f"{errno.EFBIG}|the disk refused state.journal: File too large\n"
     assert Journal(path).tables == {"t": {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}}
 
 
@@ -304,7 +304,7 @@ def test_with_any_call_failing_memory_and_disk_hold_what_was_acknowledged(
 def test_writing_again_syncs_the_file_before_it_takes_the_name_and_the_folder_after(path):
     calls = []
 
-    def told(name):
+    def reported(name):
         def call(*arguments):
             calls.append(name)
             return getattr(SYSTEM, name)(*arguments)
@@ -312,7 +312,8 @@ def test_writing_again_syncs_the_file_before_it_takes_the_name_and_the_folder_af
         return call
 
     journal = Journal(
-        path, disk=JournalDisk(**{field.name: told(field.name) for field in fields(JournalDisk)})
+        path,
+        disk=JournalDisk(**{field.name: reported(field.name) for field in fields(JournalDisk)}),
     )
     put(journal, "a", {})
 

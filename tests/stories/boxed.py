@@ -36,7 +36,7 @@ async def boxed(
     """
     async with ScriptedMessages() as api:
         more = {key.replace("__", "."): value for key, value in flags.items()}
-        told = {
+        reported = {
             "vault": str(vault),
             "port": 0,
             "bubble.quiet_s": 0.05,
@@ -44,7 +44,7 @@ async def boxed(
             "agent.backend": "claude",
             **more,
         }
-        settings = load_settings(home, {}, told)
+        settings = load_settings(home, {}, reported)
         env = {**engine, "ANTHROPIC_API_KEY": KEY}
         chosen = choose_agent(settings, state_folder(home, vault), env, home)
         assert chosen.sandboxes is not None

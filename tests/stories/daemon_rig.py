@@ -30,7 +30,7 @@ class DaemonRig:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.daemon.port}"
 
-    def told(self, kind: str) -> list[dict[str, object]]:
+    def reported(self, kind: str) -> list[dict[str, object]]:
         """The data of the events of that kind (or of a room: `file.`)."""
         return [
             dict(event.data)

@@ -307,8 +307,8 @@ async def scene(
             for name, (manifest, code, trust) in MODULES.items():
                 save(modules / name / "manifest.yaml", manifest)
                 save(modules / name / "module.py", code)
-                told = await install(daemon_rig, modules / name, trust)
-                assert told["status"] == "running", told["problem"]
+                reported = await install(daemon_rig, modules / name, trust)
+                assert reported["status"] == "running", reported["problem"]
         scene = TaintRig(daemon_rig, backend, vault)
         await scene.ready()
         yield scene

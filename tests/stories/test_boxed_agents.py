@@ -59,8 +59,8 @@ def module(tmp_path: Path) -> Path:
 
 
 async def installed(daemon_rig: DaemonRig, module: Path) -> None:
-    told = await install(daemon_rig, module, "trusted")
-    assert told["status"] == "running", told["problem"]
+    reported = await install(daemon_rig, module, "trusted")
+    assert reported["status"] == "running", reported["problem"]
 
 
 async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_undone(
@@ -92,8 +92,8 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         )
         async with asyncio.TaskGroup() as group:
             task = group.create_task(post(daemon_rig, RUN, {"prompt": "Tidy up."}))
-            await daemon_rig.until(lambda: daemon_rig.told("permission.requested"), 60)
-            (question,) = daemon_rig.told("permission.requested")
+            await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
+            (question,) = daemon_rig.reported("permission.requested")
             assert (question["kind"], question["what"]) == ("bash", "curl http://example.org")
             daemon_rig.daemon.permissions.answer(str(question["id"]), "never")
         ran = task.result()
@@ -318,8 +318,8 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
             [say("Done.")],
         )
         asked = group.create_task(post(daemon_rig, RUN, {"prompt": "Fetch."}))
-        await daemon_rig.until(lambda: daemon_rig.told("permission.requested"), 60)
-        (question,) = daemon_rig.told("permission.requested")
+        await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
+        (question,) = daemon_rig.reported("permission.requested")
         assert (question["kind"], question["what"]) == ("network", "b.invalid:80")
         assert (
             await call(

@@ -56,7 +56,7 @@ async def health(daemon_rig: DaemonRig) -> dict[str, object]:
 
 
 def ran(daemon_rig: DaemonRig) -> list[str]:
-    return [str(run["watcher"]) for run in daemon_rig.told("run.finished")]
+    return [str(run["watcher"]) for run in daemon_rig.reported("run.finished")]
 
 
 @pytest.mark.parametrize(
@@ -69,20 +69,20 @@ async def test_over_budget_tasks_wait_until_there_is_room(
     async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
-            lambda: daemon_rig.told("budget.exceeded") and not daemon_rig.daemon.worker.busy
+            lambda: daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.worker.busy
         )
-        told = await health(daemon_rig)
+        reported = await health(daemon_rig)
 
         assert len(ran(daemon_rig)) == 3
-        assert [item["reason"] for item in told["waiting"]] == [
+        assert [item["reason"] for item in reported["waiting"]] == [
             f"the budget of {text} is used up"
         ] * 2
-        assert told["budget"]["runs_last_hour"] == 3
+        assert reported["budget"]["runs_last_hour"] == 3
 
         clock.forward(daemon_rig, hours=25 if budget == "runs_per_day" else 1.01)
         await daemon_rig.until(lambda: len(ran(daemon_rig)) == 5)
         await daemon_rig.settled()
-        assert len(daemon_rig.told("budget.exceeded")) == 1
+        assert len(daemon_rig.reported("budget.exceeded")) == 1
 
 
 async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(
@@ -93,7 +93,8 @@ async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
             lambda: (
-                len(daemon_rig.told("budget.exceeded")) == 2 and not daemon_rig.daemon.worker.busy
+                len(daemon_rig.reported("budget.exceeded")) == 2
+                and not daemon_rig.daemon.worker.busy
             )
         )
         assert len(ran(daemon_rig)) == 2
@@ -116,10 +117,10 @@ async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock
     async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
-            lambda: daemon_rig.told("budget.exceeded") and not daemon_rig.daemon.worker.busy
+            lambda: daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.worker.busy
         )
     async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
-        await daemon_rig.until(lambda: daemon_rig.told("budget.exceeded"))
+        await daemon_rig.until(lambda: daemon_rig.reported("budget.exceeded"))
         assert ran(daemon_rig) == []
         clock.forward(daemon_rig, hours=1.01)
         await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
@@ -131,13 +132,13 @@ async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, v
     async with live(always_edits()) as daemon_rig:
         daemon_rig.daemon.worker.pause()
         touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
     async with live(always_edits()) as daemon_rig:
         assert daemon_rig.daemon.worker.paused
         assert [task.watcher for task in daemon_rig.daemon.queue.all()] == ["w0/AGENTS.md"]
         touch_up(vault, "x", "- newer", graph)
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
-        assert daemon_rig.told("task.started") == []
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
+        assert daemon_rig.reported("task.started") == []
 
         daemon_rig.daemon.worker.resume()
         await daemon_rig.until(lambda: ran(daemon_rig))
@@ -222,7 +223,7 @@ async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(lambda: ran(daemon_rig))
         await daemon_rig.settled()
-        assert [run["outcome"] for run in daemon_rig.told("run.finished")] == ["failed"]
+        assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["failed"]
         assert [review.path for review in daemon_rig.daemon.reviews.of("w/AGENTS.md")] == [
             "x/AGENTS.md"
         ]

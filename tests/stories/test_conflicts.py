@@ -28,17 +28,17 @@ async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_no
     async with live() as daemon_rig:
         await daemon_rig.settled()
         save(pair / GARDEN, note("Garden", focus=conflict("sow", "reap")))
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
-        assert daemon_rig.told("run.finished") == []
+        assert daemon_rig.reported("run.finished") == []
         save(pair / "Projects/shed.md", "# Shed\n")  # wakes the same watcher
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         assert "<<<<<<<" not in (pair / "AGENTS.md").read_text()
 
     async with live() as daemon_rig:
         save(pair / GARDEN, note("Garden", focus="- reap"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         (run,) = daemon_rig.daemon.history.runs(limit=1)
         assert "reap" in (pair / "AGENTS.md").read_text()
@@ -52,7 +52,7 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
         whole = (pair / "AGENTS.md").read_text()
         broken = whole.replace("watch:", "<<<<<<< HEAD\nwatch:\n=======\nwatches:\n>>>>>>> phone")
         save(pair / "AGENTS.md", broken)
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         save(pair / GARDEN, note("Garden", focus="- sow"))
         await daemon_rig.until(
             lambda: any(
@@ -61,10 +61,10 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
             )
         )
         assert (pair / "AGENTS.md").read_text() == broken
-        assert daemon_rig.told("run.finished") == []
+        assert daemon_rig.reported("run.finished") == []
 
         save(pair / "AGENTS.md", whole)
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"), 30)
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
         assert "sow" in (pair / "AGENTS.md").read_text()
 
 
@@ -76,10 +76,10 @@ async def test_a_conflict_copy_neither_watches_nor_wakes(live: Live, pair):
             note("Everything", watch=["Projects/*"]),
         )
         save(pair / "Projects/garden/Beans (conflicted copy 2026-11-22).md", "# Beans\n")
-        await daemon_rig.until(lambda: len(daemon_rig.told("file.created")) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("file.created")) == 2)
         await daemon_rig.settled()
         assert [one.watcher for one in daemon_rig.daemon.watches.all()] == ["AGENTS.md"]
-        assert daemon_rig.told("task.") == daemon_rig.told("run.") == []
+        assert daemon_rig.reported("task.") == daemon_rig.reported("run.") == []
         assert not any(
             "conflicted" in path for path in daemon_rig.daemon.watches.watched_by("AGENTS.md")
         )

@@ -155,8 +155,8 @@ async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(
         listener = written(
             tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"
         )
-        told = await install(daemon_rig, listener, trust)
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, listener, trust)
+        assert reported["status"] == "running", reported["problem"]
         narrow = key_of(daemon_rig, "*:read", paths=["Work/**"])
 
         status, _ = await call(

@@ -19,11 +19,11 @@ B = VaultPath("b/AGENTS.md")
 
 async def follow(daemon_rig: DaemonRig, focus: str) -> str:
     """a is edited and b follows. Returns b's run."""
-    before = len(daemon_rig.told("run.finished"))
+    before = len(daemon_rig.reported("run.finished"))
     touch_up(daemon_rig.vault, "a", focus, GRAPH)
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > before)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > before)
     await daemon_rig.settled()
-    return str(daemon_rig.told("run.finished")[-1]["run"])
+    return str(daemon_rig.reported("run.finished")[-1]["run"])
 
 
 def authors(daemon_rig: DaemonRig) -> dict[str, str]:
@@ -50,15 +50,15 @@ async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vau
 
         save(vault / B, (vault / B).read_text("utf-8").replace("> About b.", "> About b, by hand."))
         second = await follow(daemon_rig, "- harvest")
-        told = authors(daemon_rig)
-        assert told["> About b, by hand."] == "person"
-        assert told["  - harvest"] == second
-        assert told["- [a](../a/AGENTS.md) — About a."] == first
+        reported = authors(daemon_rig)
+        assert reported["> About b, by hand."] == "person"
+        assert reported["  - harvest"] == second
+        assert reported["- [a](../a/AGENTS.md) — About a."] == first
 
         await daemon_rig.daemon.undo.undo(second)
-        told = authors(daemon_rig)
-        assert (told["> About b, by hand."], told["  - sow"]) == ("person", first)
-        assert set(told.values()) == {"person", first}
+        reported = authors(daemon_rig)
+        assert (reported["> About b, by hand."], reported["  - sow"]) == ("person", first)
+        assert set(reported.values()) == {"person", first}
 
 
 async def test_what_a_person_makes_of_a_runs_line_is_the_persons(live: Live, vault: Path):
@@ -78,13 +78,13 @@ async def test_the_command_explains_a_line_down_to_the_edit_that_led_to_it(live:
         run = await follow(daemon_rig, "- sow")
         lines = (vault / B).read_text("utf-8").splitlines()
         number = lines.index("  - sow") + 1
-        told = await ask(f"b/AGENTS.md:{number}")
+        reported = await ask(f"b/AGENTS.md:{number}")
         title = await ask(f"b/AGENTS.md:{lines.index('# b') + 1}")
         whole = await ask("b/AGENTS.md")
 
-        assert [(line["number"], line["text"], line["run"]) for line in told["lines"]] == [
+        assert [(line["number"], line["text"], line["run"]) for line in reported["lines"]] == [
             (number, "  - sow", run)
         ]
-        assert told["runs"][run]["causes"][0]["path"] == "a/AGENTS.md"
+        assert reported["runs"][run]["causes"][0]["path"] == "a/AGENTS.md"
         assert [(line["by"], line["run"]) for line in title["lines"]] == [("person", None)]
         assert [line["text"] for line in whole["lines"]] == lines

@@ -189,10 +189,10 @@ async def test_a_checkout_of_another_branch_is_reported_once_a_file(
         await quiet(daemon_rig, 60)
 
         assert followed(before.paths(), daemon_rig) == set(daemon_rig.daemon.index.paths())
-        told_twice = [told for told in kinds(daemon_rig).values() if len(told) > 1]
+        told_twice = [reported for reported in kinds(daemon_rig).values() if len(reported) > 1]
         # Git removes a file before it writes it: where the system holds it up in between, the
         # file was gone, and is told so.
-        assert all(told == ["deleted", "created"] for told in told_twice)
+        assert all(reported == ["deleted", "created"] for reported in told_twice)
         assert len(told_twice) <= count // 100
         assert len(kinds(daemon_rig)) == count + 1
         assert_index_equals_disk(daemon_rig.daemon, vault)

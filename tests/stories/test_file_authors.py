@@ -51,8 +51,8 @@ async def test_a_module_copies_nothing_to_a_narrow_key_that_the_key_may_not_read
         await install(daemon_rig, module, "trusted")
         narrow = key_of(daemon_rig, "vault:read,write", paths=["Box/**"])
         await put(daemon_rig, "Box/in.md", "# In\n", narrow)
-        await daemon_rig.until(lambda: daemon_rig.told("copier.began"))
-        await daemon_rig.until(lambda: daemon_rig.told("module.failed"))
+        await daemon_rig.until(lambda: daemon_rig.reported("copier.began"))
+        await daemon_rig.until(lambda: daemon_rig.reported("module.failed"))
         assert not (vault / "Box/out.md").exists()
 
         await put(daemon_rig, "Box/in-of-mine.md", "# In\n", key_of(daemon_rig, "vault:read,write"))
@@ -205,8 +205,8 @@ async def test_daily_and_brain_follow_what_narrow_keys_write_and_do_not_fail(
             "# Jo Park\n\nGrows peas.\n",
             key_of(daemon_rig, "vault:write", paths=["Brain/entities/**"]),
         )
-        await daemon_rig.until(lambda: daemon_rig.told("daily.entry.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("daily.entry.created"))
         await daemon_rig.settled()
         found = await get(daemon_rig, "/api/brain/resolve?q=Jo%20Park")
         assert found["match"]["path"] == "Brain/entities/people/jo-park.md"
-        assert not daemon_rig.told("module.failed")
+        assert not daemon_rig.reported("module.failed")

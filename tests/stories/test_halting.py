@@ -27,7 +27,7 @@ from tests.stories.graphs import (
 
 
 async def woken_by(daemon_rig: DaemonRig, count: int) -> None:
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) >= count)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) >= count)
     await daemon_rig.settled()
 
 
@@ -58,7 +58,7 @@ async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(
         touch_up(vault, "a", "- new", graph)
         await woken_by(daemon_rig, len(plan))
 
-        assert sorted(str(run["watcher"]) for run in daemon_rig.told("run.finished")) == sorted(
+        assert sorted(str(run["watcher"]) for run in daemon_rig.reported("run.finished")) == sorted(
             plan
         )
         assert_each_at_most_once(daemon_rig, set(plan))
@@ -68,11 +68,11 @@ async def test_a_note_that_watches_itself_alone_wakes_no_one(live: Live, vault: 
     write(vault, {"a": ["a"]})
     async with live(always_edits()) as daemon_rig:
         touch_up(vault, "a", "- new", {"a": ["a"]})
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
 
         assert planned(daemon_rig, "a") == []
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 async def test_a_diamond_ends_in_one_run_with_both_differences(live: Live, vault: Path):
@@ -143,14 +143,14 @@ async def test_a_change_of_white_space_does_not_wake_one_who_is_behind(live: Liv
                 "person"
                 in [
                     change["by"]
-                    for change in daemon_rig.told("file.modified")
+                    for change in daemon_rig.reported("file.modified")
                     if change["path"] == "b/AGENTS.md"
                 ]
             )
         )
         await daemon_rig.settled()
 
-        assert len(daemon_rig.told("run.finished")) == 2
+        assert len(daemon_rig.reported("run.finished")) == 2
 
 
 async def test_edits_of_several_people_come_together_in_one_run(live: Live, vault: Path):
@@ -162,7 +162,7 @@ async def test_edits_of_several_people_come_together_in_one_run(live: Live, vaul
         for number, name in enumerate("abc"):
             touch_up(vault, name, "- new", graph)
             await daemon_rig.until(
-                lambda count=number + 1: len(daemon_rig.told("file.modified")) == count
+                lambda count=number + 1: len(daemon_rig.reported("file.modified")) == count
             )
         await woken_by(daemon_rig, 1)
 
@@ -211,11 +211,11 @@ async def test_a_hundred_watchers_of_everything_run_once_each(live: Live, vault:
     async with live(always_edits(), **budget) as daemon_rig:
         save(vault / "plan.md", "# Plan\n\n- do it\n")
         await daemon_rig.until(
-            lambda: len(daemon_rig.told("run.finished")) >= size, 60 if not torture else 600
+            lambda: len(daemon_rig.reported("run.finished")) >= size, 60 if not torture else 600
         )
         await daemon_rig.settled(60)
 
-        assert len(daemon_rig.told("run.finished")) == size
+        assert len(daemon_rig.reported("run.finished")) == size
         assert_each_at_most_once(daemon_rig, {f"{name}/AGENTS.md" for name in graph})
 
 
@@ -240,7 +240,7 @@ async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, to
     }
     async with live(always_edits(seen, vault), agent__concurrency=8, **budget) as daemon_rig:
         for turn in range(2):
-            before = len(daemon_rig.told("run.finished"))
+            before = len(daemon_rig.reported("run.finished"))
             edited = [
                 name
                 for graph in graphs.values()
@@ -252,10 +252,10 @@ async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, to
             await daemon_rig.settled(600 if torture else 30)
 
             allowed = set().union(*plans.values())
-            ran = [str(run["watcher"]) for run in daemon_rig.told("run.finished")[before:]]
+            ran = [str(run["watcher"]) for run in daemon_rig.reported("run.finished")[before:]]
             causes = {
                 str(cause)
-                for change in daemon_rig.told("file.modified")
+                for change in daemon_rig.reported("file.modified")
                 if change["by"] == "person"
                 for cause in change["causes"]
             }

@@ -197,9 +197,9 @@ def digest(folder: Path) -> str:
 
 async def attacked(daemon_rig: DaemonRig, focus: str) -> None:
     """The note that the hostile agent's note watches changes, and the agent comes."""
-    before = len(daemon_rig.told("run.finished"))
+    before = len(daemon_rig.reported("run.finished"))
     touch_up(daemon_rig.vault, "x", focus, {"x": []})
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > before, 45)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > before, 45)
     await daemon_rig.settled()
 
 
@@ -216,7 +216,7 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
     backend = Recording(script, answers)
     async with live(backend, agent__max_turns=1000) as daemon_rig:
         await attacked(daemon_rig, "- new")
-        (run,) = daemon_rig.told("run.finished")
+        (run,) = daemon_rig.reported("run.finished")
 
         assert digest(vault) == digests[0]
         assert (run["outcome"], run["paths"]) == ("unchanged", [])
@@ -231,7 +231,7 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
             assert "swordfish" not in called.result.text
             assert str(vault) not in called.result.text
         assert "swordfish" not in json.dumps(daemon_rig.daemon.history.runs())
-        assert [change["path"] for change in daemon_rig.told("file.")] == ["x/AGENTS.md"]
+        assert [change["path"] for change in daemon_rig.reported("file.")] == ["x/AGENTS.md"]
 
 
 async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(

@@ -133,8 +133,8 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
         live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as daemon_rig,
         watched(daemon_rig) as looks,
     ):
-        told = await install(daemon_rig, tmp_path / "keeper")
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, tmp_path / "keeper")
+        assert reported["status"] == "running", reported["problem"]
         calls.append(
             Hostile(
                 kind="own",
@@ -196,8 +196,8 @@ async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_ef
     }
     async with boxed(env, home, vault, **flags) as box, watched(box.daemon_rig) as looks:
         daemon_rig = box.daemon_rig
-        told = await install(daemon_rig, tmp_path / "keeper")
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, tmp_path / "keeper")
+        assert reported["status"] == "running", reported["problem"]
         await daemon_rig.settled()
         await attempt(
             box,

@@ -30,11 +30,11 @@ async def test_an_entry_names_a_person_whose_project_wakes_and_then_its_parent(
         await daemon_rig.until(lambda: (vault / ABOVE).read_text() != before[ABOVE], 60)
         await daemon_rig.settled()
 
-        (mention,) = daemon_rig.told("brain.mention.detected")
+        (mention,) = daemon_rig.reported("brain.mention.detected")
         assert str(mention["para_id"]) in (vault / DAY).read_text()
         assert (vault / DAY).read_text().endswith(ENTRY)
         assert f"para_id: {mention['para_id']}\n" in (vault / KIM).read_text()
-        assert [one["path"] for one in daemon_rig.told("brain.entity.updated")][:1] == [KIM]
+        assert [one["path"] for one in daemon_rig.reported("brain.entity.updated")][:1] == [KIM]
         runs = (await get(daemon_rig, "/api/runs"))["runs"]
         curated = [one for one in reversed(runs) if one["agent"] == "curator"]
         assert [(one["watcher"], one["outcome"]) for one in curated] == [

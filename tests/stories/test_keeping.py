@@ -33,7 +33,7 @@ async def test_what_is_old_goes_and_what_a_watcher_has_not_seen_does_not(live: L
     save(vault / "a.md", note("A", focus="- one"))
     async with live(history__keep_days=30) as daemon_rig:
         save(vault / "a.md", note("A", focus="- two"))
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 1)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 1)
         await daemon_rig.settled()
         await post(daemon_rig, "/api/pause")
         save(vault / "a.md", note("A", focus="- three"))
@@ -51,7 +51,7 @@ async def test_what_is_old_goes_and_what_a_watcher_has_not_seen_does_not(live: L
         lines = (await get(daemon_rig, "/api/why?path=AGENTS.md"))["lines"]
         assert {line["by"] for line in lines} <= {"earlier", "curator"}
         await post(daemon_rig, "/api/resume")
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 2)
         run = (await get(daemon_rig, "/api/runs"))["runs"][0]["id"]
         assert "-- two" in (await get(daemon_rig, f"/api/runs/{run}"))["reviewed"][0]["diff"]
         undone = await post(daemon_rig, f"/api/runs/{run}/undo")

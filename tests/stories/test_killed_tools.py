@@ -148,16 +148,16 @@ class RunEndings:
         file = self.home / "modules.yaml"
         whole = file.read_text()
         assert ENTRY in whole
-        told = len(self.box.daemon_rig.told("module.disabled"))
+        reported = len(self.box.daemon_rig.reported("module.disabled"))
         _replace(file, whole.replace(ENTRY, NARROWED))
         await self.box.daemon_rig.until(
-            lambda: len(self.box.daemon_rig.told("module.disabled")) > told
+            lambda: len(self.box.daemon_rig.reported("module.disabled")) > reported
         )
         await self.at_rest()
-        enabled = len(self.box.daemon_rig.told("module.enabled"))
+        enabled = len(self.box.daemon_rig.reported("module.enabled"))
         _replace(file, whole)
         await self.box.daemon_rig.until(
-            lambda: len(self.box.daemon_rig.told("module.enabled")) > enabled
+            lambda: len(self.box.daemon_rig.reported("module.enabled")) > enabled
         )
 
     async def at_rest(self) -> None:
@@ -183,8 +183,8 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
         engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000
     ) as box:
         daemon_rig, ends = box.daemon_rig, RunEndings(box, engine, home)
-        told = await install(daemon_rig, tmp_path / "keeper")
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, tmp_path / "keeper")
+        assert reported["status"] == "running", reported["problem"]
         await daemon_rig.settled()
         every: list[Callable[[], Awaitable[None]]] = [
             ends.killed,

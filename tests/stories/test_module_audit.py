@@ -42,8 +42,8 @@ async def test_routes_tools_interface_calls_and_events_are_reported_with_their_p
     async with live() as daemon_rig:
         await daemon_rig.settled()
         for name in ("brain", "daily"):
-            told = await install(daemon_rig, EXAMPLES / name, trust)
-            assert told["status"] == "running", told["problem"]
+            reported = await install(daemon_rig, EXAMPLES / name, trust)
+            assert reported["status"] == "running", reported["problem"]
         status, _ = await call(
             daemon_rig,
             "POST",
@@ -103,14 +103,14 @@ async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: P
             ("ticking/tick/1", "ticking", 1)
         ]
         async with asyncio.timeout(30):
-            while len(told := await calls(daemon_rig, "ticking")) < 2:
+            while len(reported := await calls(daemon_rig, "ticking")) < 2:
                 await asyncio.sleep(0.1)
 
-    by_endpoint = {one["target_endpoint"]: one for one in told}
+    by_endpoint = {one["target_endpoint"]: one for one in reported}
     tick, refused = (
         by_endpoint["ticking: schedule tick"],
         by_endpoint["ticking: event ticking.ticked"],
     )
     assert (tick["source_type"], tick["source_id"], tick["success"]) == ("daemon", "clock", False)
     assert (refused["success"], refused["error"]) == (False, "ActRefusedError")
-    assert "canary" not in json.dumps(told)
+    assert "canary" not in json.dumps(reported)

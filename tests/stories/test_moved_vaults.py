@@ -50,9 +50,9 @@ async def _one_run(home: Path, vault: Path) -> tuple[str, bytes]:
         await daemon_rig.settled()
         before = (vault / "AGENTS.md").read_bytes()
         save(vault / GARDEN, note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
-        return str(daemon_rig.told("run.finished")[0]["run"]), before
+        return str(daemon_rig.reported("run.finished")[0]["run"]), before
 
 
 def _as_an_earlier_version_left_it(home: Path, vault: Path) -> None:
@@ -80,7 +80,7 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
 
     async with alive(home, vault) as daemon_rig:
         await daemon_rig.settled()
-        assert daemon_rig.told("file.") == daemon_rig.told("run.") == []
+        assert daemon_rig.reported("file.") == daemon_rig.reported("run.") == []
         assert [one["id"] for one in daemon_rig.daemon.history.runs(limit=9)] == [run]
         assert len(list((home / "state").iterdir())) == 1
         await daemon_rig.daemon.undo.undo(run)

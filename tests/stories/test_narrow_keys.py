@@ -208,14 +208,14 @@ async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
         for kind in KINDS:
             answers = await every_answer(session, world, keys[kind], document)
             answered += sum(status == 200 for status, _text in answers.values())
-            told = {
+            reported = {
                 **{
                     f"GET {target}": text.replace(quote_of(target), "")
                     for target, (_status, text) in answers.items()
                 }
             }
-            told["events"] = "".join(heard[kind])
-            for where, text in told.items():
+            reported["events"] = "".join(heard[kind])
+            for where, text in reported.items():
                 asked_for = world.found(where)
                 if leaked := world.found(text) - ALLOWED.get(kind, set()) - asked_for:
                     seen.append((kind, where, leaked))
@@ -234,7 +234,7 @@ def quote_of(target: str) -> str:
 async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_same_answers(
     live: Live, tmp_path: Path, home: Path, vault: Path, session: aiohttp.ClientSession
 ):
-    told: list[dict[tuple[str, str], tuple[int, str]]] = []
+    reported: list[dict[tuple[str, str], tuple[int, str]]] = []
     for has_canaries in (True, False):
         async with world_of(live, vault, home, has_canaries=has_canaries, is_apart=True) as world:
             keys = keys_of_all_kinds(world.daemon_rig)
@@ -260,9 +260,9 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
                             "".join(sorted(line for line in heard[kind] if line.startswith("data")))
                         ),
                     )
-            told.append(answers)
+            reported.append(answers)
         put_away(vault, home, tmp_path / f"world {has_canaries}")
-    one, other = told
+    one, other = reported
     differing = [
         (*asked, *where_they_differ(one[asked], other[asked]))
         for asked in one

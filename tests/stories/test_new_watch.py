@@ -17,7 +17,7 @@ TEXT = "---\nstatus: reading\n---\n# Dune\n\n## Notes\n- sand\n\n## Decisions\n-
 async def declared(daemon_rig: DaemonRig, *patterns: str) -> None:
     """Declare the watch while the daemon runs, and wait for all that follows."""
     save(daemon_rig.vault / "Reading.md", note("Reading", watch=list(patterns)))
-    await daemon_rig.until(lambda: daemon_rig.told("watch.declared"))
+    await daemon_rig.until(lambda: daemon_rig.reported("watch.declared"))
     await daemon_rig.settled()
 
 
@@ -38,10 +38,10 @@ async def test_white_space_does_not_wake_a_watch_that_was_declared_while_the_dae
         await declared(daemon_rig, "Books/*.md")
         daemon_rig.events.clear()
         save(vault / BOOK, TEXT.replace("\n\n", "\n\n\n"))
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
 
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 @pytest.mark.parametrize("pattern", ["Books/*.md#Decisions", "Books/*.md@status"])
@@ -53,10 +53,10 @@ async def test_a_watch_of_a_section_or_key_is_as_narrow_as_it_says_from_its_firs
         await declared(daemon_rig, pattern)
         daemon_rig.events.clear()
         save(vault / BOOK, TEXT.replace("- sand", "- sand\n- worms"))
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
 
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 async def test_the_first_change_after_the_declaration_is_known_as_a_difference(
@@ -82,10 +82,10 @@ async def test_a_pattern_that_is_added_later_has_a_baseline_too(live: Live, vaul
         await declared(daemon_rig, "Books/*.md", "Films/*.md")
         daemon_rig.events.clear()
         save(vault / "Films/Dune.md", TEXT.replace("\n\n", "\n\n\n"))
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
 
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 async def test_a_new_watch_shows_its_result_at_once_without_a_line_of_history(
@@ -95,9 +95,9 @@ async def test_a_new_watch_shows_its_result_at_once_without_a_line_of_history(
     async with live() as daemon_rig:
         await declared(daemon_rig, "Books/*.md")
 
-        assert [(run["watcher"], run["outcome"]) for run in daemon_rig.told("run.finished")] == [
-            ("Reading.md", "changed")
-        ]
+        assert [
+            (run["watcher"], run["outcome"]) for run in daemon_rig.reported("run.finished")
+        ] == [("Reading.md", "changed")]
     assert "Dune" in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2]
     assert history(vault).strip() == ""
 
@@ -126,7 +126,7 @@ async def test_first_contact_with_a_vault_shows_nothing_until_something_changes(
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert (daemon_rig.told("task.queued"), daemon_rig.told("run.finished")) == ([], [])
+        assert (daemon_rig.reported("task.queued"), daemon_rig.reported("run.finished")) == ([], [])
 
 
 async def test_a_watcher_that_is_asked_for_looks_at_all_it_watches(live: Live, vault: Path):
@@ -138,7 +138,7 @@ async def test_a_watcher_that_is_asked_for_looks_at_all_it_watches(live: Live, v
         await daemon_rig.settled()
 
         assert [task.watcher for task in tasks] == ["Reading.md"]
-        assert [run["outcome"] for run in daemon_rig.told("run.finished")] == ["changed"]
+        assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["changed"]
         assert daemon_rig.daemon.reviews.of("Reading.md") == []
     assert "Dune" in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2]
     assert history(vault).strip() == ""

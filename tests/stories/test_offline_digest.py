@@ -24,9 +24,9 @@ def section(vault: Path, name: str = "Sales.md") -> str:
 
 
 async def saved(daemon_rig: DaemonRig, path: str, text: str) -> None:
-    runs = len(daemon_rig.told("run.finished"))
+    runs = len(daemon_rig.reported("run.finished"))
     save(daemon_rig.vault / path, text)
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
     await daemon_rig.settled()
 
 
@@ -43,11 +43,11 @@ async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_v
         )
         await saved(daemon_rig, "People/Acme.md", changed)
 
-    told = history(vault)
-    assert "[[People/Acme|Acme]]\n" in told
-    assert "  - status: customer (was lead)\n" in told
-    assert "  - Tasks: closed [x] Send offer\n" in told
-    assert "  - Decisions: They pay in gold.\n" in told
+    reported = history(vault)
+    assert "[[People/Acme|Acme]]\n" in reported
+    assert "  - status: customer (was lead)\n" in reported
+    assert "  - Tasks: closed [x] Send offer\n" in reported
+    assert "  - Decisions: They pay in gold.\n" in reported
     assert "[[People/Acme|Acme]] — Makes anvils for Road Runner." in section(vault)
 
 
@@ -71,10 +71,10 @@ async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_delete
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "People/Acme.md", ACME)
     async with live() as daemon_rig:
-        runs = len(daemon_rig.told("run.finished"))
+        runs = len(daemon_rig.reported("run.finished"))
         (vault / "Archive").mkdir()
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
         await daemon_rig.settled()
 
         reviewed = daemon_rig.daemon.history.runs(limit=1)[0]["reviewed"][0]
@@ -83,7 +83,7 @@ async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_delete
     assert "deleted" not in history(vault)
 
 
-async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_told_as_moved(
+async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_reported_as_moved(
     live: Live, vault: Path
 ):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
@@ -113,9 +113,9 @@ async def test_a_folder_that_is_renamed_is_one_line(live: Live, vault: Path):
     for number in range(7):
         save(vault / f"People/old/n{number}.md", f"# N{number}\n\nNumber {number}.\n")
     async with live() as daemon_rig:
-        runs = len(daemon_rig.told("run.finished"))
+        runs = len(daemon_rig.reported("run.finished"))
         (vault / "People/old").rename(vault / "People/new")
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > runs)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
         await daemon_rig.settled()
 
     lines = [line for line in history(vault).splitlines() if line.startswith("- ")]
@@ -164,7 +164,7 @@ async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(
     async with live() as daemon_rig:
         await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
 
-        assert [run["outcome"] for run in daemon_rig.told("run.finished")] == ["changed"]
+        assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["changed"]
         assert daemon_rig.daemon.origins.of("Sales.md") == "web"
     assert "A page" in section(vault)
 

@@ -125,7 +125,7 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
                 )
         for words in LISTINGS:
             wrong += misspelled(await asyncio.to_thread(listed, words), words)
-        assert daemon_rig.told("task.queued")
+        assert daemon_rig.reported("task.queued")
         assert (await get(daemon_rig, "/api/ticker/now"))["at"] == "2026-01-02T01:04:05Z"
 
     assert not wrong, "\n".join(wrong)

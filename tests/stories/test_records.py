@@ -65,9 +65,9 @@ async def all_told(daemon_rig: DaemonRig, run: str, key: dict[str, str]) -> dict
         f"/api/history?path={SHOP}",
         "/api/tasks",
     )
-    told = {path: await call(daemon_rig, "GET", path, headers=key) for path in paths}
-    assert {status for status, _ in told.values()} == {200}, told
-    return {path: answer for path, (_, answer) in told.items()}
+    reported = {path: await call(daemon_rig, "GET", path, headers=key) for path in paths}
+    assert {status for status, _ in reported.values()} == {200}, reported
+    return {path: answer for path, (_, answer) in reported.items()}
 
 
 @pytest.mark.parametrize("script", [reads_all, says])
@@ -79,15 +79,15 @@ async def test_a_run_quotes_no_note_that_its_reader_may_not_read(live: Live, vau
             await ran(daemon_rig, HIDDEN, f"# Secret\n\n{CANARY} again\n")
         run = await ran(daemon_rig, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
         whole = await get(daemon_rig, f"/api/runs/{run}")
-        told = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
+        reported = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
 
     if script is reads_all:
         assert CANARY in json.dumps(whole)
         assert HIDDEN in whole["quotes"]
-    for path, answer in told.items():
+    for path, answer in reported.items():
         assert CANARY not in json.dumps(answer), path
         assert "secret" not in json.dumps(answer).lower(), path
-    alone = told[f"/api/runs/{run}"]
+    alone = reported[f"/api/runs/{run}"]
     assert (alone["steps"], alone["reason"], alone["prompt_digest"]) == ([], "", "")
 
 
@@ -96,13 +96,13 @@ async def test_a_run_that_quotes_what_its_reader_may_read_is_reported_whole(live
     async with live(ScriptedBackend(says)) as daemon_rig:
         run = await ran(daemon_rig, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
         whole = await get(daemon_rig, f"/api/runs/{run}")
-        told = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
+        reported = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
 
     causes = [
         {name: value for name, value in cause.items() if name != "files"}
         for cause in whole["causes"]
     ]  # which counts all files
-    assert told[f"/api/runs/{run}"] == {**whole, "causes": causes}
+    assert reported[f"/api/runs/{run}"] == {**whole, "causes": causes}
     assert whole["quotes"] == [SHOP, "Shop/stock.md"]
     assert "rice" in json.dumps(whole["steps"])
 
@@ -119,7 +119,7 @@ async def test_a_session_that_is_gone_on_with_still_quotes_what_it_read_before(l
         await daemon_rig.settled()
         run = await ran(daemon_rig, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
         whole = await get(daemon_rig, f"/api/runs/{run}")
-        _, told = await call(
+        _, reported = await call(
             daemon_rig,
             "GET",
             f"/api/runs/{run}",
@@ -128,7 +128,7 @@ async def test_a_session_that_is_gone_on_with_still_quotes_what_it_read_before(l
 
     assert [one["path"] for one in whole["reviewed"]] == ["Shop/stock.md"]
     assert HIDDEN in whole["quotes"]
-    assert told["steps"] == []
+    assert reported["steps"] == []
 
 
 async def test_the_difference_of_a_note_that_came_from_elsewhere_quotes_that_place(
@@ -140,24 +140,24 @@ async def test_the_difference_of_a_note_that_came_from_elsewhere_quotes_that_pla
         (vault / HIDDEN).rename(vault / "Shop/open.md")
         run = await ran(daemon_rig, "Shop/open.md", "# Open\n\nnothing\n")
         whole = await get(daemon_rig, f"/api/runs/{run}")
-        told = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
+        reported = await all_told(daemon_rig, run, key_of(daemon_rig, *READ, paths=["Shop/**"]))
 
     assert HIDDEN in whole["quotes"]
-    assert CANARY not in json.dumps(told)
-    assert HIDDEN not in json.dumps(told)
+    assert CANARY not in json.dumps(reported)
+    assert HIDDEN not in json.dumps(reported)
 
 
 async def test_without_the_right_to_read_the_vault_no_text_of_a_run_is_reported(live: Live, vault):
     shop(vault, "Private/*.md", "Shop/stock.md")
     async with live(ScriptedBackend(reads_all)) as daemon_rig:
         run = await ran(daemon_rig, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
-        told = await all_told(daemon_rig, run, key_of(daemon_rig, "curator:read"))
+        reported = await all_told(daemon_rig, run, key_of(daemon_rig, "curator:read"))
 
-    for path, answer in told.items():
+    for path, answer in reported.items():
         assert CANARY not in json.dumps(answer), path
         assert "looked" not in json.dumps(answer), path
         assert "rice" not in json.dumps(answer), path
-    assert [one["path"] for one in told[f"/api/runs/{run}"]["wrote"]] == [SHOP]
+    assert [one["path"] for one in reported[f"/api/runs/{run}"]["wrote"]] == [SHOP]
 
 
 async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(live: Live, vault):
@@ -172,7 +172,7 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
         daemon_rig.daemon.history._database.rows(
             "UPDATE runs SET document = ? WHERE id = ?", (json.dumps(document), run)
         )
-        _, told = await call(
+        _, reported = await call(
             daemon_rig,
             "GET",
             f"/api/runs/{run}",
@@ -182,7 +182,7 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
             daemon_rig, "GET", f"/api/runs/{run}", headers=key_of(daemon_rig, *READ)
         )
 
-    assert (told["steps"], told["reason"]) == ([], "")
+    assert (reported["steps"], reported["reason"]) == ([], "")
     assert all_of_it == with_times(document)
 
 

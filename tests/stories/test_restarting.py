@@ -71,9 +71,9 @@ class RestartRig:
             )
         )
         self.program.stdin.flush()
-        told = json.loads(self.program.stdout.readline())
-        assert told["problem"] is None, told["problem"]
-        return told["died"], told["steps"]
+        reported = json.loads(self.program.stdout.readline())
+        assert reported["problem"] is None, reported["problem"]
+        return reported["died"], reported["steps"]
 
     def files(self) -> dict[str, bytes]:
         files = (

@@ -172,7 +172,7 @@ async def undo_twice(scene: TaintRig, number: int) -> None:
     await post(scene.daemon_rig, f"/api/runs/{undone['undo']}/undo")
 
 
-def told_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
+def reported_by_run(*acts: Callable[[int], Block], agent: str = "hands") -> Step:
     """A run before: it reads the mail, and then acts."""
 
     async def step(scene: TaintRig, number: int) -> None:
@@ -391,25 +391,25 @@ INS = (
     InputChannel(
         name="what a run wrote that had read it",
         plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(to_lane)],
+        steps=[reported_by_run(to_lane)],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
         name="what it wrote, with an edit of a person",
         plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(to_lane), doing(edit_lane)],
+        steps=[reported_by_run(to_lane), doing(edit_lane)],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
         name="what it wrote, brought back after a person wrote and trusted another text",
         plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(to_lane), doing(empty_lane), trust, restore],
+        steps=[reported_by_run(to_lane), doing(empty_lane), trust, restore],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
         name="what it wrote, undone and done again",
         plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(to_lane), undo_twice],
+        steps=[reported_by_run(to_lane), undo_twice],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
@@ -422,7 +422,7 @@ INS = (
     InputChannel(
         name="a suggestion",
         plant=saving("Inbox/{number}.md"),
-        steps=[told_by_run(suggesting)],
+        steps=[reported_by_run(suggesting)],
         reads=lambda _number: [use("list_suggestions")],
         begin=as_judge,
     ),
@@ -535,7 +535,7 @@ def clean_run(*reads: Callable[[int], Block], agent: str = "hands") -> Step:
     return step
 
 
-async def told(scene: TaintRig, number: int) -> None:
+async def reported(scene: TaintRig, number: int) -> None:
     """Anyone who heard of it is asked."""
     await scene.daemon_rig.until(lambda: is_asked(scene.backend, "scribe/pen", number))
 
@@ -596,7 +596,7 @@ OUTS = (
     OutputChannel(
         name="an event, and whoever hears it",
         acts=lambda number: [use("clerk_tell", text=text_of(number))],
-        then=told,
+        then=reported,
         asks="scribe/pen",
     ),
 )

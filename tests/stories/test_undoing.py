@@ -16,9 +16,9 @@ GRAPH = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}
 async def cascade(daemon_rig: DaemonRig, vault: Path) -> dict[str, str]:
     """a is edited; b, c and d follow. Returns each one's run."""
     touch_up(vault, "a", "- sow", GRAPH)
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 3)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 3)
     await daemon_rig.settled()
-    return {str(run["watcher"])[0]: str(run["run"]) for run in daemon_rig.told("run.finished")}
+    return {str(run["watcher"])[0]: str(run["run"]) for run in daemon_rig.reported("run.finished")}
 
 
 async def undo(daemon_rig: DaemonRig, run: str) -> tuple[int, dict[str, object]]:
@@ -49,9 +49,11 @@ async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_no_one(
             name: before[name] for name in "bcd"
         }
         assert "- sow" in texts(vault)["a"]
-        assert len(daemon_rig.told("run.finished")) == 3
+        assert len(daemon_rig.reported("run.finished")) == 3
         assert daemon_rig.daemon.reviews.watchers() == []
-        assert [change["by"] for change in daemon_rig.told("file.modified")][-3:] == ["undo"] * 3
+        assert [change["by"] for change in daemon_rig.reported("file.modified")][-3:] == [
+            "undo"
+        ] * 3
 
 
 async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault: Path):
@@ -60,7 +62,7 @@ async def test_after_an_undo_the_next_edit_is_followed_as_ever(live: Live, vault
         runs = await cascade(daemon_rig, vault)
         await undo(daemon_rig, runs["b"])
         touch_up(vault, "a", "- harvest", GRAPH)
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 6)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 6)
         await daemon_rig.settled()
 
         assert "harvest" in texts(vault)["b"]
@@ -74,7 +76,7 @@ async def test_what_people_wrote_since_stays_and_what_stood_in_the_way_is_report
     async with live(always_edits()) as daemon_rig:
         runs = await cascade(daemon_rig, vault)
         save(vault / "b/AGENTS.md", texts(vault)["b"].replace("> About b.", "> About b, by hand."))
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 5)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 5)
         await daemon_rig.settled()
         save(vault / "d/AGENTS.md", texts(vault)["d"].replace("- edit 4", "- edit 4, by hand"))
         await daemon_rig.settled()
@@ -95,7 +97,7 @@ async def test_a_note_that_was_deleted_since_stays_away_and_the_rest_is_undone(
     async with live() as daemon_rig:
         runs = await cascade(daemon_rig, vault)
         (vault / "c/AGENTS.md").unlink()
-        await daemon_rig.until(lambda: daemon_rig.told("file.deleted"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
         await daemon_rig.settled()
         status, _answer = await undo(daemon_rig, runs["b"])
         await daemon_rig.settled()
@@ -133,7 +135,7 @@ async def test_an_undo_outlasts_a_restart(live: Live, vault: Path):
         await daemon_rig.settled()
 
         assert texts(vault) == after
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alone(
@@ -145,10 +147,10 @@ async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alo
         for number, name in enumerate("ab", 1):
             touch_up(vault, name, "- new", {"a": [], "b": []})
             await daemon_rig.until(
-                lambda count=number: len(daemon_rig.told("run.finished")) == count
+                lambda count=number: len(daemon_rig.reported("run.finished")) == count
             )
             await daemon_rig.settled()
-        first, second = (str(run["run"]) for run in daemon_rig.told("run.finished"))
+        first, second = (str(run["run"]) for run in daemon_rig.reported("run.finished"))
         await undo(daemon_rig, second)
 
         assert "[a](a/AGENTS.md): Current Focus: new" in texts(vault)["vault"]
@@ -164,18 +166,18 @@ async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_le
     write(vault, {"a": []})
     async with live() as daemon_rig:
         touch_up(vault, "a", "- sow", {"a": []})
-        await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) == 3)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 3)
         await daemon_rig.settled()
-        runs = {str(run["watcher"]): str(run["run"]) for run in daemon_rig.told("run.finished")}
+        runs = {str(run["watcher"]): str(run["run"]) for run in daemon_rig.reported("run.finished")}
         others = (vault / "W/other.md").read_text()
         (vault / "W/moved.md").rename(vault / "W/now.md")
         (vault / "W/gone.md").unlink()
         await daemon_rig.until(
-            lambda: daemon_rig.told("file.moved") and daemon_rig.told("file.deleted")
+            lambda: daemon_rig.reported("file.moved") and daemon_rig.reported("file.deleted")
         )
         save(vault / "W/moved.md", "# New\n")
         (vault / "W/other.md").rename(vault / "W/gone.md")
-        await daemon_rig.until(lambda: len(daemon_rig.told("file.moved")) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("file.moved")) == 2)
         await daemon_rig.settled()
         moved = (await undo(daemon_rig, runs["W/moved.md"]))[1]
         gone = (await undo(daemon_rig, runs["W/gone.md"]))[1]

@@ -81,9 +81,9 @@ async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does
 
         daemon_rig.events.clear()
         save(store / "Books/Dune.md", DUNE.replace("reading", "done") + "\nMore.\n")
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
 
 async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(
@@ -108,9 +108,9 @@ async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, store: Pa
     async with live() as daemon_rig:
         await known(daemon_rig)
         save(store / "Books/Dune.md", DUNE + "\nMore.\n")
-        await daemon_rig.until(lambda: daemon_rig.told("file.modified"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
-        assert daemon_rig.told("task.queued") == []
+        assert daemon_rig.reported("task.queued") == []
 
         save(store / "Books/Dune.md", DUNE.replace("reading", "done"))
         await daemon_rig.until(lambda: "status: done (was reading)" in history(store))

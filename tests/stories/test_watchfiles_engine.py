@@ -15,7 +15,7 @@ async def test_a_saved_note_wakes_its_watcher_on_watchfiles_too(live: Live, vaul
     save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- dig"))
     async with live(watch__engine="watchfiles") as daemon_rig:
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow the beans"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
 
     assert "sow the beans" in (vault / "AGENTS.md").read_text("utf-8")
@@ -32,7 +32,7 @@ async def test_a_storm_of_saves_and_a_moved_tree_are_noticed_whole(live: Live, v
         outside.rename(vault / "moved")
         await daemon_rig.until(lambda: len(daemon_rig.daemon.index) >= _STORM + 200, 60)
         shutil.rmtree(vault / "moved/0")
-        await daemon_rig.until(lambda: len(daemon_rig.told("file.deleted")) >= 100, 60)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("file.deleted")) >= 100, 60)
 
-    created = [str(event["path"]) for event in daemon_rig.told("file.created")]
+    created = [str(event["path"]) for event in daemon_rig.reported("file.created")]
     assert len(created) == len(set(created)) == _STORM + 200

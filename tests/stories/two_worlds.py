@@ -302,9 +302,9 @@ async def answer(
             if got.content_type == "text/event-stream"
             else (await got.read()).decode("utf-8", "replace")
         )
-        told = {
+        reported = {
             name: value
             for name, value in got.headers.items()
             if name not in {"Date", "X-Request-ID", "Content-Length"}
         }
-        return got.status, f"{json.dumps(told)}\n{body}"
+        return got.status, f"{json.dumps(reported)}\n{body}"

@@ -130,9 +130,9 @@ async def test_as_tools_an_agent_reads_decides_and_is_marked_by_what_it_read(sug
     strange = await suggestion_rig.propose("Brain/b.md", {"text": "web\n"}, origin="web")
     taint = Taint()
     listing, resolving = chief(suggestion_rig, taint=taint).tools()
-    told = (await listing.call({})).text
-    assert f"{a.id}: update Brain/a.md, by reflector: it follows" in told
-    assert "+two" in told
+    reported = (await listing.call({})).text
+    assert f"{a.id}: update Brain/a.md, by reflector: it follows" in reported
+    assert "+two" in reported
     assert taint.sources == {f"the suggestion {strange.id}": "web"}
     answer = await resolving.call({"ids": [a.id], "action": "approve", "reasoning": "right"})
     assert answer.is_error  # it has read a stranger's text by now

@@ -254,11 +254,11 @@ def test_a_batch_that_is_undone_leaves_the_queue_as_it_was(queue: Queue, state: 
 
 
 def test_each_caller_hears_of_each_change(queue: Queue):
-    told: list[str] = []
-    queue.on_change(lambda: told.append("changed"))
+    reported: list[str] = []
+    queue.on_change(lambda: reported.append("changed"))
     queue.finish(queue.begin(add(queue, "x"), "r1", ["c1"]))
 
-    assert len(told) == 3
+    assert len(reported) == 3
 
 
 def test_a_thousand_tasks_of_one_cause_are_ordered_in_one_pass(queue: Queue, state: StateStore):

@@ -103,7 +103,7 @@ class WorkerRig:
             watcher, causes=causes or ("c1",), parents=(), at=self.now, wait=wait
         )[0]
 
-    def told(self, event: str) -> list[dict[str, object]]:
+    def reported(self, event: str) -> list[dict[str, object]]:
         return [dict(one.data) for one in self.events if one.event == event]
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -124,16 +124,16 @@ def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
     return WorkerRig(state=state, history=History(tmp_path / "history.db"))
 
 
-async def test_a_ready_task_is_done_and_told(worker_rig: WorkerRig):
+async def test_a_ready_task_is_done_and_reported(worker_rig: WorkerRig):
     async with worker_rig.open():
         task = worker_rig.add("x")
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 
     (run,) = [started.run for started in worker_rig.started]
-    assert worker_rig.told("task.started") == [
+    assert worker_rig.reported("task.started") == [
         {"task": task.id, "watcher": "x", "run": run, "backend": "scripted"}
     ]
-    assert worker_rig.told("task.finished") == [
+    assert worker_rig.reported("task.finished") == [
         {"task": task.id, "watcher": "x", "run": run, "outcome": "changed"}
     ]
     assert worker_rig.queue.all() == []
@@ -165,7 +165,7 @@ async def test_a_task_that_falls_due_while_the_worker_looks_is_not_forgotten(wor
     task = worker_rig.add("x", wait=True)
     worker_rig.clock = lambda: task.due_at + timedelta(seconds=next(ticks) - 1)  # type: ignore[method-assign]
     async with worker_rig.open():
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 
 
 async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(worker_rig: WorkerRig):
@@ -177,7 +177,7 @@ async def test_a_pause_lets_nothing_begin_and_outlasts_a_restart(worker_rig: Wor
         assert worker.paused
         assert worker_rig.started == []
         worker.resume()
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
         assert not worker.paused
 
 
@@ -203,7 +203,7 @@ async def test_an_unavailable_agent_is_asked_again_for_the_same_run_after_longer
             waits.append((task.due_at - worker_rig.now).total_seconds())
             worker_rig.now = task.due_at
             worker_rig.worker.resume()
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 
     assert waits == [10, 60, 300, 900, 900]
     assert len({task.run for task in worker_rig.started}) == 1
@@ -301,10 +301,10 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
     worker_rig.add("x")
     refusing = True
     async with worker_rig.open():
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 
     assert [task.watcher for task in worker_rig.started] == ["x"]
-    assert len(worker_rig.told("task.started")) == 1
+    assert len(worker_rig.reported("task.started")) == 1
 
 
 async def test_over_budget_tasks_wait_and_that_is_reported_once(worker_rig: WorkerRig):
@@ -312,22 +312,22 @@ async def test_over_budget_tasks_wait_and_that_is_reported_once(worker_rig: Work
     async with worker_rig.open(concurrency=8):
         for name in "abcd":
             worker_rig.add(name, f"c-{name}")
-        await worker_rig.until(lambda: len(worker_rig.told("task.finished")) == 2)
+        await worker_rig.until(lambda: len(worker_rig.reported("task.finished")) == 2)
         await worker_rig.until(lambda: all(task.reason for task in worker_rig.queue.all()))
 
         assert [task.watcher for task in worker_rig.started] == ["a", "b"]
         assert [task.reason for task in worker_rig.queue.all()] == [
             "the budget of 2 runs per hour is used up"
         ] * 2
-        assert [(one["budget"], one["limit"]) for one in worker_rig.told("budget.exceeded")] == [
-            ("runs_per_hour", 2)
-        ]
+        assert [
+            (one["budget"], one["limit"]) for one in worker_rig.reported("budget.exceeded")
+        ] == [("runs_per_hour", 2)]
 
         worker_rig.now = at(3601)
         worker_rig.worker.resume()
         await worker_rig.until(lambda: not worker_rig.queue.all())
         worker_rig.add("e", "c-e")
-        await worker_rig.until(lambda: len(worker_rig.told("budget.exceeded")) == 2)
+        await worker_rig.until(lambda: len(worker_rig.reported("budget.exceeded")) == 2)
 
 
 async def test_a_budget_is_not_overrun_by_runs_that_begin_together(worker_rig: WorkerRig):
@@ -341,9 +341,9 @@ async def test_a_budget_is_not_overrun_by_runs_that_begin_together(worker_rig: W
     async with worker_rig.open(record_late, concurrency=8):
         for name in "abcd":
             worker_rig.add(name, "c1")
-        await worker_rig.until(lambda: worker_rig.told("budget.exceeded"))
+        await worker_rig.until(lambda: worker_rig.reported("budget.exceeded"))
         gate.set()
-        await worker_rig.until(lambda: len(worker_rig.told("task.finished")) == 2)
+        await worker_rig.until(lambda: len(worker_rig.reported("task.finished")) == 2)
 
         assert len(worker_rig.started) == 2
         assert {task.reason for task in worker_rig.queue.all()} == {
@@ -359,7 +359,7 @@ async def test_a_task_over_the_budget_of_its_cause_goes_on_when_another_cause_co
     async with worker_rig.open():
         for name in "abc":
             worker_rig.add(name, "c1")
-        await worker_rig.until(lambda: len(worker_rig.told("budget.exceeded")) == 2)
+        await worker_rig.until(lambda: len(worker_rig.reported("budget.exceeded")) == 2)
         worker_rig.add("c", "c2")
         await worker_rig.until(lambda: len(worker_rig.started) == 2)
 
@@ -385,9 +385,9 @@ async def test_a_run_that_is_tried_again_needs_no_room_in_the_budget(worker_rig:
         )
         worker_rig.now = at(10)
         worker_rig.worker.resume()
-        await worker_rig.until(lambda: worker_rig.told("task.finished"))
+        await worker_rig.until(lambda: worker_rig.reported("task.finished"))
 
-    assert worker_rig.told("budget.exceeded") == []
+    assert worker_rig.reported("budget.exceeded") == []
 
 
 async def test_a_worker_that_is_stopped_leaves_its_tasks_to_the_next_one(worker_rig: WorkerRig):

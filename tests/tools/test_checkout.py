@@ -121,7 +121,7 @@ async def test_letter_case_alone_can_be_renamed_but_no_twin_is_made(checkout_rig
     assert not (checkout_rig.work / "Projects/GARDEN.md").exists()
 
 
-async def test_what_is_not_its_own_to_write_is_put_back_and_told(checkout_rig: CheckoutRig):
+async def test_what_is_not_its_own_to_write_is_put_back_and_reported(checkout_rig: CheckoutRig):
     await checkout_rig.open()
     checkout_rig.shell("Library/book.md", "rewritten")
     checkout_rig.shell("Library/new.md", "new")
@@ -149,7 +149,7 @@ async def test_no_grant_writes_what_decides_over_programs_or_people(
     checked = await checkout_rig.check_in()
 
     assert "evil" not in checkout_rig.texts().values()
-    assert [told for told, _ in checked.refused] == [path]
+    assert [reported for reported, _ in checked.refused] == [path]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_what_a_person_wrote_meanwhile_is_merged_and_the_copy_has_both(
     assert (await checkout_rig.check_in()).written == ()
 
 
-async def test_where_both_changed_the_same_line_the_persons_stands_and_the_agent_is_told_both(
+async def test_where_both_changed_the_same_line_the_persons_stands_and_the_agent_gets_both(
     checkout_rig: CheckoutRig,
 ):
     await checkout_rig.open()

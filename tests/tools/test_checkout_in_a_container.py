@@ -102,12 +102,12 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one_in_
         )
         async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
             await container.end_input()
-            told = (await container.stdout.read()).decode()
+            reported = (await container.stdout.read()).decode()
         checked = await checkout_rig.check_in()
         await checkout_rig.checkout.drop()
 
     assert filled.outside == (("~/Work", "1"),)
-    assert told.splitlines() == ["from outside", "Daily", "Library", "Projects"]
+    assert reported.splitlines() == ["from outside", "Daily", "Library", "Projects"]
     assert checked.refused == ()
     assert checkout_rig.texts()["Projects/garden.md"] == "# Yard\n"
 

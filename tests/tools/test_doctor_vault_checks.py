@@ -44,13 +44,15 @@ async def test_conflict_copies_and_notes_with_markers_are_listed(live: Live, vau
     save(vault / "Beans.md", "# Beans\n\n" + CONFLICT)
     save(vault / "How git works.md", f"# Git\n\n```\n{CONFLICT}```\n")
     async with live() as daemon_rig:
-        told = await asked(daemon_rig, "/api/doctor")
-    found = {(note["path"], note["code"]) for note in told["notes"]}
+        reported = await asked(daemon_rig, "/api/doctor")
+    found = {(note["path"], note["code"]) for note in reported["notes"]}
     assert found == {
         ("Tea (conflicted copy 2026-11-22).md", "conflict-copy"),
         ("Beans.md", "conflict-markers"),
     }
-    assert "line 3" in next(note["message"] for note in told["notes"] if note["path"] == "Beans.md")
+    assert "line 3" in next(
+        note["message"] for note in reported["notes"] if note["path"] == "Beans.md"
+    )
 
 
 async def test_conflict_markers_and_copies_in_the_control_folder_are_found_and_left(
@@ -82,7 +84,7 @@ async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live,
     async with live() as daemon_rig:
         await asked(daemon_rig, "/api/health")
         save(used / "b.md", "# B\n")
-        await daemon_rig.until(lambda: daemon_rig.told("file.created"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.created"))
     git(used, "stash", "-q")
     async with live() as daemon_rig:
         problem = (await asked(daemon_rig, "/api/doctor"))["problems"]["audit"]

@@ -100,7 +100,7 @@ async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Pa
     save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished")[1:])
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished")[1:])
         await daemon_rig.settled()
         watcher = next(
             one
@@ -161,7 +161,7 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
 
 
-async def test_what_is_not_seen_is_neither_told_nor_touched(live: Live, old: Path):
+async def test_what_is_not_seen_is_neither_reported_nor_touched(live: Live, old: Path):
     async with live() as daemon_rig:
         done = await daemon_rig.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]

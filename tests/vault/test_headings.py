@@ -235,7 +235,7 @@ def test_bytes_that_are_no_text_are_shown_as_such():
 
 
 @pytest.mark.parametrize("count", [MAX_HEADINGS, MAX_HEADINGS + 1])
-def test_more_headings_than_any_note_has_are_not_told_apart(count):
+def test_more_headings_than_any_note_has_are_not_distinguished(count):
     outline = read_outline(b"# x\n" * count, 0)
 
     assert (outline.complete, len(outline.headings)) == (

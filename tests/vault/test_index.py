@@ -139,7 +139,7 @@ def test_folders_with_a_context_file_are_known_without_looking_through_the_other
     assert loaded.context_folders() == []
 
 
-def test_what_was_told_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():  # noqa: E501
+def test_what_was_said_of_context_files_is_out_of_date_only_when_one_comes_goes_or_changes_its_size():  # noqa: E501
     index = index_of("b/AGENTS.md")
     version = index.contexts_version
     index.set("b/note.md", entry(5))

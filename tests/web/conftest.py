@@ -90,7 +90,7 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opene
         page = context.new_page()
         one = Opened(page=page, daemon=daemon)
         if quiet:
-            page.on("console", lambda told: one.complaints.extend(_complaint(told)))
+            page.on("console", lambda reported: one.complaints.extend(_complaint(reported)))
         page.on("pageerror", lambda error: one.complaints.append(str(error)))
         page.on("request", lambda request: one.requests.append(request.url))
         page.goto(where if where.startswith("http") else f"{one.url}/{where}")
@@ -103,10 +103,10 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opene
     assert [one.complaints for one in opened if one.complaints] == []
 
 
-def _complaint(told: ConsoleMessage) -> list[str]:
-    if told.type not in {"error", "warning"} or told.text.startswith(_BLOCKED):
+def _complaint(reported: ConsoleMessage) -> list[str]:
+    if reported.type not in {"error", "warning"} or reported.text.startswith(_BLOCKED):
         return []
-    return [f"{told.text} ({told.location.get('url')})"]
+    return [f"{reported.text} ({reported.location.get('url')})"]
 
 
 def saved(daemon: CommandLine, path: str, text: str) -> Path:

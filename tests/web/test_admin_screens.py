@@ -162,8 +162,8 @@ def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again
     it = opens("#/keys", quiet=False)
 
     def without_modules(route) -> None:
-        told = route.fetch()
-        route.fulfill(response=told, json={**told.json(), "modules": []})
+        reported = route.fetch()
+        route.fulfill(response=reported, json={**reported.json(), "modules": []})
 
     it.page.route("**/api/health*", without_modules)
     it.page.goto(f"{it.url}/")

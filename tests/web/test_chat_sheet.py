@@ -104,8 +104,8 @@ def test_folders_and_tools_of_a_conversation_are_limited_and_brains_answers_are_
         "loaded": ["Brain/kim.md"],
     }
     fact = {"id": "f1", "name": "Kim", "text": "Gardener", "path": "Brain/kim.md"}
-    told = {"log": [log], "stored": [{**fact, "status": "kept"}]}
-    it.page.route("**/bridge", lambda route: route.fulfill(json=told))
+    reported = {"log": [log], "stored": [{**fact, "status": "kept"}]}
+    it.page.route("**/bridge", lambda route: route.fulfill(json=reported))
     undone: list[str] = []
     it.page.route(
         "**/bridge/f1/undo",

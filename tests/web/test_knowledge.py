@@ -192,14 +192,14 @@ def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(
     today = f"{datetime.now(UTC):%Y-%m-%d}"
 
     def spent(route: Route) -> None:
-        told = route.fetch().json()
-        told["spent"] |= {
+        reported = route.fetch().json()
+        reported["spent"] |= {
             "total": usage("date", date=today),
             "days": [usage("date", date=today)],
             "agents": [usage("agent", agent=f"helper {HOSTILE}")],
             "causes": [usage("cause", cause="c-20260224-101500-000-0000")],
         }
-        route.fulfill(json=told)
+        route.fulfill(json=reported)
 
     it.page.route(re.compile("/api/usage"), spent)
     it.shows("#/usage")

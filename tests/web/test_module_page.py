@@ -133,7 +133,9 @@ def test_a_modules_page_works_by_its_bridge_and_reaches_nothing_else(
     result = frame.locator("#tried")
     expect(result).to_contain_text("nested", timeout=PATIENCE_MS)
     tried = json.loads(result.inner_text())
-    reached = {name: told for name, told in tried.items() if not told.startswith("refused")}
+    reached = {
+        name: reported for name, reported in tried.items() if not reported.startswith("refused")
+    }
     assert reached == {}
     tcp, udp = strangers
     with pytest.raises(BlockingIOError):

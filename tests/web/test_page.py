@@ -284,7 +284,7 @@ def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: CommandLine):
     assert "Prune the quince" not in top.read_text()
 
 
-def told(*events: dict[str, object]) -> str:
+def reported(*events: dict[str, object]) -> str:
     """A stream of events, as the daemon sends it."""
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
 
@@ -314,7 +314,7 @@ def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens
         lambda route: (
             route.fulfill(
                 content_type="text/event-stream",
-                body=told(
+                body=reported(
                     {"type": "session", "sessionId": session},
                     {"type": "user_message", "content": "Write it down."},
                     {"type": "text", "content": "I look."},
@@ -466,10 +466,10 @@ def test_a_module_that_failed_once_is_shown_as_long_as_it_answers(opens: Opens):
 
     def failed(route: Route) -> None:
         answer = route.fetch()
-        told = answer.json()
-        for one in told["modules"]:
+        reported = answer.json()
+        for one in reported["modules"]:
             one["status"] = "failed"
-        route.fulfill(response=answer, json=told)
+        route.fulfill(response=answer, json=reported)
 
     it.page.route("**/api/health**", failed)
     it.page.reload()

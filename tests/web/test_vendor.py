@@ -13,27 +13,27 @@ from tests.web.vendor import BUNDLES, FOLDER, FOR_TESTS, ONLY_FOR_TESTS, PACKAGE
 
 @pytest.mark.parametrize("folder", [FOLDER, FOR_TESTS], ids=["page", "tests"])
 def test_each_file_has_the_checksum_that_was_written_down(folder: Path):
-    told = json.loads((folder / "vendor.json").read_text())
+    reported = json.loads((folder / "vendor.json").read_text())
     found = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.iterdir()
         if path.name != "vendor.json"
     }
 
-    assert found == told["sha256"]
+    assert found == reported["sha256"]
 
 
 def test_the_script_names_the_versions_that_are_there_and_each_has_its_licence():
-    told = json.loads((FOLDER / "vendor.json").read_text())
+    reported = json.loads((FOLDER / "vendor.json").read_text())
     licences = (FOLDER / "LICENSES.txt").read_text()
 
-    assert {*BUNDLES} == {*told["bundles"]}
-    assert {name: told["packages"][name]["version"] for name in PACKAGES} == PACKAGES
+    assert {*BUNDLES} == {*reported["bundles"]}
+    assert {name: reported["packages"][name]["version"] for name in PACKAGES} == PACKAGES
     assert (FOR_TESTS / "axe-core-LICENSE.txt").is_file()
     assert (
         json.loads((FOR_TESTS / "vendor.json").read_text())["packages"]["axe-core"]["version"]
         == ONLY_FOR_TESTS["axe-core"]
     )
-    for name, package in told["packages"].items():
+    for name, package in reported["packages"].items():
         assert f"{name} {package['version']} ({package['licence']})" in licences
         assert package["integrity"].startswith("sha512-")

@@ -121,20 +121,20 @@ def _described(work: Path, name: str, lock: dict[str, Any]) -> dict[str, str]:
 
 def _licences(work: Path, packages: dict[str, dict[str, str]]) -> str:
     texts = []
-    for name, told in packages.items():
+    for name, reported in packages.items():
         found = sorted((work / "node_modules" / name).glob("[Ll][Ii][Cc][Ee][Nn][SsCc][Ee]*"))
-        text = found[0].read_text() if found else f"Licensed under {told['licence']}."
-        texts.append(f"{name} {told['version']} ({told['licence']})\n\n{text.strip()}\n")
+        text = found[0].read_text() if found else f"Licensed under {reported['licence']}."
+        texts.append(f"{name} {reported['version']} ({reported['licence']})\n\n{text.strip()}\n")
     return f"\n{'=' * 80}\n\n".join(texts)
 
 
-def _write_down(place: Path, told: dict[str, Any]) -> None:
+def _write_down(place: Path, reported: dict[str, Any]) -> None:
     place.unlink(missing_ok=True)
     files = {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(place.parent.iterdir())
     }
-    place.write_text(json.dumps({**told, "sha256": files}, indent=2) + "\n")
+    place.write_text(json.dumps({**reported, "sha256": files}, indent=2) + "\n")
 
 
 def _run(*command: str, at: Path) -> None:

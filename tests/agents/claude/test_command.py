@@ -62,7 +62,7 @@ def test_no_credential_is_in_the_process_whatever_was_found(credential, base_url
     assert ("HTTPS_PROXY" in on_its_own) is (base_url != HERE)
 
 
-def test_what_it_is_told_leads_to_the_gateway_alone():
+def test_what_it_is_given_leads_to_the_gateway_alone():
     made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
     boxed = make_container_environment(WAY, "/home/agent", "/sockets/gateway.sock")
 

@@ -190,12 +190,12 @@ async def test_a_session_goes_on_in_the_next_container_and_only_there(boxed, run
         first = (await run(boxed.claude.backend, job)).account.session_id
     async with boxed.job(prompt="two", session_id=first) as job:
         second = (await run(boxed.claude.backend, job)).account.session_id
-    told = json.dumps(api.asked[-1].body["messages"])
+    reported = json.dumps(api.asked[-1].body["messages"])
 
     assert second == first
-    assert '"one"' in told
-    assert '"two"' in told
-    assert "cat: /home/agent/.profile: No such file" in told
+    assert '"one"' in reported
+    assert '"two"' in reported
+    assert "cat: /home/agent/.profile: No such file" in reported
 
     api.add([say("host")])
     on_host = await run(boxed.claude.backend, boxed.make_job(prompt="three", session_id=first))

@@ -54,15 +54,15 @@ class GatewayRig:
     usage_store: UsageStore
     folder: Path
     now: list[datetime]
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     said: list[tuple[str, str | None]] = field(default_factory=list)
 
     def report(self, subject: str, problem: str | None) -> None:
         self.said.append((subject, problem))
-        self.told = (
-            {**self.told, subject: problem}
+        self.reported = (
+            {**self.reported, subject: problem}
             if problem
-            else {key: self.told[key] for key in self.told if key != subject}
+            else {key: self.reported[key] for key in self.reported if key != subject}
         )
 
     @asynccontextmanager

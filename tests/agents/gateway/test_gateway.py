@@ -172,7 +172,7 @@ async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
     )
     assert len(api.asked) == 2
     if "hour" in says:
-        assert says in gateway_rig.told["budget:usd_per_hour"]
+        assert says in gateway_rig.reported["budget:usd_per_hour"]
 
 
 async def test_another_run_of_the_same_cause_is_refused_and_one_of_another_is_not(
@@ -197,11 +197,11 @@ async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api: Sc
     with pytest.raises(AgentUnavailableError, match="usd_per_hour"):
         async with gateway_rig.run("run-2", causes=()):
             pass
-    assert "budget:usd_per_hour" in gateway_rig.told
+    assert "budget:usd_per_hour" in gateway_rig.reported
     gateway_rig.now[0] += timedelta(hours=1, seconds=1)
     async with gateway_rig.run("run-2", causes=()) as way:
         assert (await gateway_rig.ask(way)).status == 200
-    assert "budget:usd_per_hour" not in gateway_rig.told
+    assert "budget:usd_per_hour" not in gateway_rig.reported
 
 
 async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(
@@ -337,7 +337,7 @@ async def test_an_unknown_price_is_noted_and_is_not_a_problem(
     (note,) = gateway_rig.gateway.price_notes([*again.models(gateway_rig.now[0]), MODEL])
     again.close()
     assert "llama-9" in note
-    assert gateway_rig.told == {}
+    assert gateway_rig.reported == {}
 
 
 async def test_with_no_login_the_agent_learns_where_to_look(
@@ -454,10 +454,10 @@ async def test_a_disk_that_refuses_while_the_model_answers_is_reported_and_limit
     api.add(lose_the_table, costing(1))
     async with gateway_rig.run(max_cost_usd=1) as way:
         assert (await gateway_rig.ask(way)).status == 200
-        while "usage" not in gateway_rig.told:
+        while "usage" not in gateway_rig.reported:
             await asyncio.sleep(0.005)
         assert (await gateway_rig.ask(way)).status == 400
-    assert "could not be read or written" in gateway_rig.told["usage"]
+    assert "could not be read or written" in gateway_rig.reported["usage"]
 
 
 HOSTILE = [

@@ -16,12 +16,12 @@ async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     ends = gateway_rig.now[0] + timedelta(hours=2)
-    told = {
+    reported = {
         f"{UNIFIED}5h-utilization": "0.425",
         f"{UNIFIED}5h-reset": str(int(ends.timestamp())),
         f"{UNIFIED}7D_next-utilization": "0.1",
     }
-    api.add(ApiRefusal(status=400, headers=told))
+    api.add(ApiRefusal(status=400, headers=reported))
     async with gateway_rig.run() as way:
         await gateway_rig.ask(way)
 

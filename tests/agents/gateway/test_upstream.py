@@ -106,9 +106,9 @@ async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     api.add(refusal, [say("put right")])
     async with gateway_rig.run() as way:
         await gateway_rig.ask(way)
-        assert says in gateway_rig.told[subject]
+        assert says in gateway_rig.reported[subject]
         assert (await gateway_rig.ask(way)).status == 200
-    assert gateway_rig.told == {}
+    assert gateway_rig.reported == {}
 
 
 async def test_a_login_goes_before_a_name_and_password_in_the_address(
@@ -133,7 +133,7 @@ async def test_counting_tokens_tells_nothing_of_the_model(make_gateway_rig):
         gateway_rig = make_gateway_rig(str(server.make_url("")).rstrip("/"))
         async with gateway_rig.run() as way:
             assert (await gateway_rig.ask(way, "/v1/messages/count_tokens")).status == 404
-    assert gateway_rig.told == {}
+    assert gateway_rig.reported == {}
 
 
 async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
@@ -193,7 +193,7 @@ async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_con
     assert gateway_rig.gateway.spent("run-1").output == 40
 
 
-async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(make_gateway_rig):
+async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(make_gateway_rig):
     async with ScriptedMessages() as gone:
         url = gone.url
     gateway_rig = make_gateway_rig(url)
@@ -207,7 +207,7 @@ async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(mak
     assert "ssl" not in first.error["message"]
     assert "asked again in" in third.error["message"]
     assert third.headers["x-should-retry"] == "false"
-    assert "does not answer" in gateway_rig.told["model"]
+    assert "does not answer" in gateway_rig.reported["model"]
 
     breaker = gateway_rig.gateway._upstream._breaker
     breaker._until = 0.0
@@ -215,7 +215,7 @@ async def test_a_far_side_that_is_down_is_left_alone_told_of_and_found_again(mak
         gateway_rig.gateway._upstream.url = api.url
         async with gateway_rig.run() as way:
             assert (await gateway_rig.ask(way)).status == 200
-    assert "model" not in gateway_rig.told
+    assert "model" not in gateway_rig.reported
 
 
 def _at_once(tries, *_, **__):

@@ -32,7 +32,7 @@ def launch(docker, slot):
     return docker.launch(shape, slot, docker.image(), user=container_user(), daemon=LABEL)
 
 
-def told(launched, *command):
+def reported(launched, *command):
     frame = json.dumps(
         {"command": command, "env": {"PATH": "/usr/bin:/bin"}, "cwd": "/", "relay": None}
     ).encode()
@@ -45,7 +45,7 @@ def left(engine):
     return containers(engine, of=f"org.parachuted.daemon={LABEL}")
 
 
-def test_no_one_who_answers_is_told_in_words(tmp_path):
+def test_no_one_who_answers_is_reported_in_words(tmp_path):
     with pytest.raises(
         AgentUnavailableError, match=f"no Docker engine answers at unix://{tmp_path}/none; install"
     ):
@@ -118,7 +118,7 @@ def test_a_folder_that_is_swapped_while_it_is_mounted_is_found_out(
                     refused += 1
                     continue
                 started += 1
-                assert "canary" not in told(launched, "ls", "/vault")
+                assert "canary" not in reported(launched, "ls", "/vault")
                 docker.remove(launched.id)
         finally:
             stop.set()

@@ -20,13 +20,13 @@ def started(tmp_path):
 
 
 def frame(*command, env=None, cwd="/"):
-    told = json.dumps(
+    reported = json.dumps(
         {"command": command, "env": env or {"PATH": os.environ["PATH"]}, "cwd": cwd, "relay": None}
     ).encode()
-    return len(told).to_bytes(4, "big") + told
+    return len(reported).to_bytes(4, "big") + reported
 
 
-def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
+def test_it_says_what_it_sees_before_it_is_asked_anything(tmp_path):
     (tmp_path / ".slot").write_text("abc")
 
     with started(tmp_path) as process:
@@ -45,10 +45,10 @@ def test_it_says_what_it_sees_before_it_is_told_anything(tmp_path):
 def test_the_program_gets_its_environment_its_folder_and_all_input_after_the_frame(tmp_path):
     with started(tmp_path) as process:
         process.stdout.readline()
-        told = frame(
+        reported = frame(
             "sh", "-c", "pwd; echo $A; cat; exit 5", env={"A": "b", "PATH": "/usr/bin:/bin"}
         )
-        out, _ = process.communicate(told + b"input", timeout=30)
+        out, _ = process.communicate(reported + b"input", timeout=30)
 
     assert out == b"/\nb\ninput"
     assert process.returncode == 5

@@ -25,10 +25,10 @@ def mounts_of(options):
 
 
 def inspected(engine, container):
-    told = subprocess.run(
+    reported = subprocess.run(
         ["docker", "inspect", container], env=dict(engine), capture_output=True, check=True
     ).stdout
-    return json.loads(told)[0]
+    return json.loads(reported)[0]
 
 
 def test_the_limits_of_a_sandbox_config_are_the_containers():
@@ -99,9 +99,11 @@ async def test_it_is_no_one_inside_with_no_capability_and_the_default_filter_of_
 
     lines = ended.out.split("\n")
     assert lines[0] == str(container_user()[0])
-    told = dict(line.split(":\t") for line in lines[1:] if line)
-    assert {told[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {"0" * 16}
-    assert (told["NoNewPrivs"], told["Seccomp"].strip()) == ("1", "2")
+    reported = dict(line.split(":\t") for line in lines[1:] if line)
+    assert {reported[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {
+        "0" * 16
+    }
+    assert (reported["NoNewPrivs"], reported["Seccomp"].strip()) == ("1", "2")
 
 
 async def test_it_has_no_network_but_itself(run):
@@ -151,12 +153,12 @@ async def test_an_agent_that_only_reads_cannot_change_its_copy(run):
 
 async def test_more_memory_than_it_has_ends_it_and_says_so(run):
     ended = await run("python3 -c 'x = bytearray(400 << 20)'", config=SandboxConfig(memory="64m"))
-    told = await run(
+    reported = await run(
         "exec python3 -c 'x = bytearray(400 << 20)'", config=SandboxConfig(memory="64m")
     )
 
     assert ended.code != 0
-    assert "more memory than its sandbox has" in (told.problem or "")
+    assert "more memory than its sandbox has" in (reported.problem or "")
 
 
 async def test_processes_without_end_stop_at_the_limit(run):

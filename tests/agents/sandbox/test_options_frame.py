@@ -9,12 +9,12 @@ from tests.agents.sandbox.conftest import spec_of
 SLOT = name_slot(Path("/slots"))
 
 
-def told(**how):
+def reported(**how):
     return json.loads(make_frame(spec_of(SLOT, "echo", "hello", **how)))
 
 
 def test_a_box_without_a_network_knows_of_no_proxy():
-    frame = told(env={"A": "b"})
+    frame = reported(env={"A": "b"})
 
     assert (frame["command"], frame["cwd"], frame["relay"]) == (["echo", "hello"], "/vault", None)
     assert frame["env"] == {
@@ -28,7 +28,7 @@ def test_a_box_without_a_network_knows_of_no_proxy():
 
 def test_a_box_with_one_finds_the_proxy_by_its_usual_names():
     for network in ("bridge", ("example.org",)):
-        frame = told(network=network)
+        frame = reported(network=network)
 
         assert {
             frame["env"][name]

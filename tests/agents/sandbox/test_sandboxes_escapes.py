@@ -166,14 +166,14 @@ async def test_no_way_out_of_a_container_that_has_worked_somewhere_works(
     with socket.create_server(("0.0.0.0", 0)) as listening, socket.socket(socket.AF_UNIX) as hidden:  # noqa: S104  what it is after
         hidden.bind(f"\0parachute-{os.getpid()}")
         hidden.listen()
-        told = {
+        reported = {
             "secret": secret,
             "port": listening.getsockname()[1],
             "abstract": f"parachute-{os.getpid()}",
         }
-        told["docker"] = engine.get("DOCKER_HOST", "").removeprefix("unix://") or "/none"
+        reported["docker"] = engine.get("DOCKER_HOST", "").removeprefix("unix://") or "/none"
         lines = {
-            name: line.format(**told) if name.startswith("others") else line
+            name: line.format(**reported) if name.startswith("others") else line
             for name, line in TRICKS.items()
         }
         async with asyncio.timeout(50), boxed(sandboxes, "python3", "-c", RUNNER) as at_work:

@@ -238,7 +238,7 @@ async def test_where_no_one_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wro
 async def test_after_many_wrong_keys_a_peer_waits_while_a_right_one_is_let_in(live: Live):
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "curator:read")
-        told = [
+        reported = [
             (await call(daemon_rig, "GET", "/api/watches", headers=wrong(number)))[0]
             for number in range(15)
         ]
@@ -250,7 +250,7 @@ async def test_after_many_wrong_keys_a_peer_waits_while_a_right_one_is_let_in(li
         assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 200
         assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
 
-    assert told == [401] * 10 + [429] * 5
+    assert reported == [401] * 10 + [429] * 5
     assert 1 <= waits <= 6
 
 

@@ -50,7 +50,7 @@ def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
     )
 
 
-def test_what_no_one_expected_is_logged_whole_and_told_as_no_more_than_an_id(caplog):
+def test_what_no_one_expected_is_logged_whole_and_answered_with_no_more_than_an_id(caplog):
     status, body = answered(OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml"))
 
     assert status == 500

@@ -47,11 +47,11 @@ async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_
     async with live() as daemon_rig:
         answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
         assert daemon_rig.daemon.audit.flush()
-        told = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
+        reported = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
 
     ids = {answer["request_id"] for answer in answers}
     assert len(ids) == 5
-    assert ids <= {event["request_id"] for event in told}
+    assert ids <= {event["request_id"] for event in reported}
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd"])
@@ -147,7 +147,7 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
             at_hand,
         )
         assert daemon_rig.daemon.audit.flush()
-        told = [
+        reported = [
             event
             for event in (await get(daemon_rig, "/api/audit?limit=1000"))["events"]
             if event.get("paths") == ["a b.md"]
@@ -159,9 +159,9 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
             name: event.get(name)
             for name in ("source_type", "source_id", "target_endpoint", "status", "success")
         }
-        for event in told
+        for event in reported
     ]
-    assert len(told) == len({event["request_id"] for event in told}) == len(answers)
+    assert len(reported) == len({event["request_id"] for event in reported}) == len(answers)
     assert same == [same[0]] * len(answers)
 
 

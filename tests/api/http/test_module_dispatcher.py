@@ -60,24 +60,28 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
     save(tmp_path / "failing/module.py", FAILING)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "failing", "trusted")
-        told = {
+        reported = {
             kind: await call(daemon_rig, "GET", f"/api/failing/{kind}")
             for kind in ("object", "text", "list", "null")
         }
         odd = await call(daemon_rig, "GET", "/api/failing/text?status=460")
 
-    for status, answer in (*told.values(), odd):
+    for status, answer in (*reported.values(), odd):
         assert status in {404, 460}
         assert all(
             isinstance(answer[name], str) and answer[name]
             for name in ("error", "message", "detail", "request_id")
         )
-    assert (told["object"][1]["error"], told["object"][1]["message"], told["object"][1]["bed"]) == (
+    assert (
+        reported["object"][1]["error"],
+        reported["object"][1]["message"],
+        reported["object"][1]["bed"],
+    ) == (
         "no such bed",
         "no such bed",
         3,
     )
-    assert (told["text"][1]["message"], told["list"][1]["body"]) == ("no such bed", [1])
+    assert (reported["text"][1]["message"], reported["list"][1]["body"]) == ("no such bed", [1])
 
 
 CALLER = """
@@ -133,8 +137,10 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
 ):
     async with live() as daemon_rig:
         for name in ("brain", "daily"):
-            told = await install(daemon_rig, EXAMPLES / name, trust)
-            assert (told["status"], told["where"]) == ("running", WHERE[trust]), told["problem"]
+            reported = await install(daemon_rig, EXAMPLES / name, trust)
+            assert (reported["status"], reported["where"]) == ("running", WHERE[trust]), reported[
+                "problem"
+            ]
         save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
         await daemon_rig.until(
             lambda: daemon_rig.daemon.index.get("Brain/entities/Kevin.md") is not None
@@ -376,12 +382,12 @@ async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
             json={"content": "secret words", "entry_id": "one"},
         )
         assert daemon_rig.daemon.audit.flush()
-        told = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
+        reported = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
 
     assert ("POST /api/daily/entries", 201) in [
-        (event["target_endpoint"], event.get("status")) for event in told
+        (event["target_endpoint"], event.get("status")) for event in reported
     ]
-    assert "secret words" not in json.dumps(told)
+    assert "secret words" not in json.dumps(reported)
 
 
 STARTING = """
@@ -407,8 +413,8 @@ async def test_a_module_that_starts_again_is_503_until_it_has_its_routes_and_nev
     save(tmp_path / "starting/manifest.yaml", "name: starting\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "starting/module.py", STARTING.replace("{gate}", str(gate)))
     async with live() as daemon_rig:
-        told = await install(daemon_rig, tmp_path / "starting", "trusted")
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, tmp_path / "starting", "trusted")
+        assert reported["status"] == "running", reported["problem"]
         gate.touch()
         restarting = asyncio.get_running_loop().create_task(
             post(daemon_rig, "/api/modules/starting/restart")

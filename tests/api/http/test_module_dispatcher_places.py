@@ -53,8 +53,8 @@ async def test_a_module_answers_where_the_core_keeps_a_place_for_it(
 ):
     async with live() as daemon_rig:
         before = await refused(daemon_rig, "GET", "/api/modules/daily/agents")
-        told = await install(daemon_rig, daily(tmp_path), trust)
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, daily(tmp_path), trust)
+        assert reported["status"] == "running", reported["problem"]
 
         assert before[0] == 501
         assert "kept for the module daily" in before[1]
@@ -78,10 +78,10 @@ async def test_a_module_answers_where_the_core_keeps_a_place_for_it(
 
 async def test_no_other_module_gets_that_place(live: Live, tmp_path: Path, trust: str):
     async with live() as daemon_rig:
-        told = await install(daemon_rig, daily(tmp_path, "evil"), trust)
+        reported = await install(daemon_rig, daily(tmp_path, "evil"), trust)
 
-        assert told["status"] == "failed"
-        assert "/api/modules/daily/agents is not kept for the module evil" in told["problem"]
+        assert reported["status"] == "failed"
+        assert "/api/modules/daily/agents is not kept for the module evil" in reported["problem"]
         assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents"))[0] == 501
 
 
@@ -101,8 +101,8 @@ async def test_the_rest_of_a_path_keeps_its_slashes_and_never_climbs(
         await install(daemon_rig, daily(tmp_path), trust)
         url = "/api/daily/entities/"
 
-        _, told = await call(daemon_rig, "PUT", f"{url}people/Kevin%20M%C3%BCller%2Fa", json={})
-        assert told["id"] == "people/Kevin Müller/a"
+        _, reported = await call(daemon_rig, "PUT", f"{url}people/Kevin%20M%C3%BCller%2Fa", json={})
+        assert reported["id"] == "people/Kevin Müller/a"
         async with aiohttp.ClientSession() as session:
             for climbs in ("../a", "a/%2E%2E/b", "a%2F..%2Fb", "%2Fetc%2Fpasswd", "a//b", "a/"):
                 sent = URL(daemon_rig.url + url + climbs, encoded=True)
@@ -117,20 +117,20 @@ async def test_a_tolerant_route_takes_both_spellings_and_ignores_what_it_does_no
         await install(daemon_rig, daily(tmp_path), trust)
         url = "/api/daily/entities/x"
 
-        _, told = await call(
+        _, reported = await call(
             daemon_rig,
             "PUT",
             f"{url}?commitMsg=new",
             json={"entityType": "person", "id": "y", "odd": 1},
         )
-        assert told == {"id": "x", "type": "person", "said": "new"}
-        _, told = await call(
+        assert reported == {"id": "x", "type": "person", "said": "new"}
+        _, reported = await call(
             daemon_rig,
             "PUT",
             url,
             json={"entityType": "old", "entity_type": "person", "page": "Two"},
         )
-        assert told["type"] == "person"
+        assert reported["type"] == "person"
         assert (await refused(daemon_rig, "PUT", url, json={"entityType": 5}))[0] == 422
         assert await get(daemon_rig, "/api/daily/rest?aName=1&other=2") == {
             "a_name": "1",

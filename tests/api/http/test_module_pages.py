@@ -34,8 +34,8 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
     live: Live, tmp_path: Path, trust: str
 ):
     async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        told = await install(daemon_rig, pages(tmp_path), trust)
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, pages(tmp_path), trust)
+        assert reported["status"] == "running", reported["problem"]
         url = daemon_rig.url + "/api/pages/ui"
         for path in ("/", "", "/index.html"):
             async with session.get(url + path) as answer:

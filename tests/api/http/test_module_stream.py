@@ -60,8 +60,8 @@ async def started(live: Live, folder: Path, trust: str) -> AsyncIterator[DaemonR
     save(folder / "ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n")
     save(folder / "ticker/module.py", MODULE)
     async with live() as daemon_rig:
-        told = await install(daemon_rig, folder / "ticker", trust)
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, folder / "ticker", trust)
+        assert reported["status"] == "running", reported["problem"]
         yield daemon_rig
 
 
@@ -124,8 +124,8 @@ async def test_a_generator_names_its_events_and_learns_where_the_reader_was(
         assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
         assert second.data == "plain"
         for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
-            status, told = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
-            assert status == 502, told
+            status, reported = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
+            assert status == 502, reported
         status, _ = await call(daemon_rig, "GET", "/api/ticker/wrong")
         assert status == 502
         assert (

@@ -191,10 +191,10 @@ async def test_the_daemons_own_is_valid_and_has_every_route(live: Live):
         document = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
-    told = {
+    reported = {
         f"{method.upper()} {path}" for path, calls in document["paths"].items() for method in calls
     }
-    assert told == ROUTES
+    assert reported == ROUTES
     names = [call["operationId"] for calls in document["paths"].values() for call in calls.values()]
     assert len(names) == len(set(names))
     assert [

@@ -152,7 +152,7 @@ async def test_the_api_keeps_to_its_own_description(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        told = (await process.communicate())[0].decode()
+        reported = (await process.communicate())[0].decode()
 
-    assert process.returncode == 0, told
-    assert int(re.search(r"(\d+) generated", told)[1]) > 500
+    assert process.returncode == 0, reported
+    assert int(re.search(r"(\d+) generated", reported)[1]) > 500

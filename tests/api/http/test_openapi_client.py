@@ -79,8 +79,8 @@ async def generated(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    told = (await process.communicate())[0].decode()
-    assert process.returncode == 0, told
+    reported = (await process.communicate())[0].decode()
+    assert process.returncode == 0, reported
     monkeypatch.syspath_prepend(folder)
     return Generated(daemon_rig.url)
 

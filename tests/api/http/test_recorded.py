@@ -17,7 +17,7 @@ DART = {"User-Agent": "Dart/3.5 (dart:io)"}
 
 
 @pytest.mark.parametrize(
-    ("identity", "headers", "told"),
+    ("identity", "headers", "reported"),
     [
         (LOOPBACK, {}, ("local", "this machine")),
         (LOOPBACK, DART, ("flutter_app", "this machine")),
@@ -26,15 +26,15 @@ DART = {"User-Agent": "Dart/3.5 (dart:io)"}
     ],
 )
 def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
-    identity, headers, told
+    identity, headers, reported
 ):
     caller = caller_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
 
-    assert (caller.source_type, caller.source_id, caller.request_id) == (*told, "abc")
+    assert (caller.source_type, caller.source_id, caller.request_id) == (*reported, "abc")
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "told"),
+    ("error", "status", "reported"),
     [
         (None, 200, None),
         (None, 422, "answered 422"),
@@ -46,7 +46,7 @@ def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
         (asyncio.CancelledError(), GONE, "it was ended before it was answered"),
     ],
 )
-def test_what_became_of_it_is_reported_in_a_sentence(error, status, told):
+def test_what_became_of_it_is_reported_in_a_sentence(error, status, reported):
     request = make_mocked_request("GET", "/api/nothing?secret=1")
 
     event = event_of(
@@ -60,6 +60,6 @@ def test_what_became_of_it_is_reported_in_a_sentence(error, status, told):
         error=error,
     )
 
-    assert (event.error, event.status, event.success) == (told, status, told is None)
+    assert (event.error, event.status, event.success) == (reported, status, reported is None)
     assert event.target_endpoint == "GET (no such call)"
     assert "secret" not in repr(event)

@@ -91,8 +91,8 @@ async def daemon_rig(
     save(folder / "m/manifest.yaml", manifest)
     save(folder / "m/module.py", MODULE)
     async with shared_daemon(folder) as daemon_rig:
-        told = await install(daemon_rig, folder / "m", str(request.param))
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, folder / "m", str(request.param))
+        assert reported["status"] == "running", reported["problem"]
         yield daemon_rig
 
 
@@ -120,8 +120,8 @@ async def test_a_body_comes_in_pieces_of_any_size_up_to_the_limit(daemon_rig: Da
         200,
         {**expected, "said": None},
     )
-    status, told = await call(daemon_rig, "POST", url, data=b"", **sent)
-    assert (status, told["size"]) == (200, 0)
+    status, reported = await call(daemon_rig, "POST", url, data=b"", **sent)
+    assert (status, reported["size"]) == (200, 0)
     assert (await refused(daemon_rig, "POST", url, data=BytesIO(b"x" * 3_000_001)))[0] == 413
     assert (await refused(daemon_rig, "POST", url, data=b"x", params={"odd": "1"}))[0] == 422
     try:
@@ -146,8 +146,8 @@ async def test_a_body_that_is_cut_short_is_an_error_that_blames_no_module(daemon
     await until_state(daemon_rig, {"read": 10, "ended": ""})
     writer.close()
     await until_state(daemon_rig, {"read": 10, "ended": "CancelledError"}, "RequestBodyError")
-    told = await get(daemon_rig, f"/api/modules/{NAME}")
-    assert (told["status"], told["problem"]) == ("running", before)
+    reported = await get(daemon_rig, f"/api/modules/{NAME}")
+    assert (reported["status"], reported["problem"]) == ("running", before)
     del reader
 
 
@@ -187,9 +187,9 @@ async def test_a_form_comes_as_fields_and_files(daemon_rig: DaemonRig):
     form.add_field("title", "Müsli")
     form.add_field("skipped", b"y" * 300_000, filename="skip.bin")
     form.add_field("audio", b"x" * 500_000, filename="../../a/b/c.wav", content_type="audio/wav")
-    status, told = await call(daemon_rig, "POST", f"/api/{NAME}/form", data=form)
+    status, reported = await call(daemon_rig, "POST", f"/api/{NAME}/form", data=form)
 
-    assert (status, told) == (
+    assert (status, reported) == (
         200,
         [["title", "Müsli"], ["audio", "c.wav", "audio/wav", 500_000]],
     )

@@ -114,9 +114,9 @@ async def test_a_change_of_a_file_is_reported_in_the_shape_that_all_share(live: 
     assert message.data["event"] == "file.created"
     assert message.data["vault_path"] == str(vault)
     assert message.data["module"] == "core"
-    told = message.data["data"]
-    assert set(told) == {"path", "by", "run", "causes", "digest", "key"}
-    assert (told["path"], told["by"], told["run"]) == ("a.md", "person", None)
+    reported = message.data["data"]
+    assert set(reported) == {"path", "by", "run", "causes", "digest", "key"}
+    assert (reported["path"], reported["by"], reported["run"]) == ("a.md", "person", None)
     assert datetime.fromisoformat(message.data["timestamp"]).tzinfo is not None
     assert message.data["timestamp"].endswith("Z")
 

@@ -30,7 +30,7 @@ async def reading(daemon_rig: DaemonRig, headers: dict[str, str]):
         yield stream
 
 
-async def told_until(stream, path: str) -> list:
+async def reported_until(stream, path: str) -> list:
     """All messages up to the one about that file."""
     found = []
     async with asyncio.timeout(30):
@@ -64,7 +64,7 @@ async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
         (vault / "Projects/moved.md").rename(vault / "Private/back.md")
         await daemon_rig.settled()
         save(vault / "Projects/last.md", "last")
-        got = await told_until(stream, "Projects/last.md")
+        got = await reported_until(stream, "Projects/last.md")
         everything = [event.event for event in daemon_rig.events]
 
     assert "file.moved" in everything
@@ -81,19 +81,19 @@ async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
     assert len({message.id for message in got}) == len(got)
 
 
-async def test_what_a_key_missed_is_replayed_as_it_would_have_been_told(live: Live, vault):
+async def test_what_a_key_missed_is_replayed_as_it_would_have_been_sent(live: Live, vault):
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "vault:read", paths=["Projects/**"])
         async with reading(daemon_rig, key) as stream:
             save(vault / "Projects/first.md", "first")
-            last = (await told_until(stream, "Projects/first.md"))[-1].id
+            last = (await reported_until(stream, "Projects/first.md"))[-1].id
         save(vault / "Private/x.md", "secret")
         await daemon_rig.settled()
         save(vault / "Projects/second.md", "second")
         await daemon_rig.settled()
         for given in (last, "nonsense"):
             async with reading(daemon_rig, {**key, "Last-Event-ID": given}) as stream:
-                got = await told_until(stream, "Projects/second.md")
+                got = await reported_until(stream, "Projects/second.md")
                 assert "Private" not in str(got)
                 assert (got[0].event == "reset") is (given == "nonsense")
 
@@ -127,7 +127,7 @@ async def test_a_stream_ends_with_its_key(live: Live):
             file.remove(file.load().keys[0].id)
             assert await ended(stream) < SOON
             save(daemon_rig.vault / "a.md", "a")
-            assert await told_until(other, "a.md")
+            assert await reported_until(other, "a.md")
         assert (await call(daemon_rig, "GET", "/api/watches", headers=gone))[0] == 401
 
 
@@ -216,7 +216,7 @@ async def test_a_stream_without_a_key_ends_when_everyone_needs_one(live: Live):
             )[0] == 200
             assert await ended(stream) < SOON
             save(daemon_rig.vault / "a.md", "a")
-            assert await told_until(other, "a.md")
+            assert await reported_until(other, "a.md")
 
 
 async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
@@ -226,7 +226,7 @@ async def test_using_a_key_and_noting_it_ends_no_stream(live: Live):
             daemon_rig.daemon.authenticator.ring.flush()
             daemon_rig.daemon.authenticator.look()
             save(daemon_rig.vault / "a.md", "a")
-            assert await told_until(stream, "a.md")
+            assert await reported_until(stream, "a.md")
 
 
 async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(live: Live):
@@ -238,7 +238,7 @@ async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see
         ]
         streams = [await stack.enter_async_context(reading(daemon_rig, key)) for key in keys]
         save(daemon_rig.vault / "Projects/a.md", "a")
-        told = [(await told_until(stream, "Projects/a.md"))[-1] for stream in streams]
+        reported = [(await reported_until(stream, "Projects/a.md"))[-1] for stream in streams]
 
-    assert len({message.id for message in told}) == 1
-    assert len({str(message.data) for message in told}) == 1
+    assert len({message.id for message in reported}) == 1
+    assert len({str(message.data) for message in reported}) == 1

@@ -36,7 +36,7 @@ async def ways(daemon_rig, key, path, data):
     """The status of each way to write that text; nothing of the vault is left but what was there
     before.
     """
-    told = {}
+    reported = {}
     for name, method, where, options in (
         (
             "put",
@@ -52,7 +52,7 @@ async def ways(daemon_rig, key, path, data):
             {"json": {"path": path, "content": data.decode()}, "headers": key},
         ),
     ):
-        told[name], _ = await call(daemon_rig, method, where, **options)
+        reported[name], _ = await call(daemon_rig, method, where, **options)
     for binary in (False, True):
         content = base64.b64encode(data).decode() if binary else data.decode()
         file = {"path": path.removeprefix("Open/"), "content": content, "is_binary": binary}
@@ -63,8 +63,8 @@ async def ways(daemon_rig, key, path, data):
             json={"root": "Open", "files": [file]},
             headers=key,
         )
-        told[f"push {binary}"] = 422 if answer["errors"] else 200
-    return told
+        reported[f"push {binary}"] = 422 if answer["errors"] else 200
+    return reported
 
 
 @pytest.mark.parametrize("pattern", WIDE)

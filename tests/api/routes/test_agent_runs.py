@@ -27,8 +27,8 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
         await daemon_rig.settled()
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(post(daemon_rig, "/api/maintenance", {"prompt": "Mend it."}))
-            await daemon_rig.until(lambda: daemon_rig.told("permission.requested"))
-            (question,) = daemon_rig.told("permission.requested")
+            await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"))
+            (question,) = daemon_rig.reported("permission.requested")
             assert (question["kind"], question["what"]) == ("write", "Projects/x.md")
             daemon_rig.daemon.permissions.answer(str(question["id"]), "never")
         ran = asked.result()

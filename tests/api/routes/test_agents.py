@@ -93,9 +93,9 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
     save(vault / "Private/diary.md", "x\n")
     async with live() as daemon_rig:
         await started(daemon_rig, module)
-        told = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
+        reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
 
-        files = told["files"]
+        files = reported["files"]
         assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
             26,
             0,
@@ -103,7 +103,7 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
             20,
         )
         assert "Private/diary.md" not in files["first"]
-        box = told["container"]
+        box = reported["container"]
         assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == (
             "none",
             ["ALL"],
@@ -111,8 +111,8 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
             "1000:1000",
         )
         assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
-        assert told["runs_here"] == (told["problem"] is None)
-        assert any(".parachute/" in one for one in told["always_refused"])
+        assert reported["runs_here"] == (reported["problem"] is None)
+        assert any(".parachute/" in one for one in reported["always_refused"])
         ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
         assert (ours["container"], ours["files"]["writes"]) == (None, 25)
         assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
@@ -140,21 +140,21 @@ async def test_a_person_trusts_a_strangers_text_until_it_is_another(live: Live, 
         )[0] == 404
 
 
-async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_audits_nothing(
+async def test_a_key_that_sees_some_paths_gets_no_others_and_one_that_reads_audits_nothing(
     live: Live, vault, module
 ):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as daemon_rig:
         await started(daemon_rig, module)
-        _, told = await call(
+        _, reported = await call(
             daemon_rig,
             "GET",
             "/api/agents",
             headers=key_of(daemon_rig, "*:read", paths=("Daily/**",)),
         )
 
-        assert "Work" not in str([one["permissions"] for one in told["agents"]])
-        assert {one["system_prompt_preview"] for one in told["agents"]} == {None}
+        assert "Work" not in str([one["permissions"] for one in reported["agents"]])
+        assert {one["system_prompt_preview"] for one in reported["agents"]} == {None}
         for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
             status, _ = await call(
                 daemon_rig, "GET", path, headers=key_of(daemon_rig, "*:read,write")
@@ -162,9 +162,7 @@ async def test_a_key_that_sees_some_paths_is_told_no_others_and_one_that_reads_a
             assert status == 403
 
 
-async def test_an_administrator_of_some_paths_trusts_and_is_told_no_other(
-    live: Live, vault, module
-):
+async def test_an_administrator_of_some_paths_trusts_and_sees_no_other(live: Live, vault, module):
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
     async with live() as daemon_rig:

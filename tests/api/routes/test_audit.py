@@ -117,20 +117,20 @@ async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live,
     )
     async with live(backend) as daemon_rig:
         save(vault / "a.md", note("A", focus="- changed"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
-        (run,) = {data["run"] for data in daemon_rig.told("run.finished")}
+        (run,) = {data["run"] for data in daemon_rig.reported("run.finished")}
         events = [
             event for event in (await audited(daemon_rig, limit=500))[::-1] if event["run"] == run
         ]
 
-    told = [
+    reported = [
         (event["event_type"], event["target_endpoint"], event["success"], event["paths"])
         for event in events
     ]
-    assert told[0] == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
-    assert told[-1] == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
-    assert sorted(told[1:-1]) == [
+    assert reported[0] == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
+    assert reported[-1] == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
+    assert sorted(reported[1:-1]) == [
         ("mcp_call", "curator.no_such_tool", False, ["a.md"]),
         ("mcp_call", "curator.read_context", False, ["../secret"]),
         ("mcp_call", "curator.read_context", True, ["a.md"]),
@@ -149,7 +149,7 @@ async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(l
     save(vault / "a.md", note("A"))
     async with live() as daemon_rig:
         save(vault / "a.md", note("A", focus="- changed"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         (person,) = await audited(daemon_rig, source="person")
         started = (await audited(daemon_rig, type="agent_start"))[0]
@@ -321,10 +321,10 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
     async with live() as daemon_rig:
         await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.problems.open)
-        told = (await get(daemon_rig, "/api/doctor"))["problems"]["audit"]
+        reported = (await get(daemon_rig, "/api/doctor"))["problems"]["audit"]
 
-    assert "the files end with seq 1, but seq 3 was written last" in told
-    assert "`parachute audit verify` lists all" in told
+    assert "the files end with seq 1, but seq 3 was written last" in reported
+    assert "`parachute audit verify` lists all" in reported
 
 
 async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vault):
@@ -344,7 +344,7 @@ async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vaul
             assert (await call(daemon_rig, "GET", path))[0] in {400, 403, 404}
         await daemon_rig.settled()
 
-        assert daemon_rig.told("file.") == []
+        assert daemon_rig.reported("file.") == []
         assert [path for path in daemon_rig.daemon.index.paths() if ".parachute" in path] == []
         assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
 

@@ -11,7 +11,7 @@ async def test_the_audits_answers_hold_to_the_letter(live: Live, vault):
     save(vault / "a.md", note("A"))
     async with live() as daemon_rig:
         save(vault / "a.md", note("A", focus="- changed"))
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         page = await answer_of(daemon_rig, "GET", "/api/audit?limit=500")
         verdict = await answer_of(daemon_rig, "GET", "/api/audit/verify")
 

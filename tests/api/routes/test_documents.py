@@ -35,7 +35,7 @@ async def test_what_the_loop_answers_has_the_shape_it_declares(live: Live, woken
     async with live() as daemon_rig:
         save(woken / "Projects/garden/AGENTS.md", note("Garden", focus="- tomatoes"))
         await daemon_rig.settled()
-        run = daemon_rig.told("run.finished")[0]["run"]
+        run = daemon_rig.reported("run.finished")[0]["run"]
         answers = {
             WatchesResponse: await get(daemon_rig, "/api/watches"),
             TasksResponse: await get(daemon_rig, "/api/tasks"),

@@ -63,7 +63,7 @@ async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told", "part"),
+    ("asked", "reported", "part"),
     [
         ("bytes=0-3", "bytes 0-3/10", b"0123"),
         ("bytes=4-", "bytes 4-9/10", b"456789"),
@@ -72,12 +72,12 @@ async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
         ("bytes=-99", "bytes 0-9/10", b"0123456789"),
     ],
 )
-async def test_a_range_is_the_bytes_asked_for(live: Live, vault, asked, told, part):
+async def test_a_range_is_the_bytes_asked_for(live: Live, vault, asked, reported, part):
     (vault / "ten.bin").write_bytes(b"0123456789")
     async with live() as daemon_rig:
         status, headers, body = await answered(daemon_rig, "ten.bin", Range=asked)
 
-    assert (status, headers["Content-Range"], body) == (206, told, part)
+    assert (status, headers["Content-Range"], body) == (206, reported, part)
 
 
 async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, vault):
@@ -156,7 +156,7 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(l
         kept, left = daemon_rig.daemon.objects.get(digest(first)), left_behind(daemon_rig)
         twice = digest(second) in daemon_rig.daemon.objects
         writes = daemon_rig.daemon.history.writes_of("new/clip.wav")
-        told = [event["by"] for event in daemon_rig.told("file.")]
+        reported = [event["by"] for event in daemon_rig.reported("file.")]
 
     assert made == (
         201,
@@ -186,7 +186,7 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(l
         (None, digest(first), "done"),
         (digest(first), digest(second), "done"),
     ]
-    assert told == ["person", "person"]
+    assert reported == ["person", "person"]
     assert left == []
 
 

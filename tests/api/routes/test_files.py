@@ -161,13 +161,17 @@ async def test_a_text_is_read_with_its_digest(live: Live, tree):
         aiohttp.ClientSession() as session,
         session.get(f"{daemon_rig.url}/api/read?path=Projects/plan.md") as answer,
     ):
-        told = await answer.json()
+        reported = await answer.json()
         etag = answer.headers["ETag"]
 
-    assert told["path"] == "Projects/plan.md"
-    assert (told["content"], told["size"], told["hash"]) == ("a plan\n", 7, digest("a plan\n"))
-    assert type(told["size"]) is int
-    assert etag == f'"{told["hash"]}"'
+    assert reported["path"] == "Projects/plan.md"
+    assert (reported["content"], reported["size"], reported["hash"]) == (
+        "a plan\n",
+        7,
+        digest("a plan\n"),
+    )
+    assert type(reported["size"]) is int
+    assert etag == f'"{reported["hash"]}"'
 
 
 async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(live: Live, tree):
@@ -220,9 +224,9 @@ async def test_a_write_is_a_person_s(live: Live, tree):
             "/api/write",
             json={"path": "Projects/plan.md", "content": "another\n"},
         )
-        (told,) = daemon_rig.told("file.modified")
+        (reported,) = daemon_rig.reported("file.modified")
 
-    assert (told["path"], told["by"], told["run"], len(told["causes"])) == (
+    assert (reported["path"], reported["by"], reported["run"], len(reported["causes"])) == (
         "Projects/plan.md",
         "person",
         None,
@@ -238,17 +242,17 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
         await daemon_rig.until(lambda: base in daemon_rig.daemon.objects)
         save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
         ours = text.replace("line 7\n", "line 7, ours\n")
-        status, told = await call(
+        status, reported = await call(
             daemon_rig,
             "PUT",
             "/api/write",
             json={"path": "plan.md", "content": ours, "base_hash": base},
         )
 
-    assert (status, told["merged"], told["replaced"]) == (200, True, None)
+    assert (status, reported["merged"], reported["replaced"]) == (200, True, None)
     merged = text.replace("line 1\n", "line 1, theirs\n").replace("line 7\n", "line 7, ours\n")
     assert (tree / "plan.md").read_text() == merged
-    assert told["hash"] == digest(merged)
+    assert reported["hash"] == digest(merged)
 
 
 @pytest.mark.parametrize("how", ["body", "header"])
@@ -263,21 +267,21 @@ async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree,
             if how == "body"
             else {"json": body, "headers": {"If-Match": f'"{base}"'}}
         )
-        status, told = await call(daemon_rig, "PUT", "/api/write", **given)
+        status, reported = await call(daemon_rig, "PUT", "/api/write", **given)
 
     assert status == 409
-    assert told["conflict"] == {
+    assert reported["conflict"] == {
         "base": "a plan\n",
         "ours": "our plan\n",
         "theirs": "their plan\n",
-        "hash": told["conflict"]["hash"],
+        "hash": reported["conflict"]["hash"],
     }
     assert (tree / "Projects/plan.md").read_text() == "their plan\n"
 
 
 async def test_a_base_that_no_one_knows_is_a_clash_not_an_overwrite(live: Live, tree):
     async with live() as daemon_rig:
-        status, told = await call(
+        status, reported = await call(
             daemon_rig,
             "PUT",
             "/api/write",
@@ -291,7 +295,7 @@ async def test_a_base_that_no_one_knows_is_a_clash_not_an_overwrite(live: Live, 
             headers={"If-Match": "yes"},
         )
 
-    assert (status, told["conflict"]["ours"]) == (409, "x")
+    assert (status, reported["conflict"]["ours"]) == (409, "x")
     assert odd[0] == 400
 
 

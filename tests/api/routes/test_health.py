@@ -76,7 +76,7 @@ async def test_a_task_that_waits_and_a_watcher_that_is_behind_are_shown(live: Li
     async with live() as daemon_rig:
         await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
         health = await get(daemon_rig, "/api/health?detailed=true")
 
     assert health["agent"]["paused"] is True
@@ -89,7 +89,7 @@ async def test_names_that_no_terminal_or_json_takes_are_reported_as_escapes(live
     async with live() as daemon_rig:
         await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
 
         assert (await get(daemon_rig, "/api/health?detailed=true"))["freshness"] == {
             "behind": ["b\\xff.md"]
@@ -111,35 +111,35 @@ async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_note
     async with live() as daemon_rig:
         await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: len(daemon_rig.told("task.queued")) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("task.queued")) == 2)
         daemon_rig.daemon.problems.set("AGENTS.md", "odd")
         _, nobody = await call(daemon_rig, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
-        told = {}
+        reported = {}
         for name, key in {
             "all": key_of(daemon_rig, "vault:read"),
             "some": key_of(daemon_rig, "vault:read", paths=("Areas/**",)),
             "none": key_of(daemon_rig, "chat:write"),
         }.items():
-            _, told[name] = await call(daemon_rig, "GET", "/api/health?detailed", headers=key)
+            _, reported[name] = await call(daemon_rig, "GET", "/api/health?detailed", headers=key)
 
     assert set(nobody) == {"status", "version", "timestamp"}
-    assert {name: health["freshness"]["behind"] for name, health in told.items()} == {
+    assert {name: health["freshness"]["behind"] for name, health in reported.items()} == {
         "all": ["AGENTS.md", "Areas/AGENTS.md"],
         "some": ["Areas/AGENTS.md"],
         "none": [],
     }
-    assert {name: list(health["problems"]) for name, health in told.items()} == {
+    assert {name: list(health["problems"]) for name, health in reported.items()} == {
         "all": ["AGENTS.md"],
         "some": [],
         "none": [],
     }
-    assert {name: health["vault"]["path"] is None for name, health in told.items()} == {
+    assert {name: health["vault"]["path"] is None for name, health in reported.items()} == {
         "all": False,
         "some": True,
         "none": True,
     }
-    assert {name: health["tasks"] for name, health in told.items()} == {
+    assert {name: health["tasks"] for name, health in reported.items()} == {
         name: {"queued": number, "running": 0}
         for name, number in (("all", 2), ("some", 1), ("none", 0))
     }
-    assert {health["status"] for health in told.values()} == {"degraded"}
+    assert {health["status"] for health in reported.values()} == {"degraded"}

@@ -85,7 +85,7 @@ async def test_a_file_is_brought_back_and_wakes_no_one_and_that_is_undone(live: 
         await post(daemon_rig, f"/api/runs/{again['run']}/undo")
         assert (pair / ROOT).read_bytes() == before
         await daemon_rig.settled()
-        assert len(daemon_rig.told("run.finished")) == 1
+        assert len(daemon_rig.reported("run.finished")) == 1
         assert [one["agent"] for one in (await get(daemon_rig, "/api/runs"))["runs"]].count(
             "restore"
         ) == 2
@@ -217,10 +217,10 @@ async def test_what_a_file_said_where_the_caller_does_not_see_it_is_neither_coun
         theirs = {
             "headers": key_of(daemon_rig, "curator:read", "vault:read,write", paths=["Projects/**"])
         }
-        _status, told = await call(
+        _status, reported = await call(
             daemon_rig, "GET", "/api/history?path=Projects/x.md&limit=1", **theirs
         )
-        assert (told["count"], [one["kind"] for one in told["versions"]]) == (1, ["moved"])
+        assert (reported["count"], [one["kind"] for one in reported["versions"]]) == (1, ["moved"])
         body = {"path": "Projects/x.md", "version": hidden}
         status, says = await refused(
             daemon_rig, "POST", "/api/history/restore", json=body, **theirs
@@ -244,13 +244,13 @@ async def test_who_wrote_a_line_where_the_caller_does_not_see_it_is_not_reported
         theirs = {
             "headers": key_of(daemon_rig, "curator:read", "vault:read", paths=["Projects/**"])
         }
-        _status, told = await call(daemon_rig, "GET", "/api/why?path=Projects/w.md", **theirs)
+        _status, reported = await call(daemon_rig, "GET", "/api/why?path=Projects/w.md", **theirs)
         all_told = await get(daemon_rig, "/api/why?path=Projects/w.md")
 
-    assert {(one["by"], one["at"], one["run"]) for one in told["lines"]} == {
+    assert {(one["by"], one["at"], one["run"]) for one in reported["lines"]} == {
         ("earlier", None, None)
     }
-    assert (told["runs"], list(all_told["runs"])) == ({}, [run])
+    assert (reported["runs"], list(all_told["runs"])) == ({}, [run])
 
 
 async def test_a_run_that_the_caller_does_not_see_is_not_reported_by_what_followed_from_it(
@@ -263,9 +263,9 @@ async def test_a_run_that_the_caller_does_not_see_is_not_reported_by_what_follow
         await daemon_rig.settled()
         runs = {one["watcher"]: one["id"] for one in (await get(daemon_rig, "/api/runs"))["runs"]}
         theirs = {"headers": key_of(daemon_rig, "curator:read", "vault:read", paths=["Open/**"])}
-        told = [
+        reported = [
             (await call(daemon_rig, "GET", f"/api/runs/{runs[path]}/diff", **theirs))[0]
             for path in ("Private/w.md", "Open/v.md")
         ]
 
-    assert told == [404, 200]
+    assert reported == [404, 200]

@@ -182,7 +182,7 @@ async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_a
         _, shown = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
         (file,) = shown["files"]
         drop(home, "on-session-start.sh", HELLO.replace("hello\n", "something else\n"))
-        late, told = await call(
+        late, reported = await call(
             served, "POST", "/api/hooks/approve", {"hashes": {file["path"]: file["hash"]}}
         )
         _, again = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
@@ -197,7 +197,7 @@ async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_a
 
     assert (file["state"], missing) == ("changed", 404)
     assert "-echo hello\n+echo good day\n" in file["diff"]
-    assert (late, "changed since it was shown" in told["message"]) == (409, True)
+    assert (late, "changed since it was shown" in reported["message"]) == (409, True)
     assert "+echo something else" in now["diff"]
     assert (status, done["approved"]) == (200, [now["path"]])
     kept = [one for one in (home / "hook-approvals").iterdir() if one.stat().st_mode & 0o077]
@@ -212,7 +212,7 @@ async def test_a_script_that_was_not_shown_or_cannot_be_is_not_taken_for_what_wa
         script.write_bytes(HELLO.replace("hello\n", "something else\n").encode() + b"# \xff\n")
         _, shown = await call(served, "GET", "/api/hooks/diff?hook=on-session-start.sh")
         body = {"names": ["on-session-start.sh"], "hashes": {}}
-        unseen, told = await call(served, "POST", "/api/hooks/approve", body)
+        unseen, reported = await call(served, "POST", "/api/hooks/approve", body)
 
     assert "open it yourself" in shown["files"][0]["diff"]
-    assert (unseen, "so nothing was approved" in told["message"]) == (409, True)
+    assert (unseen, "so nothing was approved" in reported["message"]) == (409, True)

@@ -273,7 +273,7 @@ async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(li
         assert file.read_text() == "mine\n"
 
 
-async def test_who_needs_a_key_is_told_in_both_words(live: Live):
+async def test_who_needs_a_key_gets_both_words(live: Live):
     async with live() as daemon_rig:
         assert await get(daemon_rig, "/api/auth/settings") == {
             "require_auth": "remote",

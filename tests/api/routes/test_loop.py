@@ -29,7 +29,7 @@ async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(li
     async with live() as daemon_rig:
         await post(daemon_rig, "/api/pause")
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
         answer = await get(daemon_rig, "/api/watches")
 
     (watch,) = answer["watches"]
@@ -50,7 +50,7 @@ async def test_a_task_is_listed_with_what_it_is_to_review(live: Live, pair):
         assert await get(daemon_rig, "/api/tasks") == {"tasks": [], "count": 0, "paused": False}
         assert await post(daemon_rig, "/api/pause") == {"paused": True}
         save(pair / GARDEN, note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
         answer = await get(daemon_rig, "/api/tasks")
         (task,) = answer["tasks"]
         assert (answer["count"], answer["paused"]) == (1, True)
@@ -73,7 +73,7 @@ async def test_a_task_is_listed_with_what_it_is_to_review(live: Live, pair):
         )
 
         assert await post(daemon_rig, "/api/resume") == {"paused": False}
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
 
 
 async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(live: Live, tree):
@@ -111,7 +111,7 @@ async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_miss
 async def test_those_who_watch_a_file_are_asked_to_look_now(live: Live, pair):
     async with live() as daemon_rig:
         answer = await post(daemon_rig, "/api/bubble/run", {"path": GARDEN})
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
 
     assert set(answer) == {"path", "most_runs", "most_cost_usd", "runs", "loops", "cause", "tasks"}
@@ -126,7 +126,7 @@ async def test_asking_about_what_no_one_watches_is_not_found(live: Live, pair):
         ] == 404
 
 
-async def test_a_scan_finds_what_no_event_told(live: Live, vault):
+async def test_a_scan_finds_what_no_event_reported(live: Live, vault):
     async with live() as daemon_rig:
         save(vault / "a.md", note("A"))
         for wrong in (1, "yes", None, []):

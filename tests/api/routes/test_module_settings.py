@@ -76,8 +76,8 @@ async def test_the_log_shows_the_lines_of_that_module_alone(daemon_rig: DaemonRi
         {"logger": "parachuted.modules.shed", "message": "a garden was seen"},
         {"logger": "parachuted.modules.hosting", "message": "it failed", "module": "garden"},
     ]
-    told = [json.dumps({"at": "2026-03-01 12:00:00", "level": "info", **one}) for one in lines]
-    log.write_text("of a line, garden\n" + "\n".join(told) + "\n")
+    reported = [json.dumps({"at": "2026-03-01 12:00:00", "level": "info", **one}) for one in lines]
+    log.write_text("of a line, garden\n" + "\n".join(reported) + "\n")
 
     answer = await get(daemon_rig, "/api/modules/garden/logs")
     assert [(one["message"], one["fields"]) for one in answer["lines"]] == [

@@ -60,16 +60,21 @@ async def test_an_installed_module_does_not_run_before_what_was_shown_is_approve
             )
         )[0] == 409
 
-        told = await post(
+        reported = await post(
             daemon_rig, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"}
         )
-        assert (told["status"], told["where"], told["trust_level"], told["hash"] is not None) == (
+        assert (
+            reported["status"],
+            reported["where"],
+            reported["trust_level"],
+            reported["hash"] is not None,
+        ) == (
             "running",
             "in process",
             "trusted",
             True,
         )
-        assert (await get(daemon_rig, "/api/modules"))["modules"] == [told]
+        assert (await get(daemon_rig, "/api/modules"))["modules"] == [reported]
         assert await get(daemon_rig, "/api/daily/entries") == {"entries": [], "count": 0}
 
 
@@ -84,7 +89,7 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
                 '"count": len(found),', '"count": len(found), "changed": True,'
             )
         )
-        await daemon_rig.until(lambda: daemon_rig.told("module.changed"))
+        await daemon_rig.until(lambda: daemon_rig.reported("module.changed"))
 
         assert (await get(daemon_rig, "/api/modules/daily"))["state"] == "changed"
         assert "changed" not in await get(daemon_rig, "/api/daily/entries")
@@ -146,9 +151,9 @@ async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on
 ):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
     async with live() as daemon_rig:
-        told = await install(daemon_rig, daily)
-        assert (told["status"], told["serving"]) == ("failed", False)
-        assert "nothing_of_that_name" in told["problem"]
+        reported = await install(daemon_rig, daily)
+        assert (reported["status"], reported["serving"]) == ("failed", False)
+        assert "nothing_of_that_name" in reported["problem"]
         assert any(
             "nothing_of_that_name" in str(problem)
             for problem in daemon_rig.daemon.problems.open.values()
@@ -258,13 +263,17 @@ async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
             "unapproved",
         }:
             await asyncio.sleep(0.01)
-        told = await get(daemon_rig, "/api/modules/slow")
+        reported = await get(daemon_rig, "/api/modules/slow")
         health = await get(daemon_rig, "/api/health?detailed=true")
         (tmp_path / "go").touch()
         started = await beginning
         after = await get(daemon_rig, "/api/health?detailed=true")
 
-    assert (told["status"], told["serving"], told["problem"]) == ("starting", False, None)
+    assert (reported["status"], reported["serving"], reported["problem"]) == (
+        "starting",
+        False,
+        None,
+    )
     assert health["modules"] == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
     assert (started["status"], after["modules"][0]["status"]) == ("running", "running")
 
@@ -281,8 +290,8 @@ async def test_an_event_says_which_module_it_is_of(live: Live, daily: Path):
             await call(daemon_rig, "POST", "/api/daily/entries", json={"content": "x"})
             heard = {}
             while "daily.entry.created" not in heard:
-                told = await asyncio.wait_for(anext(answers), 30)
-                heard[told.event] = told.data["module"]
+                reported = await asyncio.wait_for(anext(answers), 30)
+                heard[reported.event] = reported.data["module"]
 
     assert heard["daily.entry.created"] == "daily"
     assert heard["file.created"] == "core"

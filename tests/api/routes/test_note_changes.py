@@ -34,13 +34,13 @@ async def changed(
         aiohttp.ClientSession() as session,
         session.request(method, daemon_rig.url + path, headers=headers, **options) as answer,
     ):
-        told = await answer.json()
+        reported = await answer.json()
         assert (
             answer.status != 200
             or method == "DELETE"
-            or answer.headers["ETag"] == f'"{told["hash"]}"'
+            or answer.headers["ETag"] == f'"{reported["hash"]}"'
         )
-        return answer.status, told
+        return answer.status, reported
 
 
 async def test_a_section_is_replaced_appended_to_and_made(live: Live, vault):
@@ -194,7 +194,7 @@ async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrot
     async with live() as daemon_rig:
         seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", TEXT.replace("dig", "dig deep"))
-        status, told = await changed(
+        status, reported = await changed(
             daemon_rig,
             "PATCH",
             "/api/notes/a.md",
@@ -202,7 +202,7 @@ async def test_what_was_decided_on_an_older_text_is_merged_with_what_others_wrot
             json={"section": "Facts", "content": "- peas"},
         )
 
-    assert (status, told["merged"], told["changed"]) == (200, True, True)
+    assert (status, reported["merged"], reported["changed"]) == (200, True, True)
     assert (vault / "a.md").read_text() == TEXT.replace("dig", "dig deep").replace("beans", "peas")
 
 
@@ -226,11 +226,11 @@ async def test_a_clash_carries_both_texts_and_the_one_they_began_with_and_writes
                 TEXT.replace("beans", "kale"),
             ),
         ):
-            status, told = await changed(
+            status, reported = await changed(
                 daemon_rig, method, "/api/notes/a.md", match=seen, **options
             )
             assert status == 409
-            assert told["conflict"] == {
+            assert reported["conflict"] == {
                 "base": TEXT,
                 "ours": ours,
                 "theirs": theirs,
@@ -248,18 +248,18 @@ async def test_a_note_that_was_emptied_since_is_a_conflict_with_a_hash_and_one_t
     async with live() as daemon_rig:
         seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
         save(vault / "a.md", "")
-        status, told = await changed(
+        status, reported = await changed(
             daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
         )
-        assert (status, told["conflict"]) == (
+        assert (status, reported["conflict"]) == (
             409,
             {"base": TEXT, "ours": ours, "theirs": "", "hash": digest("")},
         )
         (vault / "a.md").unlink()
-        status, told = await changed(
+        status, reported = await changed(
             daemon_rig, "PUT", "/api/notes/a.md", match=seen, json={"content": ours}
         )
-        assert (status, told["conflict"]) == (
+        assert (status, reported["conflict"]) == (
             409,
             {"base": "", "ours": ours, "theirs": "", "hash": None},
         )
@@ -269,11 +269,11 @@ async def test_a_base_that_no_one_kept_is_a_conflict_with_the_present_text(live:
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
         body = {"section": "Facts", "content": "- peas", "mode": "append"}
-        status, told = await changed(
+        status, reported = await changed(
             daemon_rig, "PATCH", "/api/notes/a.md", match="0" * 64, json=body
         )
         ours = TEXT.replace("- beans\n", "- beans\n- peas\n")
-        assert (status, told["conflict"]) == (
+        assert (status, reported["conflict"]) == (
             409,
             {"base": "", "ours": ours, "theirs": TEXT, "hash": digest(TEXT)},
         )
@@ -312,9 +312,11 @@ async def test_conditions_hold_for_the_whole_of_a_note_too(live: Live, vault):
             "changed"
         ]
         assert (vault / "New/a.md").read_bytes() == b"three\n"
-        status, told = await changed(daemon_rig, "PUT", "/api/notes/none.md", match="*", data=b"x")
-        assert (status, told["message"]) == (409, "none.md is not there; nothing was written")
-        assert told["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
+        status, reported = await changed(
+            daemon_rig, "PUT", "/api/notes/none.md", match="*", data=b"x"
+        )
+        assert (status, reported["message"]) == (409, "none.md is not there; nothing was written")
+        assert reported["conflict"] == {"base": "", "ours": "x", "theirs": "", "hash": None}
         assert (
             await changed(daemon_rig, "PUT", "/api/notes/none.md", match=digest("x"), data=b"x")
         )[0] == 409
@@ -442,12 +444,14 @@ async def test_a_deleted_note_can_be_had_back_as_the_answer_says(live: Live, vau
         assert (await changed(daemon_rig, "DELETE", "/api/notes/a.md", match=digest("other")))[
             0
         ] == 409
-        status, told = await changed(daemon_rig, "DELETE", "/api/notes/a.md", match=digest(TEXT))
-        assert (status, told["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
+        status, reported = await changed(
+            daemon_rig, "DELETE", "/api/notes/a.md", match=digest(TEXT)
+        )
+        assert (status, reported["hash"], (vault / "a.md").exists()) == (200, digest(TEXT), False)
         assert (await refused(daemon_rig, "DELETE", "/api/notes/a.md"))[0] == 404
         async with (
             aiohttp.ClientSession() as session,
-            session.get(daemon_rig.url + told["restore"].split()[1]) as answer,
+            session.get(daemon_rig.url + reported["restore"].split()[1]) as answer,
         ):
             text = await answer.read()
         await changed(daemon_rig, "PUT", "/api/notes/a.md", new=True, data=text)
@@ -462,15 +466,15 @@ async def test_a_change_over_the_api_is_a_persons_and_wakes_who_watches(live: Li
         await changed(
             daemon_rig, "PATCH", "/api/notes/A/a.md", json={"section": "Facts", "content": "- peas"}
         )
-        told = daemon_rig.told("file.modified")
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        reported = daemon_rig.reported("file.modified")
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
 
-    assert [(one["path"], one["by"]) for one in told] == [
+    assert [(one["path"], one["by"]) for one in reported] == [
         ("A/a.md", "person")
     ]  # told of before the answer went out
 
 
-async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault):
+async def test_who_may_not_read_does_not_learn_what_others_wrote(live: Live, vault):
     save(vault / "a.md", TEXT)
     async with live() as daemon_rig:
         seen = (await get(daemon_rig, "/api/notes/a.md"))["hash"]
@@ -487,7 +491,7 @@ async def test_who_may_not_read_is_not_told_what_others_wrote(live: Live, vault)
     assert (status, "leeks" in message) == (409, False)
 
 
-async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_told(live: Live, vault):
+async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_reported(live: Live, vault):
     save(vault / "Mine/a.md", TEXT)
     save(vault / "Hers/b.md", TEXT)
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
@@ -578,12 +582,12 @@ async def test_who_may_write_and_not_read_a_note_learns_no_heading_of_it(
     async with live() as daemon_rig:
         path = "/api/notes/Private/diary.md"
         writer, other = key_of(daemon_rig, "vault:write"), key_of(daemon_rig, "vault:read,write")
-        told, withheld = [
+        reported, withheld = [
             await call(daemon_rig, "PATCH", path, headers=headers, json=edit)
             for headers in (other, writer)
         ]
 
-        assert (told[0], withheld[0]) == (status, status)
+        assert (reported[0], withheld[0]) == (status, status)
         assert not any(word in str(withheld[1]) for word in ("Kim", "Diary", "Other", "there are"))
         done, _ = await call(
             daemon_rig,

@@ -46,9 +46,14 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
             "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
         }.items():
             assert await paths(daemon_rig, query) == expected, query
-        told = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
+        reported = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
 
-    assert (told["title"], told["tags"], told["frontmatter"]["status"], told["size"]) == (
+    assert (
+        reported["title"],
+        reported["tags"],
+        reported["frontmatter"]["status"],
+        reported["size"],
+    ) == (
         "One",
         ["x/y"],
         "open",
@@ -98,20 +103,23 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
     async with live() as daemon_rig:
         await indexed(daemon_rig)
         key = key_of(daemon_rig, "vault:read", paths=["A/**"])
-        _, told = await call(daemon_rig, "GET", "/api/notes", headers=key)
-        assert [one["path"] for one in told["notes"]] == ["A/one.md", "A/two.md"]
-        _, told = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
-        assert ([one["source"] for one in told["backlinks"]], told["count"]) == (["A/one.md"], 1)
+        _, reported = await call(daemon_rig, "GET", "/api/notes", headers=key)
+        assert [one["path"] for one in reported["notes"]] == ["A/one.md", "A/two.md"]
+        _, reported = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
+        assert ([one["source"] for one in reported["backlinks"]], reported["count"]) == (
+            ["A/one.md"],
+            1,
+        )
         assert (await refused(daemon_rig, "GET", "/api/notes/B/three.md/backlinks", headers=key))[
             0
         ] == 404
-        _, told = await call(
+        _, reported = await call(
             daemon_rig,
             "GET",
             "/api/links/unresolved",
             headers=key_of(daemon_rig, "vault:read", paths=["B/**"]),
         )
-        assert [one["source"] for one in told["links"]] == [
+        assert [one["source"] for one in reported["links"]] == [
             "B/three.md"
         ]  # what it leads to does not exist for that key
 
@@ -119,8 +127,8 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
 async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
     async with live() as daemon_rig:
         await indexed(daemon_rig)
-        told = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
-        assert told["backlinks"] == [
+        reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
+        assert reported["backlinks"] == [
             {"source": "A/one.md", "text": "two", "kind": "wiki", "line": 7},
             {"source": "B/three.md", "text": "two", "kind": "wiki", "line": 2},
         ]

@@ -24,14 +24,18 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
     save(vault / "b.md", "none\n")
     async with live() as daemon_rig:
         await indexed(daemon_rig, 3)
-        told = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
-        assert [one["path"] for one in told["rewritten"]] == ["A/other.md"]
-        assert (told["path"], told["source"], told["left"]) == ("B/New one.md", "A/Old.md", 0)
-        assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == told["hash"]
+        reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
+        assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
+        assert (reported["path"], reported["source"], reported["left"]) == (
+            "B/New one.md",
+            "A/Old.md",
+            0,
+        )
+        assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == reported["hash"]
         causes = [
             one["causes"]
             for kind in ("file.moved", "file.modified")
-            for one in daemon_rig.told(kind)
+            for one in daemon_rig.reported(kind)
         ]
         assert {tuple(one) for one in causes} == {tuple(causes[0])}
         await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
@@ -51,8 +55,10 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")
     async with live() as daemon_rig:
-        status, told = await call(daemon_rig, "POST", "/api/notes/a.md/move", json={"to": "b.md"})
-        assert (status, told["conflict"]["theirs"]) == (409, "two")
+        status, reported = await call(
+            daemon_rig, "POST", "/api/notes/a.md/move", json={"to": "b.md"}
+        )
+        assert (status, reported["conflict"]["theirs"]) == (409, "two")
         status, _ = await call(
             daemon_rig,
             "POST",
@@ -104,10 +110,10 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
                 daemon_rig, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
             )
             assert said == (404, f"{path} is not in the vault")
-        status, told = await call(
+        status, reported = await call(
             daemon_rig, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
         )
-        assert (status, [one["path"] for one in told["rewritten"]], told["left"]) == (
+        assert (status, [one["path"] for one in reported["rewritten"]], reported["left"]) == (
             200,
             ["Mine/b.md"],
             0,
@@ -127,9 +133,9 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
     save(vault / "b.md", "[[a]]\n")
     async with live() as daemon_rig:
         await indexed(daemon_rig, 5)
-        told = await post(daemon_rig, "/api/notes/a.md/move", {"to": "c/new.md"})
+        reported = await post(daemon_rig, "/api/notes/a.md/move", {"to": "c/new.md"})
 
-    assert [one["path"] for one in told["rewritten"]] == ["b.md"]
+    assert [one["path"] for one in reported["rewritten"]] == ["b.md"]
     assert {(vault / name).read_text() for name in kept} == {
         "- [ ] approve [[a]] and [it](../a.md)\n"
     }
@@ -168,8 +174,10 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(liv
     async with live() as daemon_rig:
         await indexed(daemon_rig, 3)
         path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
-        told = await post(daemon_rig, path, body)
-        lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in told["links"]]
+        reported = await post(daemon_rig, path, body)
+        lines = [
+            (one["path"], one["line"], one["was"], one["becomes"]) for one in reported["links"]
+        ]
         assert lines == [
             ("A/Old.md", 2, "[o](other.md)", "[o](../A/other.md)"),
             ("A/other.md", 2, "see [[Old|that]] and more", "see [[New|that]] and more"),

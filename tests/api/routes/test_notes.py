@@ -32,21 +32,21 @@ async def answered(
 async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vault):
     save(vault / "A/garden.md", TEXT)
     async with live() as daemon_rig:
-        told = await get(daemon_rig, "/api/notes/A/garden.md")
+        reported = await get(daemon_rig, "/api/notes/A/garden.md")
 
-    assert (told["path"], told["title"], told["size"], told["problems"]) == (
+    assert (reported["path"], reported["title"], reported["size"], reported["problems"]) == (
         "A/garden.md",
         "Garden",
         len(TEXT),
         [],
     )
-    assert told["frontmatter"] == {"status": "open"}
-    assert [(one["level"], one["path"], one["content"]) for one in told["sections"]] == [
+    assert reported["frontmatter"] == {"status": "open"}
+    assert [(one["level"], one["path"], one["content"]) for one in reported["sections"]] == [
         (1, ["Garden"], "\nWhat grows.\n\n"),
         (2, ["Garden", "Facts"], "- beans, see [[Seeds|these]]\n\n"),
         (3, ["Garden", "Facts", "More"], "![p](<a b.png>)\n"),
     ]
-    assert [(one["kind"], one["target"], one["line"]) for one in told["links"]] == [
+    assert [(one["kind"], one["target"], one["line"]) for one in reported["links"]] == [
         ("wiki", "Seeds", 9),
         ("embed", "a b.png", 12),
     ]
@@ -61,9 +61,11 @@ async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(live: Live, 
             ("", {"Accept": "text/markdown"}),
             ("", {"Accept": "text/plain, */*"}),
         ):
-            status, told, body = await answered(daemon_rig, f"/api/notes/odd.md{path}", **headers)
+            status, reported, body = await answered(
+                daemon_rig, f"/api/notes/odd.md{path}", **headers
+            )
             assert (status, body) == (200, data)
-            assert told["Content-Type"] == "text/markdown; charset=utf-8"
+            assert reported["Content-Type"] == "text/markdown; charset=utf-8"
         for accept in ("*/*", "application/json", "text/html, application/json"):
             assert (await answered(daemon_rig, "/api/notes/odd.md", Accept=accept))[1][
                 "Content-Type"
@@ -73,18 +75,18 @@ async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(live: Live, 
 async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Live, vault):
     save(vault / "garden.md", TEXT)
     async with live() as daemon_rig:
-        told = await get(daemon_rig, "/api/notes/garden.md?as=map")
+        reported = await get(daemon_rig, "/api/notes/garden.md?as=map")
 
-    facts = told["headings"][1]
+    facts = reported["headings"][1]
     assert TEXT[facts["start"] : facts["stop"]].startswith("## Facts\n- beans")
     assert (facts["first_line"], facts["last_line"]) == (8, 12)
-    assert told["keys"] == [
+    assert reported["keys"] == [
         {"name": "status", "start": 4, "stop": 17, "first_line": 2, "last_line": 2}
     ]
-    assert "beans" not in str(told)
+    assert "beans" not in str(reported)
 
 
-async def test_who_has_it_already_is_told_so(live: Live, vault):
+async def test_who_has_it_already_gets_that_answer(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         status, headers, _ = await answered(daemon_rig, "/api/notes/a.md")
@@ -135,9 +137,9 @@ async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
 async def test_names_may_hold_anything(live: Live, vault, name: str):
     save(vault / name, "# x\n")
     async with live() as daemon_rig:
-        told = await get(daemon_rig, "/api/notes/" + "/".join(map(_quoted, name.split("/"))))
+        reported = await get(daemon_rig, "/api/notes/" + "/".join(map(_quoted, name.split("/"))))
 
-    assert told["path"] == name
+    assert reported["path"] == name
 
 
 def _quoted(name: str) -> str:
@@ -185,7 +187,7 @@ async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live,
         assert (await refused(daemon_rig, "GET", "/api/notes/a.md?as=html"))[0] == 400
 
 
-async def test_a_link_within_the_vault_is_followed_and_never_told_as_it_was(live: Live, vault):
+async def test_a_link_within_the_vault_is_followed_and_never_reported_as_it_was(live: Live, vault):
     save(vault / "one.md", "# 1\n")
     save(vault / "two.md", "# 2\n")
     (vault / "link.md").symlink_to("one.md")
@@ -221,18 +223,18 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
         for text in (b"two\n", b"# Three\n"):
             async with session.put(daemon_rig.url + "/api/notes/A/garden.md", data=text) as answer:
                 assert answer.status == 200
-        told = await answer_of(
+        reported = await answer_of(
             daemon_rig, "GET", "/api/notes/A/garden.md/versions", name="/api/notes/{path}/versions"
         )
-        who = [(one["by"], one["operation"], one["run"]) for one in told["versions"]]
+        who = [(one["by"], one["operation"], one["run"]) for one in reported["versions"]]
         assert who == [("person", "ReplaceAll", None), (None, None, None)]
-        assert [one["hash"] for one in told["versions"]] == [
+        assert [one["hash"] for one in reported["versions"]] == [
             hashlib.sha256(b"two\n").hexdigest(),
             ONE,
         ]
-        assert told["versions"][0]["at"].endswith("Z")
+        assert reported["versions"][0]["at"].endswith("Z")
         assert (
-            told["versions"][1:]
+            reported["versions"][1:]
             == (await get(daemon_rig, "/api/notes/A/garden.md/versions?limit=2"))["versions"][1:]
         )
         assert (

@@ -53,8 +53,8 @@ async def test_any_module_s_thing_is_found_by_its_id(
     save(vault / "Daily/kevin.md", "Kevin in Daily\n")
     async with live() as daemon_rig:
         for name, folder in (("brain", "Brain"), ("daily", "Daily")):
-            told = await install(daemon_rig, finder(tmp_path, name, folder), trust)
-            assert told["status"] == "running", told["problem"]
+            reported = await install(daemon_rig, finder(tmp_path, name, folder), trust)
+            assert reported["status"] == "running", reported["problem"]
 
         assert await get(daemon_rig, "/api/para/para:brain:kevin") == {
             "para_id": "para:brain:kevin",

@@ -33,7 +33,7 @@ async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
             )
             for number in range(asked):
                 await daemon_rig.until(
-                    lambda number=number: len(daemon_rig.told("permission.requested")) > number
+                    lambda number=number: len(daemon_rig.reported("permission.requested")) > number
                 )
                 (question,) = (await get(daemon_rig, "/api/permissions"))["permissions"]
                 assert (question["agent"], question["kind"], question["what"]) == (
@@ -46,8 +46,10 @@ async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
                 )["id"] == question["id"]
         steps_told = [step for step in ran.result()["steps"] if step["called"]]
         assert [step["error"] for step in steps_told] == read
-        assert len(daemon_rig.told("permission.requested")) == asked
-        assert [one["answer"] for one in daemon_rig.told("permission.answered")] == [answer] * asked
+        assert len(daemon_rig.reported("permission.requested")) == asked
+        assert [one["answer"] for one in daemon_rig.reported("permission.answered")] == [
+            answer
+        ] * asked
         left = await get(daemon_rig, "/api/permissions")
         assert left == {
             "permissions": [],
@@ -90,15 +92,15 @@ async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_al
             "headers": key_of(daemon_rig, "curator:read,admin", "vault:read", paths=["Projects/**"])
         }
         ran = group.create_task(post(daemon_rig, "/api/maintenance", {"prompt": "What is there?"}))
-        await daemon_rig.until(lambda: len(daemon_rig.told("permission.requested")) == 1)
-        _, told = await call(daemon_rig, "GET", "/api/permissions", **key)
-        (question,) = told["permissions"]
+        await daemon_rig.until(lambda: len(daemon_rig.reported("permission.requested")) == 1)
+        _, reported = await call(daemon_rig, "GET", "/api/permissions", **key)
+        (question,) = reported["permissions"]
         assert question["what"] == "Projects/garden.md"
         status, _ = await call(
             daemon_rig, "POST", f"/api/permissions/{question['id']}", json={"answer": "once"}, **key
         )
         assert status == 200
-        await daemon_rig.until(lambda: len(daemon_rig.told("permission.requested")) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.reported("permission.requested")) == 2)
         (hidden,) = daemon_rig.daemon.permissions.pending()
         assert (await call(daemon_rig, "GET", "/api/permissions", **key))[1] == {
             "permissions": [],

@@ -43,9 +43,9 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
     ) as daemon_rig:
         assert (await get(daemon_rig, "/api/usage"))["today"]["runs"] == 0
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-        await daemon_rig.until(lambda: daemon_rig.told("task.queued"))
+        await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
         now[0] += timedelta(seconds=30)
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"))
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.until(
             lambda: daemon_rig.daemon.history.spent(now[0] - timedelta(hours=1))["cost_usd"]
         )

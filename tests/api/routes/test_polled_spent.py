@@ -106,13 +106,15 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
         paid(api) as daemon_rig,
     ):
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- plant"))
-        await daemon_rig.until(lambda: daemon_rig.told("vault.problem"), 30)
+        await daemon_rig.until(lambda: daemon_rig.reported("vault.problem"), 30)
         problems = (await get(daemon_rig, "/api/doctor"))["problems"]
         assert [says in problem for problem in problems.values()] == [True], problems
         assert CANARY not in str(problems)
         is_put_right.set()
-        await daemon_rig.until(lambda: daemon_rig.told("run.finished"), 60)
-        assert [told["outcome"] for told in daemon_rig.told("run.finished")] == ["changed"]
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 60)
+        assert [reported["outcome"] for reported in daemon_rig.reported("run.finished")] == [
+            "changed"
+        ]
         assert (await get(daemon_rig, "/api/doctor"))["problems"] == {}
 
 
@@ -138,11 +140,11 @@ async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential
         api.add(look, [say("done")])
         async with paid(api) as daemon_rig:
             save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-            await daemon_rig.until(lambda: daemon_rig.told("run.finished"), 30)
+            await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
             usage = await answer_of(daemon_rig, "GET", "/api/usage")
             (listed,) = (await get(daemon_rig, "/api/runs"))["runs"]
             run = await get(daemon_rig, f"/api/runs/{listed['id']}")
-            told = [event for event in daemon_rig.events if CANARY in repr(event)]
+            reported = [event for event in daemon_rig.events if CANARY in repr(event)]
 
     assert [request.headers["x-api-key"] for request in api.asked] == [CANARY] * len(api.asked)
     assert environments
@@ -157,7 +159,7 @@ async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential
     assert [one["cause"] for one in usage["spent"]["causes"]] == [
         cause["id"] for cause in run["causes"]
     ]
-    assert told == []
+    assert reported == []
     assert [
         path
         for folder in (vault, home)

@@ -17,14 +17,14 @@ def pair(vault):
 
 
 async def run_once(daemon_rig: DaemonRig, focus: str = "- sow the beans") -> dict:
-    count = len(daemon_rig.told("run.finished"))
+    count = len(daemon_rig.reported("run.finished"))
     save(daemon_rig.vault / GARDEN, note("Garden", focus=focus))
-    await daemon_rig.until(lambda: len(daemon_rig.told("run.finished")) > count)
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > count)
     await daemon_rig.settled()
     return (await get(daemon_rig, "/api/runs"))["runs"][0]
 
 
-async def test_a_run_is_listed_and_told_whole(live: Live, pair):
+async def test_a_run_is_listed_and_shown_whole(live: Live, pair):
     async with live() as daemon_rig:
         listed = await run_once(daemon_rig)
         whole = await get(daemon_rig, f"/api/runs/{listed['id']}")
@@ -136,7 +136,7 @@ async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what
 ):
     save(vault / "a.md", note("Secret"))
     async with live() as daemon_rig:
-        _, told = await call(
+        _, reported = await call(
             daemon_rig, "GET", "/api/why?path=a.md", headers=key_of(daemon_rig, "curator:read")
         )
         _, read = await call(
@@ -146,8 +146,8 @@ async def test_a_key_without_the_vault_learns_where_lines_come_from_but_not_what
             headers=key_of(daemon_rig, "curator:read", "vault:read"),
         )
 
-    assert {line["text"] for line in told["lines"]} == {""}
-    assert len(told["lines"]) == len(read["lines"])
+    assert {line["text"] for line in reported["lines"]} == {""}
+    assert len(reported["lines"]) == len(read["lines"])
     assert read["lines"][0]["text"] == "# Secret"
 
 

@@ -44,8 +44,8 @@ async def build(daemon_rig, body, **options):
 
 async def test_without_sandboxes_it_says_so_and_a_build_fails_in_its_stream(live):
     async with live() as daemon_rig:
-        told = await get(daemon_rig, "/api/sandbox")
-        assert (told["available"], told["image"]) == (False, None)
+        reported = await get(daemon_rig, "/api/sandbox")
+        assert (reported["available"], reported["image"]) == (False, None)
         assert (await get(daemon_rig, "/api/health?detailed=true"))["docker"] == {
             "available": False,
             "image_exists": False,

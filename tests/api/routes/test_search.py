@@ -39,11 +39,11 @@ async def test_a_saved_note_is_found_soon(live: Live, vault):
             while not await find(daemon_rig, f"word{number}"):
                 await asyncio.sleep(0.002)
         (vault / "old.md").rename(vault / "new.md")
-        await daemon_rig.until(lambda: daemon_rig.told("file.moved"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.moved"))
         await indexed(daemon_rig)
         assert await find(daemon_rig, "word9") == ["new.md"]
         (vault / "new.md").unlink()
-        await daemon_rig.until(lambda: daemon_rig.told("file.deleted"))
+        await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
         await indexed(daemon_rig)
         assert await find(daemon_rig, "word9") == []
 

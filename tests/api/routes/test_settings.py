@@ -112,8 +112,8 @@ async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
             ({"folder": str(tmp_path / "file"), "make": True}, 409, "cannot be made"),
             ({"folder": str(home.parent)}, 409, "settings and keys"),
         ):
-            status, told = await refused(daemon_rig, "POST", "/api/vault", json=body)
-            assert (status, why in told) == (expected, True), told
+            status, reported = await refused(daemon_rig, "POST", "/api/vault", json=body)
+            assert (status, why in reported) == (expected, True), reported
         assert (home / "config.yaml").exists() is before
         narrow = key_of(daemon_rig, "system:read,write,admin")
         body = {"folder": str(tmp_path / "none"), "make": True}

@@ -328,13 +328,13 @@ async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_th
                 daemon_rig, "curator:read,write", "vault:read,write", paths=["Projects/**"]
             )
         }
-        told = [
+        reported = [
             (await call(daemon_rig, "GET", f"/api/suggestions{one}", **key))[1]
             for one in ("", f"/{made.id}")
         ]
         status, _ = await call(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", **key)
 
-    assert ["peas" in str(one) for one in told] == [is_theirs] * 2
+    assert ["peas" in str(one) for one in reported] == [is_theirs] * 2
     assert (status, "peas" in (vault / "Projects/a.md").read_text()) == (
         200 if is_theirs else 403,
         is_theirs,

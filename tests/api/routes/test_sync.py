@@ -165,10 +165,10 @@ async def test_the_openapi_document_tells_what_the_questions_of_sync_mean(live: 
         ("/api/sync/changes", "get", {"pattern", "include_binary", "since"}),
         ("/api/sync/files", "delete", {"paths"}),
     ):
-        told = {
+        reported = {
             one["name"]: one.get("description", "") for one in paths[path][method]["parameters"]
         }
-        assert all(told[name] for name in names), told
+        assert all(reported[name] for name in names), reported
 
 
 async def test_the_manifest_follows_the_disk(live: Live, tree):
@@ -243,7 +243,7 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
             {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
         )
         kept = daemon_rig.daemon.objects.get(digest("today\n"))
-        told = {(event["path"], event["by"]) for event in daemon_rig.told("file.")}
+        reported = {(event["path"], event["by"]) for event in daemon_rig.reported("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
     assert [result["status"] for result in answer["results"]] == [
@@ -261,7 +261,7 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
     assert kept == b"today\n"
     assert (tree / "Daily/assets/b.png").read_bytes() == PNG
     assert (tree / "Daily/journals/2026-11-22.md").read_text() == "today, from the phone\n"
-    assert told == {
+    assert reported == {
         (f"Daily/{path}", "person")
         for path in ("journals/2026-11-23.md", "journals/2026-11-22.md", "assets/b.png")
     }
@@ -328,7 +328,7 @@ async def test_what_is_not_well_formed_is_refused(live: Live, tree):
         ] == 0
 
 
-async def test_a_push_with_a_base_is_merged_or_told_as_a_conflict_in_a_200(live: Live, tree):
+async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(live: Live, tree):
     text = "".join(f"line {number}\n" for number in range(9))
     save(tree / "Daily/plan.md", text)
     async with live() as daemon_rig:

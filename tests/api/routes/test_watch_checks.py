@@ -23,10 +23,10 @@ async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     async with live() as daemon_rig:
         save(vault / "W.md", note("W", watch=["Projects/*", "Projcts/*"]))
-        await daemon_rig.until(lambda: daemon_rig.told("watch.declared"))
+        await daemon_rig.until(lambda: daemon_rig.reported("watch.declared"))
         says = '"Projcts/*" matches nothing: there is no folder Projcts; did you mean Projects?'
 
-        assert daemon_rig.told("watch.declared")[0]["unmatched"] == [says]
+        assert daemon_rig.reported("watch.declared")[0]["unmatched"] == [says]
         (watch,) = (await asked(daemon_rig, "/api/watches"))["watches"]
         assert watch["unmatched"] == [says]
         assert ("W.md", says) in [
@@ -51,9 +51,9 @@ async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
 ):
     async with live() as daemon_rig:
         save(vault / "W.md", f"---\n{watch}\n---\n# W\n")
-        await daemon_rig.until(lambda: daemon_rig.told("watch.declared"))
+        await daemon_rig.until(lambda: daemon_rig.reported("watch.declared"))
 
-        assert says in daemon_rig.told("watch.declared")[0]["problems"][0]
+        assert says in daemon_rig.reported("watch.declared")[0]["problems"][0]
     async with live() as daemon_rig:
         await daemon_rig.settled()
         (found,) = (await asked(daemon_rig, "/api/watches"))["watches"]
@@ -62,7 +62,7 @@ async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
             says in one["message"] for one in (await asked(daemon_rig, "/api/doctor"))["notes"]
         )
         save(vault / "W.md", "# W\n")
-        await daemon_rig.until(lambda: daemon_rig.told("watch.removed"))
+        await daemon_rig.until(lambda: daemon_rig.reported("watch.removed"))
         assert (await asked(daemon_rig, "/api/watches"))["watches"] == []
 
 

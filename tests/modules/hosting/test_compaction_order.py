@@ -85,5 +85,5 @@ async def test_a_nearly_full_context_is_published_once_and_before_it_is_summed_u
     await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
 
     assert [one.count(LIMIT) for one in hooks.earlier] == [len(limits)]
-    told = [one.data for one in module_rig.events if one.event == LIMIT]
-    assert [(one["session_id"], one["token_count"]) for one in told] == limits
+    reported = [one.data for one in module_rig.events if one.event == LIMIT]
+    assert [(one["session_id"], one["token_count"]) for one in reported] == limits

@@ -26,7 +26,7 @@ class RecordingModule:
 
     def __init__(self) -> None:
         self.declared = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
-        self.told: list[tuple[str, Mapping[str, object]]] = []
+        self.reported: list[tuple[str, Mapping[str, object]]] = []
         self.causes: list[tuple[str, ...]] = []
         self.runs: list[tuple[str, ...]] = []
         self.hold = asyncio.Event()
@@ -38,7 +38,7 @@ class RecordingModule:
     ) -> None:
         self.now += 1
         self.most = max(self.most, self.now)
-        self.told.append((handler, data))
+        self.reported.append((handler, data))
         self.causes.append(authority.causes)
         self.runs.append(authority.runs)
         await asyncio.wait_for(self.hold.wait(), timeout_s)
@@ -79,9 +79,9 @@ async def test_what_came_before_it_runs_is_reported_in_order():
         one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
-        await until(lambda: len(hears.told) == 3)
+        await until(lambda: len(hears.reported) == 3)
 
-    assert [data["path"] for _, data in hears.told] == ["0.md", "1.md", "2.md"]
+    assert [data["path"] for _, data in hears.reported] == ["0.md", "1.md", "2.md"]
 
 
 async def test_handlers_beside_each_other_are_not_more_than_a_few():
@@ -92,11 +92,11 @@ async def test_handlers_beside_each_other_are_not_more_than_a_few():
         one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
-        await until(lambda: len(hears.told) == 8)
+        await until(lambda: len(hears.reported) == 8)
         await asyncio.sleep(0.02)
-        assert len(hears.told) == 8
+        assert len(hears.reported) == 8
         hears.hold.set()
-        await until(lambda: len(hears.told) == 30)
+        await until(lambda: len(hears.reported) == 30)
 
     assert hears.most == 8
 
@@ -108,31 +108,31 @@ async def test_where_too_many_wait_the_oldest_are_dropped_and_counted():
         one.put(event(f"{number}.md"), Authority())
 
     async with telling(one):
-        await until(lambda: len(hears.told) == MOST_WAITING)
+        await until(lambda: len(hears.reported) == MOST_WAITING)
 
     assert one.dropped == 5
-    assert hears.told[0][1]["path"] == "5.md"
+    assert hears.reported[0][1]["path"] == "5.md"
 
 
 async def test_what_a_handler_does_to_the_data_is_seen_nowhere_else():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER)
-    told = event("a.md", causes=["c1"], run="r1")
-    one.put(told, Authority())
+    reported = event("a.md", causes=["c1"], run="r1")
+    one.put(reported, Authority())
 
     async with telling(one):
-        await until(lambda: hears.told)
+        await until(lambda: hears.reported)
 
-    data = hears.told[0][1]
-    assert data == told.data
-    assert data["causes"] is not told.data["causes"]
+    data = hears.reported[0][1]
+    assert data == reported.data
+    assert data["causes"] is not reported.data["causes"]
 
 
 async def test_the_events_causes_and_its_run_are_carried_on():
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
-    told = event("a.md", causes=["c1", "c2"], run="r1")
-    one.put(told, EventPublisher(Bus(lambda: told.timestamp)).authority_of(told))
+    reported = event("a.md", causes=["c1", "c2"], run="r1")
+    one.put(reported, EventPublisher(Bus(lambda: reported.timestamp)).authority_of(reported))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)
@@ -154,9 +154,9 @@ async def test_a_file_that_moves_in_is_reported_to_who_hears_of_new_ones():
     one.put(event("Daily/a.md", "file.moved", **{"from": "Daily/b.md"}), Authority())
     one.put(event("Private/a.md", "file.created"), Authority())
     async with telling(one):
-        await until(lambda: hears.told)
+        await until(lambda: hears.reported)
 
-    assert [(handler, data["path"]) for handler, data in hears.told] == [("made", "Daily/a.md")]
+    assert [(handler, data["path"]) for handler, data in hears.reported] == [("made", "Daily/a.md")]
 
 
 async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemon():
@@ -166,4 +166,4 @@ async def test_a_way_of_running_that_breaks_ends_neither_the_inbox_nor_the_daemo
     one.put(event("fine.md"), Authority())
 
     async with telling(one):
-        await until(lambda: len(hears.told) == 2)
+        await until(lambda: len(hears.reported) == 2)

@@ -147,7 +147,7 @@ def test_what_was_not_approved_does_not_begin_to_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         ("1 / 0\n", "ZeroDivisionError"),
         ("raise SystemExit(3)\n", "SystemExit: 3"),
@@ -159,12 +159,12 @@ def test_what_was_not_approved_does_not_begin_to_run(tmp_path):
         (CLASS + "class Other(Module): pass\n", "it has Other, Stranger"),
     ],
 )
-def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, code, told):
-    with pytest.raises(ModuleFailedError, match=told) as failed:
+def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, code, reported):
+    with pytest.raises(ModuleFailedError, match=reported) as failed:
         load(tmp_path / "m", module=code)
 
     assert nothing_of_modules_is_left()
-    if "Zero" in told:
+    if "Zero" in reported:
         assert f'{tmp_path / "m" / "module.py"}", line 1' in str(failed.value)
         assert "1 / 0" in str(failed.value)
 

@@ -50,7 +50,7 @@ async def test_what_is_approved_runs_and_what_is_not_does_not(manager_rig):
             "running",
             "unapproved",
         )
-        assert manager_rig.told("module.enabled")[0]["name"] == "daily"
+        assert manager_rig.reported("module.enabled")[0]["name"] == "daily"
 
 
 async def test_the_status_tells_what_a_module_offers(manager_rig):
@@ -92,7 +92,7 @@ async def test_one_that_fails_is_reported_and_the_others_go_on(manager_rig):
             assert manager_rig.status(name).state == "failed"
             assert manager_rig.status(name).problem.endswith(f"ValueError: {word}")
             assert manager_rig.problems[f"module:{name}"] == f"ValueError: {word}"
-        assert {data["name"]: data["error"] for data in manager_rig.told("module.failed")} == {
+        assert {data["name"]: data["error"] for data in manager_rig.reported("module.failed")} == {
             "at-import": "ValueError: import",
             "at-enable": "ValueError: enable",
         }
@@ -159,7 +159,9 @@ async def test_an_approval_an_edit_of_modules_yaml_and_a_switch_are_followed_wit
         await until(lambda: modules.find("GET", "/api/daily/hello") is None)
         assert manager_rig.status("daily").state == "disabled"
         await until(
-            lambda: manager_rig.told("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+            lambda: (
+                manager_rig.reported("module.disabled") == [{"name": "daily", "version": "1.0.0"}]
+            )
         )
 
         manager_rig.trust.enable("daily")
@@ -173,7 +175,7 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
             "daily",
             HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'),
         )
-        await until(lambda: manager_rig.told("module.changed"))
+        await until(lambda: manager_rig.reported("module.changed"))
 
         found = modules.find("GET", "/api/daily/hello")
         assert await found.running.call(found.spec.handler, {}) == "hello"
@@ -183,9 +185,9 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
         )
 
         manager_rig.approve("daily")
-        await until(lambda: len(manager_rig.told("module.enabled")) == 2)
+        await until(lambda: len(manager_rig.reported("module.enabled")) == 2)
         await until(lambda: manager_rig.problems["module:daily"] is None)
-        assert len(manager_rig.told("module.changed")) == 1
+        assert len(manager_rig.reported("module.changed")) == 1
 
 
 async def test_a_module_under_development_is_restarted_with_each_edit(manager_rig, tmp_path):
@@ -201,7 +203,7 @@ async def test_a_module_under_development_is_restarted_with_each_edit(manager_ri
         code = (folder / "module.py").read_text()
         (folder / "module.py").write_text(code.replace('return "hello"', 'return "edited"'))
 
-        await until(lambda: len(manager_rig.told("module.enabled")) == 2)
+        await until(lambda: len(manager_rig.reported("module.enabled")) == 2)
         assert await manager_rig.get("/api/daily/hello") == "edited"
 
 
@@ -309,7 +311,7 @@ async def test_an_event_reaches_the_modules_that_hear_it(manager_rig):
     assert manager_rig.memory["daily"].kept == {"Daily/a.md": 1}
 
 
-async def test_what_was_told_before_the_manager_runs_is_not_lost(manager_rig):
+async def test_what_was_reported_before_the_manager_runs_is_not_lost(manager_rig):
     manager_rig.add(
         "daily",
         '@event("module.enabled")\nasync def came(self, name: str):\n    await '
@@ -560,9 +562,9 @@ async def test_schedules_of_the_modules_that_run_are_reported_with_when_they_fal
     manager_rig.add("daily", body)
 
     async with manager_rig.open():
-        told = {one.handler: one for one in manager_rig.modules.schedules()}
-        assert (told["tick"].timing.every_s, told["nightly"].timing.at) == (900, "03:00")
-        assert told["tick"].next - told["tick"].last == timedelta(minutes=15)
+        reported = {one.handler: one for one in manager_rig.modules.schedules()}
+        assert (reported["tick"].timing.every_s, reported["nightly"].timing.at) == (900, "03:00")
+        assert reported["tick"].next - reported["tick"].last == timedelta(minutes=15)
         manager_rig.trust.disable("daily")
         await manager_rig.modules.sync()
         assert manager_rig.modules.schedules() == []

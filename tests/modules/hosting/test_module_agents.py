@@ -101,7 +101,7 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert not (module_rig.vault / "Brain/n.md").exists()
 
 
-async def test_a_run_is_recorded_told_of_and_undone_like_any_other(module_rig):
+async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     backend = ScriptedBackend(
         [
             use("edit_section", path="Brain/projects/client-x.md", section="Facts", text="- green"),
@@ -115,11 +115,11 @@ async def test_a_run_is_recorded_told_of_and_undone_like_any_other(module_rig):
         await given.run_agent("admin", "Make it green.", {})
 
     (document,) = documents(module_rig)
-    told = {
+    reported = {
         key: document[key]
         for key in ("watcher", "agent", "backend", "outcome", "cost_usd", "parents", "undone")
     }
-    assert told == {
+    assert reported == {
         "watcher": "Modules/telegram-bot",
         "agent": "telegram-bot/admin",
         "backend": "scripted",

@@ -27,8 +27,8 @@ async def test_the_bot_answers_with_what_its_agent_may_read(live: Live, vault: P
         ]
     )
     async with live(backend) as daemon_rig:
-        told = await install(daemon_rig, EXAMPLES / "telegram-bot", trust)
-        assert told["status"] == "running", told["problem"]
+        reported = await install(daemon_rig, EXAMPLES / "telegram-bot", trust)
+        assert reported["status"] == "running", reported["problem"]
         await call(
             daemon_rig, "PUT", "/api/modules/telegram-bot/prompt", json={"content": "Be brief."}
         )

@@ -16,8 +16,8 @@ async def test_a_body_is_read_while_it_is_open():
     async def ask(verb, body):
         return await bodies.serve(AskFrame(id=1, verb=verb, body=body))
 
-    with bodies.opened(ChunkedSource([b"one"], [b"two"])) as told:
-        remote = RemoteBody(ask, told)
+    with bodies.opened(ChunkedSource([b"one"], [b"two"])) as reported:
+        remote = RemoteBody(ask, reported)
         heads, pieces = [], []
         while (head := await remote.next_part()) is not None:
             heads.append(head.filename)
@@ -46,8 +46,8 @@ def test_only_so_many_are_open_at_once():
 
     with pytest.raises(ModuleFailedError, match="reads 8 bodies"), bodies.opened(ChunkedSource()):
         pass
-    with bodies.opened(None) as told:
-        assert told is None
+    with bodies.opened(None) as reported:
+        assert reported is None
     opened[0].__exit__(None, None, None)
     with bodies.opened(ChunkedSource()):
         pass

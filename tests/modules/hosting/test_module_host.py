@@ -335,12 +335,12 @@ async def heard(self, n: int):
     self.publish("daily.y", n=n)
 """
 
-    async def told(worker, n):
+    async def reported(worker, n):
         await worker.tell("heard", {"n": n}, authority=Authority(causes=(f"cause {n}",)))
 
     async with hosted(body, services=services) as worker, asyncio.TaskGroup() as group:
         for n in range(10):
-            group.create_task(told(worker, n))
+            group.create_task(reported(worker, n))
 
     assert sorted((data["n"], data["cause"]) for _event, data in services.published) == [
         (n, f"cause {n}") for n in range(10)

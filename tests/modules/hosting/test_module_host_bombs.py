@@ -105,8 +105,8 @@ async def test_a_guard_of_writes_works_while_a_module_starts_all_it_can(
     (home / "hooks/on-write-before.sh").chmod(0o700)
     before, most = processes(), 0
     async with live(modules__sandbox=sandbox) as daemon_rig:
-        told = await install(daemon_rig, tmp_path / "bomb", "untrusted")
-        assert told["limits"].startswith(
+        reported = await install(daemon_rig, tmp_path / "bomb", "untrusted")
+        assert reported["limits"].startswith(
             "cgroup: 64 " if by == "cgroup" else "rlimit of memory, and a watch"
         )
 

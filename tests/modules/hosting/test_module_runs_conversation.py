@@ -128,7 +128,7 @@ async def test_twenty_messages_wait_and_the_next_is_refused(module_rig):
     wait.set()
 
 
-async def test_a_run_that_is_not_a_conversation_is_asked_and_told_nothing(module_rig):
+async def test_a_run_that_is_not_a_conversation_is_asked_and_given_nothing(module_rig):
     runs = runs_of(module_rig, ScriptedBackend([say("x")]))
     run = await runs.start("chat", "Dig.", {})
     await runs.result(run)
@@ -459,7 +459,7 @@ async def test_context_goes_ahead_of_the_prompt(module_rig):
     assert backend.jobs[0].prompt == "Beans grow.\n\nDeeper."
 
 
-def told(rig: ModuleRig, name: str) -> list[dict[str, object]]:
+def reported(rig: ModuleRig, name: str) -> list[dict[str, object]]:
     return [dict(one.data) for one in rig.events if one.event == name]
 
 
@@ -473,12 +473,12 @@ async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next
 
     _first, session = await turn(None)
     last, _session = await turn(session)
-    assert told(module_rig, "session.end") == []
+    assert reported(module_rig, "session.end") == []
 
     await runs.stop(last)
     await runs.stop(last)
 
-    (ended,) = told(module_rig, "session.end")
+    (ended,) = reported(module_rig, "session.end")
     assert (ended["session_id"], ended["message_count"]) == (session, 4)
     assert ended["duration"] >= 0
     await turn(session)
@@ -494,5 +494,5 @@ async def test_a_question_is_a_notification(module_rig):
     await runs.answer(run, asked.id, "South")
     await runs.result(run)
 
-    (said,) = told(module_rig, "session.notification")
+    (said,) = reported(module_rig, "session.notification")
     assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")

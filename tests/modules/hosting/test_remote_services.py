@@ -41,10 +41,10 @@ class PipedServices:
             answer = pack(AnswerFrame(id=1, value=await self.serving.serve(asked)))
         except Exception as error:  # noqa: BLE001  as the pipe does
             answer = pack(refusal_of(1, error))
-        (told,) = Unpacker().feed(answer)
-        if isinstance(told, AnswerFrame):
-            return told.value
-        raise error_of(told)
+        (reported,) = Unpacker().feed(answer)
+        if isinstance(reported, AnswerFrame):
+            return reported.value
+        raise error_of(reported)
 
     def ask_now(self, verb, body):
         with concurrent.futures.ThreadPoolExecutor() as pool:

@@ -38,7 +38,7 @@ class CountingModule:
     """A module that counts what it is told to do."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.data: list[Mapping[str, object]] = []
         self.read: list[Mapping[str, str]] = []
         self.wait: asyncio.Event | None = None
@@ -47,7 +47,7 @@ class CountingModule:
     async def tell(
         self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
     ) -> None:
-        self.told.append(handler)
+        self.reported.append(handler)
         self.data.append(data)
         self.read.append(dict(authority.taint.sources))
         assert (len(authority.causes), authority.asked_by, authority.entry) == (
@@ -94,12 +94,12 @@ async def test_a_schedule_runs_each_time_its_span_is_over():
     add(clockwork, tells, every(60))
 
     await due(clockwork)
-    assert tells.told == []
+    assert tells.reported == []
     clock.go(seconds=61)
     await due(clockwork)
     await due(clockwork)
 
-    assert tells.told == ["tidy"]
+    assert tells.reported == ["tidy"]
 
 
 async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_path: Path):
@@ -115,7 +115,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
     await due(clockwork)
     await due(clockwork)
 
-    assert tells.told == ["tidy"]
+    assert tells.reported == ["tidy"]
     state.close()
 
 
@@ -132,11 +132,11 @@ async def test_one_that_is_still_at_work_is_not_restarted():
         clockwork.begin_due(group)
         await asyncio.sleep(0)
 
-        assert tells.told == ["tidy"]
+        assert tells.reported == ["tidy"]
         tells.wait.set()
 
     await due(clockwork)
-    assert tells.told == ["tidy", "tidy"]
+    assert tells.reported == ["tidy", "tidy"]
 
 
 async def test_one_that_fails_runs_again_when_it_is_due():
@@ -149,7 +149,7 @@ async def test_one_that_fails_runs_again_when_it_is_due():
         clock.go(seconds=61)
         await due(clockwork)
 
-    assert tells.told == ["tidy", "tidy"]
+    assert tells.reported == ["tidy", "tidy"]
 
 
 async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
@@ -162,7 +162,7 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
     clock.go(seconds=61)
     await due(clockwork)
 
-    assert tells.told == ["tidy"]
+    assert tells.reported == ["tidy"]
 
 
 async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day():
@@ -176,11 +176,11 @@ async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_d
     for step in (-10, 20, -7200, 7200):
         clock.go(seconds=step)
         await due(clockwork)
-    assert tells.told == ["tidy"]
+    assert tells.reported == ["tidy"]
 
     clock.go(days=1)
     await due(clockwork)
-    assert tells.told == ["tidy", "tidy"]
+    assert tells.reported == ["tidy", "tidy"]
 
 
 async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():  # noqa: E501
@@ -191,14 +191,14 @@ async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_
     clock.go(days=365)
     await due(clockwork)
     await due(clockwork)
-    assert tells.told == ["tidy"]
+    assert tells.reported == ["tidy"]
 
     clock.go(days=-365)
     await due(clockwork)
     clock.go(minutes=1)
     await due(clockwork)
 
-    assert tells.told == ["tidy", "tidy"]
+    assert tells.reported == ["tidy", "tidy"]
 
 
 async def test_the_schedules_of_a_module_that_is_gone_rest():
@@ -210,7 +210,7 @@ async def test_the_schedules_of_a_module_that_is_gone_rest():
     clock.go(seconds=61)
     await due(clockwork)
 
-    assert tells.told == []
+    assert tells.reported == []
 
 
 def nightly(method: str = "reflect", **more: object) -> SetSchedule:
@@ -235,7 +235,7 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     await due(clockwork)
     await due(clockwork)
 
-    assert tells.told == ["reflect"]
+    assert tells.reported == ["reflect"]
     assert tells.data == [{"agent": "a"}]
     assert tells.read == [{"Inbox/a.md": "web"}]
     assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
@@ -250,17 +250,17 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: P
         await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
         clock.go(seconds=20)
         await due(clockwork)
-    assert tells.told == ["reflect"]
+    assert tells.reported == ["reflect"]
 
     await clockwork.set("daily", nightly("other", timing=Timing(every_s=60)))
     clock.go(seconds=30)
     await due(clockwork)
-    assert tells.told == ["reflect", "other"], "other arguments or methods keep the time"
+    assert tells.reported == ["reflect", "other"], "other arguments or methods keep the time"
 
     await clockwork.set("daily", nightly(timing=Timing(every_s=90)))
     clock.go(seconds=80)
     await due(clockwork)
-    assert tells.told == ["reflect", "other"], "another timing begins to count when it is set"
+    assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
 
 
 async def test_what_is_removed_or_whose_module_has_ended_does_not_run():
@@ -271,12 +271,12 @@ async def test_what_is_removed_or_whose_module_has_ended_does_not_run():
     clockwork.remove(cast("RunningModule", tells))
     clock.go(minutes=5)
     await due(clockwork)
-    assert tells.told == []
+    assert tells.reported == []
 
     add(clockwork, tells, every(999_999))
     await due(clockwork)
-    assert tells.told == ["reflect"]
+    assert tells.reported == ["reflect"]
     assert await clockwork.unset("daily", "nightly")
     clock.go(minutes=5)
     await due(clockwork)
-    assert tells.told == ["reflect"]
+    assert tells.reported == ["reflect"]

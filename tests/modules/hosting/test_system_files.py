@@ -76,11 +76,11 @@ def test_settings_logs_the_audit_and_code_are_there_and_nothing_else(files: Syst
 
 def test_no_secret_is_in_any_of_them_and_the_rest_can_be_read(files: SystemFiles):
     texts = {path: files.read(path) for path in files.list()}
-    told = "\n".join(texts.values())
+    reported = "\n".join(texts.values())
 
-    assert [canary for canary in CANARIES if canary in told] == []
+    assert [canary for canary in CANARIES if canary in reported] == []
     assert "port: 3333\nauth_mode: remote\n" in texts["home/config.yaml"]
-    assert "print('hello')" in told
+    assert "print('hello')" in reported
     assert '"chat": "7"' in texts["home/modules.yaml"]
 
 
@@ -142,9 +142,9 @@ async def test_names_of_modules_files_are_reported_to_who_asks_for_them_and_mark
     files: SystemFiles,
 ):
     taint = Taint()
-    told = (await call_tool(files.tools(taint), "list_system_files", {})).text
-    assert "home/config.yaml" in told
-    assert "vault/Modules/" not in told.replace("vault/Modules/ as the part", "")
+    reported = (await call_tool(files.tools(taint), "list_system_files", {})).text
+    assert "home/config.yaml" in reported
+    assert "vault/Modules/" not in reported.replace("vault/Modules/ as the part", "")
     assert not taint
     assert (
         "vault/Modules/"

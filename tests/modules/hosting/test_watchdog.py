@@ -36,19 +36,19 @@ def logged() -> Iterator[threading.Event]:
 
 
 async def test_a_module_that_blocks_the_loop_is_named_with_its_line(tmp_path, logged):
-    told: list[tuple[str, str]] = []
-    watchdog = Watchdog(lambda *said: told.append(said), every_s=0.02, late_s=0.1)
+    reported: list[tuple[str, str]] = []
+    watchdog = Watchdog(lambda *said: reported.append(said), every_s=0.02, late_s=0.1)
     watchdog.watch("slow", tmp_path / "slow")
     watchdog.watch("quick", tmp_path / "quick")
 
     function_in(tmp_path / "slow", "def block():\n    logged.wait(60)", logged=logged)()
 
-    await until(lambda: told)
+    await until(lambda: reported)
     watchdog.close()
-    assert told[0][0] == "slow"
-    assert "stood still for" in told[0][1]
-    assert f'{tmp_path}/slow/module.py", line 2, in block' in told[0][1]
-    assert len(told) == 1
+    assert reported[0][0] == "slow"
+    assert "stood still for" in reported[0][1]
+    assert f'{tmp_path}/slow/module.py", line 2, in block' in reported[0][1]
+    assert len(reported) == 1
 
 
 @pytest.mark.parametrize("state", ["R", "D"])
@@ -84,8 +84,8 @@ async def test_a_module_that_computes_for_long_blocks_the_loop(tmp_path, logged)
 
 
 async def test_a_loop_that_stands_still_in_the_daemons_own_code_is_no_modules_fault(tmp_path):
-    told: list[tuple[str, str]] = []
-    watchdog = Watchdog(lambda *said: told.append(said), every_s=0.02, late_s=0.05)
+    reported: list[tuple[str, str]] = []
+    watchdog = Watchdog(lambda *said: reported.append(said), every_s=0.02, late_s=0.05)
     watchdog.watch("daily", tmp_path / "daily")
     watchdog.watch("gone", tmp_path / "gone")
     watchdog.forget("gone")
@@ -96,12 +96,12 @@ async def test_a_loop_that_stands_still_in_the_daemons_own_code_is_no_modules_fa
     await asyncio.sleep(0.05)
 
     watchdog.close()
-    assert told == []
+    assert reported == []
 
 
 async def test_a_watchdog_that_never_watched_is_closed_at_once():
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
-    Watchdog(lambda *said: told.append(said)).close()
+    Watchdog(lambda *said: reported.append(said)).close()
 
-    assert told == []
+    assert reported == []

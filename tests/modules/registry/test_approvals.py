@@ -183,7 +183,7 @@ def test_installing_again_does_not_take_what_a_person_wrote_there(module_rig):
     assert states(module_rig.trust) == {"stranger": "new"}
 
 
-def test_what_a_person_has_the_agents_told_outlives_an_approval(module_rig):
+def test_what_a_person_added_to_the_prompts_outlives_an_approval(module_rig):
     module_rig.write()
     module_rig.approve()
     ModulePrompts(module_rig.home).put("stranger", "Be brief.")

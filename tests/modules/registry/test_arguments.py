@@ -127,7 +127,7 @@ def test_models_and_times_are_made():
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "query", "body", "told"),
+    ("name", "path", "query", "body", "reported"),
     [
         ("one", {}, {}, MISSING, ["entry_id: is missing"]),
         ("listing", {}, {"limit": "many"}, MISSING, ["limit: should be a whole number"]),
@@ -181,8 +181,8 @@ def test_models_and_times_are_made():
         ),
     ],
 )
-def test_all_that_is_wrong_is_reported_at_once(name, path, query, body, told):
-    assert problems(name, path, query, body) == told
+def test_all_that_is_wrong_is_reported_at_once(name, path, query, body, reported):
+    assert problems(name, path, query, body) == reported
 
 
 def test_a_flood_of_unknown_names_is_not_reported_in_full():

@@ -79,5 +79,5 @@ async def opaque() -> Opaque: ...
 
 
 @pytest.mark.parametrize("function", [unsaid, anything, an_object, response, opaque])
-def test_what_is_not_declared_or_cannot_be_told_is_left_open(function: Callable[..., object]):
+def test_what_is_not_declared_or_cannot_be_known_is_left_open(function: Callable[..., object]):
     assert schema_of_answer(function) == {}

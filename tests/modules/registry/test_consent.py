@@ -62,7 +62,7 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
     )
     lines = "\n".join(consent.lines())
 
-    for told in (
+    for reported in (
         "module      bot 0.1.0",
         "says      | Nice \\x1b[2K\\u202ebot",
         f"from      | https://x.test/\\x1bbot at {'c' * 40}",
@@ -100,7 +100,7 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
         "network   | responder: only api.telegram.org",
         "with all that the daemon may do",
     ):
-        assert told in lines, told
+        assert reported in lines, reported
     assert consent.text().endswith(f"digest      {TREE.digest}\n")
     assert all(line.isprintable() for line in consent.text().splitlines())
 

@@ -272,7 +272,7 @@ def test_what_differs_is_reported():
 
 
 @pytest.mark.parametrize(
-    ("asked", "approved", "told"),
+    ("asked", "approved", "reported"),
     [
         ({"read": ["Daily/**"]}, "read: ['**']", []),
         ({"read": ["Daily/a.md"], "write": ["Daily/"]}, "read: [Daily/]\n  write: [Daily/**]", []),
@@ -286,16 +286,16 @@ def test_what_differs_is_reported():
     ],
 )
 def test_no_class_may_do_more_than_the_manifest_that_a_person_approved(
-    asked: Mapping[str, Any], approved, told
+    asked: Mapping[str, Any], approved, reported
 ):
     class Asking(Module):
         permissions = asked
 
     more = f"permissions:\n  {approved}\n"
-    if told:
+    if reported:
         assert problems(Asking, more) == [
             f"permissions: {one} is not in manifest.yaml, which is what a person approves"
-            for one in told
+            for one in reported
         ]
     else:
         assert describe(Asking, manifest(more)).name == "greeter"
@@ -428,7 +428,7 @@ def test_handlers_that_cannot_be_called_are_reported():
 
 
 @pytest.mark.parametrize(
-    ("handler", "told"),
+    ("handler", "reported"),
     [
         ("missing", "missing is not a method of BrainModule"),
         ("tools:missing", "tools:missing: there is no function missing in tools.py"),
@@ -437,12 +437,12 @@ def test_handlers_that_cannot_be_called_are_reported():
         ("json:dumps", "json:dumps: json.py could not be imported"),
     ],
 )
-def test_a_handler_that_is_not_there_is_reported(handler, told):
+def test_a_handler_that_is_not_there_is_reported(handler, reported):
     with loaded(EXAMPLES / "brain") as (cls, _):
         text = (
             (EXAMPLES / "brain/manifest.yaml").read_text().replace("tools:brain_resolve", handler)
         )
-        with pytest.raises(DeclaredError, match=told):
+        with pytest.raises(DeclaredError, match=reported):
             describe(cls, read_manifest(text))
 
 

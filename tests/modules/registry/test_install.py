@@ -28,7 +28,7 @@ def module_rig(tmp_path, home, vault) -> UntrustedRig:
 
 
 def git(folder: Path, *words: str) -> str:
-    told = [
+    reported = [
         "-c",
         "user.name=x",
         "-c",
@@ -37,7 +37,7 @@ def git(folder: Path, *words: str) -> str:
         "protocol.file.allow=always",
     ]
     return subprocess.run(
-        ["git", *told, *words], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *reported, *words], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
@@ -250,11 +250,11 @@ def test_what_was_placed_can_be_taken_away(module_rig):
 def test_what_git_says_of_a_folder_that_is_not_a_repository_does_not_name_it(tmp_path):
     (tmp_path / "notes.md").write_text("x")
     with (
-        pytest.raises(InstallRefusedError, match="git could not get it") as told,
+        pytest.raises(InstallRefusedError, match="git could not get it") as reported,
         fetched(f"file://{tmp_path}/notes.md", os.environ),
     ):
         pass
-    assert str(tmp_path) not in str(told.value)
+    assert str(tmp_path) not in str(reported.value)
 
 
 def test_a_clone_reads_no_settings_of_the_repository_in_which_the_person_stands(

@@ -234,7 +234,7 @@ provides: X
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "reported"),
     [
         ("version: 1.0.0\n", "line 4: version: is repeated"),
         (
@@ -301,8 +301,8 @@ provides: X
         ("? [a]\n: b\n", "line 4: a key should be a word"),
     ],
 )
-def test_each_mistake_is_reported(more, told):
-    assert told in problems(SMALL + more)
+def test_each_mistake_is_reported(more, reported):
+    assert reported in problems(SMALL + more)
 
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "1a", "-a", "a" * 65, "ä", "../x", "a.b"])
@@ -389,7 +389,7 @@ def test_a_module_cannot_say_how_far_it_is_trusted():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "line 1: it is empty"),
         ("# only a comment\n", "line 1: it is empty"),
@@ -403,8 +403,8 @@ def test_a_module_cannot_say_how_far_it_is_trusted():
         (b"\xff\xfe", "line 1: it is not UTF-8"),
     ],
 )
-def test_what_is_not_yaml_or_too_much_of_it_is_refused(text, told):
-    assert problems(text)[0].startswith(told)
+def test_what_is_not_yaml_or_too_much_of_it_is_refused(text, reported):
+    assert problems(text)[0].startswith(reported)
 
 
 def test_a_flood_of_mistakes_is_not_reported_in_full():
@@ -449,10 +449,10 @@ def test_whatever_it_holds_it_is_read_or_refused_in_words(value):
     try:
         read_manifest(text, reserved=["a"], files=[])
     except ManifestError as error:
-        told = error.problems
+        reported = error.problems
     else:
         return
-    assert all(one.startswith("line ") for one in told)
+    assert all(one.startswith("line ") for one in reported)
 
 
 def test_apps_are_shown_every_field():

@@ -131,10 +131,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_cannot_be_part_of_a_module_is_refused_in_words(folder, kind):
-    make, told = REFUSED[kind]
+    make, reported = REFUSED[kind]
     make(folder)
 
-    with pytest.raises(TreeRefusedError, match=told):
+    with pytest.raises(TreeRefusedError, match=reported):
         read_tree(folder)
 
 
