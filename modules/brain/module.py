@@ -403,7 +403,7 @@ class BrainModule(Module):
         type: str | None = None,
         limit: Limit = 10,
     ) -> list[EntityRow]:
-        """Find people, projects, topics and other entities by name or words."""
+        """Find people, projects and other entities."""
         return await self.brain.search(query, type, limit)
 
     @route("POST", "/resolve", capability="read")
@@ -420,12 +420,12 @@ class BrainModule(Module):
 
     @mcp_tool("brain-suggest")
     async def find_mentions(self, text: str) -> list[MentionRow]:
-        """Find the entities that a text names."""
+        """Entities that a text names."""
         return await self.brain.suggest(text)
 
     @mcp_tool("brain-context")
     async def context(self, entity: str, max_tokens: Tokens = 2_000) -> str:
-        """What is known of an entity: its file, what it is related to, recent mentions."""
+        """An entity's file, relations and recent mentions."""
         return (await self.brain.context(entity, max_tokens))["text"]
 
     @mcp_tool("brain-types")
@@ -436,7 +436,7 @@ class BrainModule(Module):
         fields: dict[str, object] | list[object] | None = None,
         description: str | None = None,
     ) -> list[TypeShown]:
-        """List, set, delete or suggest types of entities."""
+        """List, set, delete or suggest entity types."""
         if action == "set":
             is_new = name not in (await self.brain.store.view()).types.by_name
             await self.brain.writer.set_type(name, fields or {}, None, description, is_new=is_new)

@@ -117,7 +117,7 @@ class CuratorRoutes(Module):
         """A person took a run back."""
         await self.write_back.on_undone(run, paths)
 
-    @mcp_tool("update_title")
+    @mcp_tool("update_title", in_runs_only=True)
     async def curator_title(self, title: Words) -> dict[str, str]:
         """For a conversation's curator: give it a title of 3 to 8 words."""
         session_id = await self.ambient_session(of_curator=True)
@@ -126,7 +126,7 @@ class CuratorRoutes(Module):
             self.curator.noted(session_id, UPDATE_TITLE, title=title)
         return done
 
-    @mcp_tool("update_summary")
+    @mcp_tool("update_summary", in_runs_only=True)
     async def curator_summary(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: say in one or two sentences what it came to."""
         session_id = await self.ambient_session(of_curator=True)
@@ -134,7 +134,7 @@ class CuratorRoutes(Module):
         self.curator.noted(session_id, UPDATE_SUMMARY, summary=summary)
         return done
 
-    @mcp_tool("log_activity")
+    @mcp_tool("log_activity", in_runs_only=True)
     async def curator_activity(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: log an exchange in one sentence."""
         session_id = await self.ambient_session(of_curator=True)
@@ -142,7 +142,7 @@ class CuratorRoutes(Module):
         self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
         return done
 
-    @mcp_tool("update_context")
+    @mcp_tool("update_context", in_runs_only=True)
     async def curator_context(
         self,
         file_path: str,

@@ -72,16 +72,12 @@ class SessionTools(CuratorRoutes):
 
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
-        """Give this conversation a title of 5 to 10 words, once it is clear what it is about. One
-        that the user set stays.
-        """
+        """Title this conversation in 5 to 10 words, unless the user did."""
         return await self.curator.set_title(await self.ambient_session(), title)
 
     @mcp_tool("update_session_summary")
     async def update_session_summary(self, summary: Summary) -> dict[str, str]:
-        """Keep a summary of this conversation, in 1 or 2 sentences: its topics and what came of
-        them.
-        """
+        """Sum up this conversation in 1 or 2 sentences."""
         return await self.curator.set_summary(await self.ambient_session(), summary)
 
     @mcp_tool("chat-sessions")
@@ -94,7 +90,7 @@ class SessionTools(CuratorRoutes):
         *,
         archived: bool = False,
     ) -> SessionPageBrief:
-        """List conversations, the newest first, or search them by words of title and messages."""
+        """List or search conversations, the newest first."""
         await self._refuse_curators()
         page = await self.sessions.page(
             search=query, tag=tag, archived=archived, limit=limit, cursor=cursor
@@ -103,7 +99,7 @@ class SessionTools(CuratorRoutes):
 
     @mcp_tool("chat-session")
     async def read_session(self, session_id: str, messages: Limit = 20) -> SessionText:
-        """Read a conversation: what is known of it, and its last messages."""
+        """Read a conversation's last messages."""
         await self._refuse_curators()
         session, found = await self.sessions.get_with_messages(session_id)
         return {
@@ -119,7 +115,7 @@ class SessionTools(CuratorRoutes):
     async def tag_conversation(
         self, tag: Tag, session_id: str | None = None
     ) -> dict[str, list[str]]:
-        """Tag a conversation, by default this one."""
+        """Tag a conversation; default: this one."""
         session = await self._meant(session_id)
         return await self._tagged(session, [*session.tags, tag])
 
@@ -127,13 +123,13 @@ class SessionTools(CuratorRoutes):
     async def untag_conversation(
         self, tag: Tag, session_id: str | None = None
     ) -> dict[str, list[str]]:
-        """Take a tag from a conversation, by default this one."""
+        """Remove its tag."""
         session = await self._meant(session_id)
         return await self._tagged(session, [one for one in session.tags if one != tag])
 
     @mcp_tool("chat-create")
     async def create_child(self, title: Title, message: Content | None = None) -> SessionBrief:
-        """Begin a conversation below this one, in its folders, and send it a first message."""
+        """Begin a conversation below this one."""
         self._refuse_strangers()
         parent = await self.sessions.get(await self.ambient_session())
         child = await self.sessions.create(
@@ -151,7 +147,7 @@ class SessionTools(CuratorRoutes):
 
     @mcp_tool("chat-send")
     async def send_to_session(self, session_id: str, message: Content) -> dict[str, str]:
-        """Send a message to another conversation, whose agent answers it there."""
+        """Message another conversation."""
         self._refuse_strangers()
         await self._refuse_curators()
         target = await self.sessions.get(session_id)
@@ -164,7 +160,7 @@ class SessionTools(CuratorRoutes):
 
     @mcp_tool("chat-context")
     async def session_context(self, session_id: str | None = None) -> SessionContext:
-        """The folders and context files that a conversation loads, by default this one."""
+        """The context files that a conversation loads."""
         session = await self._meant(session_id)
         return {
             "session_id": session.id,

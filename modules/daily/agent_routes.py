@@ -96,17 +96,17 @@ class AgentRoutes(Module):
         """What was said in an agent's last run."""
         return transcript(await self.journal_agents.kept_words(name), limit)
 
-    @mcp_tool("read_journal")
+    @mcp_tool("read_journal", in_runs_only=True)
     async def read_journal(self, day: dt.date) -> str:
         """The journal of a day as text."""
         return await self._text_of(day, 1)
 
-    @mcp_tool("read_recent_journals")
+    @mcp_tool("read_recent_journals", in_runs_only=True)
     async def read_recent_journals(self, days: Annotated[int, Field(ge=1, le=31)] = 7) -> str:
         """The journal of the last days as text."""
         return await self._text_of(today(), days)
 
-    @mcp_tool("read_chat_log")
+    @mcp_tool("read_chat_log", in_runs_only=True)
     async def read_chat_log(self, day: dt.date) -> str:
         """What was talked about on a day."""
         try:
@@ -115,7 +115,7 @@ class AgentRoutes(Module):
             return "There is no chat log of that day."
         return visible_to_agents(text)
 
-    @mcp_tool("read_recent_sessions")
+    @mcp_tool("read_recent_sessions", in_runs_only=True)
     async def read_recent_sessions(self, days: Annotated[int, Field(ge=1, le=31)] = 7) -> str:
         """What the last days' sessions of conversation were about."""
         last = dt.datetime.now(dt.UTC).date()
@@ -128,7 +128,7 @@ class AgentRoutes(Module):
                 break
         return "\n".join(said) or "There are no sessions."
 
-    @mcp_tool("write_output")
+    @mcp_tool("write_output", in_runs_only=True)
     async def write_output(self, agent: str, day: dt.date, content: str) -> str:
         """Write a scheduled agent's output of a day; returns its path."""
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)

@@ -250,7 +250,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @mcp_tool("daily-loops")
     async def open_loops(self, days: DayCount = 90) -> list[OpenLoop]:
-        """Open tasks and questions of the last days, with the entries that opened them."""
+        """Open tasks and questions of the last days."""
         shown = [replace(one, entry=one.shown) for one in await self._since(days) if one.shown]
         return [loop for loop in loops_in(shown) if loop.closed_by is None]
 
@@ -326,17 +326,17 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @mcp_tool("daily-journal")
     async def read_day(self, day: dt.date) -> list[WholeEntry]:
-        """The journal entries of a day (YYYY-MM-DD), the oldest first."""
+        """The journal entries of a day."""
         return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
 
     @mcp_tool("daily-create")
     async def create_text(self, content: str, *, private: bool = False) -> str:
-        """Write a journal entry; returns its id."""
+        """Write a journal entry."""
         return await self.create(content, EntryMetadata(private=private))
 
     @interface("JournalInterface")
     async def create(self, content: str, metadata: EntryMetadata | None = None) -> str:
-        """Write a journal entry; returns its id."""
+        """Write a journal entry."""
         at, fields = dt.datetime.now().astimezone(), EntryMetadata.model_validate(metadata or {})
         return (await self._made(content, "", at, fields)).id
 

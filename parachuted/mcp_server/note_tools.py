@@ -63,7 +63,7 @@ class ServedNoteTools:
         return {"path": path, "digest": digest, "text": text, **more}
 
     @served(
-        "List notes; order: path, title, modified or a key, - for descending.",
+        "List notes; order: a key, path, title or modified; - descends.",
         "vault",
         "read",
         takes=an_object(
@@ -142,7 +142,7 @@ class ServedNoteTools:
         )
 
     @served(
-        "Replace a section's text, or append to it; made if missing.",
+        "Replace a section, or append to it; made if missing.",
         "vault",
         "write",
         takes=an_object(

@@ -319,6 +319,9 @@ def _refused(text: str) -> ToolResult:
 
 
 _LARGEST_SCHEMA = 400
+_LIMITS = frozenset(
+    ("minLength", "maxLength", "minimum", "maximum", "pattern", "default", "additionalProperties")
+)
 
 
 class ServedModuleTools:
@@ -336,7 +339,7 @@ class ServedModuleTools:
 
     def tools(self) -> Sequence[ServedTool]:
         """Those that are there just now; one name of several modules has the module's before it."""
-        offered = self._modules.tools()
+        offered = [one for one in self._modules.tools() if not one[1].in_runs_only]
         times = Counter(spec.name for _module, spec in offered)
         return [
             self._tool(
@@ -401,13 +404,15 @@ def _brief(schema: Schema) -> Schema:
 
 
 def _brief_one(shape: object) -> object:
-    """What may be left out need not be null too, and its default is the module's matter."""
+    """What may be left out need not be null too, its default is the module's matter, and a value
+    beyond a limit is refused with the limit.
+    """
     if not isinstance(shape, Mapping):
         return shape
-    kept = {name: value for name, value in shape.items() if name != "default"}
-    ways = [one for one in kept.get("anyOf", ()) if one != {"type": "null"}]
-    if len(ways) == 1:
-        return {**{name: value for name, value in kept.items() if name != "anyOf"}, **ways[0]}
+    kept = {name: value for name, value in shape.items() if name not in _LIMITS and value != {}}
+    ways = [_brief_one(one) for one in kept.pop("anyOf", ()) if one != {"type": "null"}]
+    if len(ways) == 1 and isinstance(ways[0], Mapping):
+        return {**kept, **ways[0]}
     return {**kept, "anyOf": ways} if ways else kept
 
 

@@ -55,10 +55,11 @@ class RouteMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMark:
-    """Agents may call it by that name."""
+    """Agents may call it by that name; `in_runs_only`: those alone that the daemon runs."""
 
     name: str
     description: str | None
+    in_runs_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,11 +155,17 @@ def route(
     )
 
 
-def mcp_tool(name: str, *, description: str | None = None) -> Callable[[_F], _F]:
-    """Let agents call it by `name`. The description defaults to the docstring."""
+def mcp_tool(
+    name: str, *, description: str | None = None, in_runs_only: bool = False
+) -> Callable[[_F], _F]:
+    """Let agents call it by `name`. The description defaults to the docstring.
+
+    `in_runs_only`: agents that the daemon runs, and no client of its MCP server, where its
+    definition would be in every prompt for nothing.
+    """
     if not TOOL_NAME.fullmatch(name):
         raise ValueError(f"@mcp_tool: {name!r} is not the name of a tool, such as 'daily-search'")
-    return _marking(ToolMark(name=name, description=description))
+    return _marking(ToolMark(name=name, description=description, in_runs_only=in_runs_only))
 
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:

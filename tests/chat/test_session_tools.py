@@ -88,6 +88,6 @@ async def test_a_program_over_mcp_finds_conversations_and_has_none_of_its_own(
         found = await tool(peer, "chat-sessions", query="other")
         assert [one["id"] for one in found["sessions"]] == ["s-2"]
         assert "no conversation here" in await refused(peer, "update_session_title", title="x")
-        assert "no conversation here" in await refused(peer, "update_summary", summary="x")
+        assert "no conversation here" in await refused(peer, "update_session_summary", summary="x")
         assert (await tool(peer, "chat-send", session_id="s-2", message="Hi"))["status"] == "sent"
         await daemon_rig.until(lambda: said_in(vault, "s-2") == 2, 60)

@@ -66,14 +66,17 @@ def test_init_leaves_what_is_there(run, vault):
 
 
 def test_init_with_modules_shows_each_and_installs_them(run, tmp_path):
-    code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily", "--yes")
+    code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily,brain", "--yes")
 
     assert code == 0
     assert "reads" in said
     assert "inside the daemon" in said, "what is shown is what is granted"
     assert "runs from the next start" in said
     listed = json.loads(run("modules", "list", "--json")[1])["modules"]
-    assert [(one["name"], one["trust_level"]) for one in listed] == [("daily", "trusted")]
+    assert {(one["name"], one["trust_level"]) for one in listed} == {
+        ("brain", "trusted"),
+        ("daily", "trusted"),
+    }
 
 
 def test_a_first_vault_is_made_with_the_official_modules_where_a_person_agrees(

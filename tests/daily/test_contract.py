@@ -131,8 +131,7 @@ async def test_entries_are_answered_field_by_field(live: Live, vault: Path):
             daemon_rig, "POST", "/api/daily/entries", json={"content": "Sown.", "metadata": None}
         )
         assert status == 200, made
-        shape = {"id": TEXT, "path": TEXT, "created_at": TEXT, "brain_suggestions": []}
-        assert fits({**made, "brain_suggestions": []}, {**shape, "brain_suggestions": [TEXT]})
+        assert fits(made, {"id": TEXT, "path": TEXT, "created_at": TEXT, "brain_suggestions": [{}]})
         page = await app(daemon_rig, "GET", "/api/daily/entries?limit=100&offset=0")
         assert fits(page, {"entries": [ROW], "count": INTEGER, "offset": INTEGER})
         assert len(page["entries"]) == page["count"] == 3

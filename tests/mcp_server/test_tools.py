@@ -14,7 +14,7 @@ from tests.mcp_server.peers import RawMcpClient, call, client, refused
 from tests.runs.test_agent_hooks import Scripted, no, yes
 from tests.stories.daemon_rig import Live, save
 
-OFFICIAL = ("daily", "brain")
+OFFICIAL = ("daily", "brain", "chat")
 MOST_TOKENS = 2_000
 CHARS_PER_TOKEN = 3.5
 
@@ -75,6 +75,7 @@ async def test_all_definitions_together_are_at_most_2000_tokens(live: Live):
             for tool in everything
         ]
         assert len(given) > len(own)
+        assert "update_title" not in {tool["name"] for tool in given}, "for runs only"
         assert tokens(given) <= MOST_TOKENS
 
 

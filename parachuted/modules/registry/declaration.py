@@ -112,6 +112,7 @@ class ToolSpec:
     """One tool for agents.
 
     `schema` is the JSON schema of its arguments, `answer` that of what it returns, as of a route.
+    `in_runs_only`: no client of the MCP server is offered it.
     """
 
     name: ToolName
@@ -119,6 +120,7 @@ class ToolSpec:
     handler: DeclaredName
     schema: Mapping[str, object]
     answer: Mapping[str, object] = Field(default_factory=dict)
+    in_runs_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)

@@ -282,7 +282,15 @@ class _Describing:
                 or mark.name.replace("-", " ").replace("_", " ")
             )
             schemas = {"schema": arguments.schema(), "answer": schema_of_answer(function)}
-            self._add_tool(ToolSpec(name=mark.name, description=said, handler=handler, **schemas))
+            self._add_tool(
+                ToolSpec(
+                    name=mark.name,
+                    description=said,
+                    handler=handler,
+                    in_runs_only=mark.in_runs_only,
+                    **schemas,
+                )
+            )
         elif isinstance(mark, EventMark):
             self._add_event(EventSpec(event=mark.event, handler=handler, is_async=mark.is_async))
         elif isinstance(mark, HookMark):
