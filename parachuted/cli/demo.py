@@ -26,7 +26,7 @@ from parachuted.cli.show import say, say_diff, say_lines
 from parachuted.errors import DaemonError
 from parachuted.presence import running_daemon
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def save_note(path: Path, text: str) -> None:

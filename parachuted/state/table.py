@@ -108,13 +108,14 @@ class Table(tinydb_table.Table):
         )
 
     def _get_next_id(self) -> str:
-        records = self._records.of(self.name)
-        if not self._number:
-            self._number = max((int(key) for key in records if key.isdecimal()), default=0)
-        self._number += 1
-        while str(self._number) in records:
+        with self._records.lock:  # TinyDB asks before it changes anything
+            records = self._records.of(self.name)
+            if not self._number:
+                self._number = max((int(key) for key in records if key.isdecimal()), default=0)
             self._number += 1
-        return str(self._number)
+            while str(self._number) in records:
+                self._number += 1
+            return str(self._number)
 
     def _read_table(self) -> dict[str, Any]:
         return self._records.of(self.name)

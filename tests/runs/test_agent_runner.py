@@ -107,7 +107,7 @@ class FakeSandboxes:
                 native=NativeTools(
                     tools=boxed.grant.native, sandbox=box, before=before, after=after
                 ),
-                reported="Your copy has 1 files.\n",
+                prompt="Your copy has 1 files.\n",
             )
         except BaseException:
             self.left.append("dropped")
