@@ -20,7 +20,7 @@ How: TypeAlias = Literal["words", "words and meaning", "meaning", "nothing"]
 IsWanted: TypeAlias = Callable[[str], bool]
 
 _MOST_RANKED = 1_200  # notes; a word that is in more of them only helps to decide between others
-_MOST_ORDERED = 300  # of notes with the same words
+_MOST_ORDERED = 150  # of notes with the same words
 _CANDIDATES = 12
 _ALL_NOTES = ""  # no word
 _NAME = 4.0  # what a word in a name counts, against one in the text
@@ -167,7 +167,7 @@ class RecallSearch:
 
     def _by_rank(self, terms: Iterable[Term], wanted: set[int], end: int) -> Iterator[int]:
         """Those notes, which hold all of these terms: those that are called so, then the others,
-        each by BM25. Of very many some hundred are ranked.
+        each by BM25. Of very many the first are ranked.
         """
         asked = " AND ".join(one.word.asked for one in terms)
         given: set[int] = set()

@@ -1,0 +1,48 @@
+"""A vault of malformed notes, in which Daily and Brain work, and which both leave as it is."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from parachuted.bundled import bundled_folder
+from tests.api.calls import get, post
+from tests.api.routes.test_modules import install
+from tests.brain.test_properties import BAD
+from tests.stories.daemon_rig import Live, save
+
+COUNT = 500
+GOOD = "Brain/entities/people/kim.md"
+PLACES = ("Brain/bad/{}.md", "Daily/journals/bad-{}.md", "Daily/entries/{}.md", "Notes/{}.md")
+
+
+async def test_among_500_malformed_notes_all_works_and_each_of_brains_is_listed(
+    live: Live, vault: Path
+):
+    chance = random.Random(7)  # noqa: S311  the same notes each time
+    files: dict[Path, bytes] = {}
+    for number in range(COUNT):
+        data = bytearray(BAD[number % len(BAD)])
+        for _ in range(number // len(BAD)):
+            data.insert(chance.randint(0, len(data)), chance.choice(b"-\n:[]{}\"'#x |>&*\xc3"))
+        files[vault / PLACES[number % len(PLACES)].format(number)] = bytes(data)
+    for path, data in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    save(vault / GOOD, "# Kim\n\nGrows heliotropes.\n")
+    async with live() as daemon_rig:
+        for name in ("daily", "brain"):
+            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+
+        made = await post(daemon_rig, "/api/daily/entries", {"content": "Saw [[Kim]] today."})
+        entries = await get(daemon_rig, "/api/daily/entries?limit=100")
+        assert made["id"] in {one["id"] for one in entries["entries"]}
+        found = await get(daemon_rig, "/api/brain/resolve?q=kim")
+        assert found["match"]["path"] == GOOD
+        hits = await get(daemon_rig, "/api/search?q=heliotropes")
+        assert [one["path"] for one in hits["results"]] == [GOOD]
+        assert await get(daemon_rig, "/api/brain/graph?limit=1000")
+        listed = {one["path"] for one in await get(daemon_rig, "/api/brain/problems")}
+        assert {path for path in files if "Brain" in path.parts} <= {vault / one for one in listed}
+        await daemon_rig.settled()
+    assert {path: path.read_bytes() for path in files} == files
