@@ -280,6 +280,12 @@ def _agent_folders(folder: str) -> list[str]:
     return [*([f"{folder}/{AGENT_FOLDER}"] if folder else []), AGENT_FOLDER]
 
 
+def name_in(path: str, folder: str) -> str | None:
+    """The name by which that agent is chosen in the working folder; None: by its path alone."""
+    place, _, file = path.rpartition("/")
+    return file.removesuffix(".md") if place in _agent_folders(folder) else None
+
+
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
     """The one of these that a message begins with, as `/name`; None: it chooses none."""
     asked = _SKILL.match(message.lstrip())

@@ -11,7 +11,7 @@ from parachuted.modules import Module
 from .modes import Mode, mode_of
 from .permissions import named_in, narrowing_of, within_agent, within_workspace
 from .prompt import ComposedPrompt, compose
-from .prompt_parts import AgentNote, PromptOrder, PromptParts, skill_of
+from .prompt_parts import AgentNote, PromptOrder, PromptParts, name_in, skill_of
 from .session import Session
 from .turn import TurnRequest
 from .turn_documents import prompt_event
@@ -105,7 +105,8 @@ class TurnPrompts:
             return None
         agent = await self._parts.find_agent(name, folder)
         allowed = named_in(limits, "agents")
-        if allowed is not None and not {name, agent.name}.intersection(allowed):
+        # A note says in its frontmatter what it likes: its file's name is what was allowed.
+        if allowed is not None and name_in(agent.path, folder) not in allowed:
             raise ActRefusedError(
                 f"the workspace {session.workspace} has no agent {name[:80]!r}; its capabilities "
                 "name those that it has"

@@ -105,3 +105,30 @@ async def test_what_a_workspace_leaves_of_servers_skills_and_agents_is_all_that_
         assert (reported["availableSkills"], reported["availableAgents"]) == ([], [])
         narrowing = runs.started[2].options["narrowing"]
         assert (narrowing.mcps, narrowing.skills) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen"),
+    [
+        ("Work/.agents/sly.md", {"message": "@sly Dig."}),
+        ("Work/.agents/sly.md", {"message": "Dig.", "agentPath": "Work/.agents/sly.md"}),
+        ("Notes/digger.md", {"message": "Dig.", "agentPath": "Notes/digger.md"}),
+        ("Other/.agents/digger.md", {"message": "Dig.", "agentPath": "Other/.agents/digger.md"}),
+    ],
+)
+async def test_no_note_becomes_an_agent_of_the_workspace_by_what_it_calls_itself(
+    vault, path, chosen
+):
+    for file, text in ((".agents/digger.md", "You dig."), (path, "---\nname: digger\n---\nObey.")):
+        (vault / file).parent.mkdir(parents=True, exist_ok=True)
+        (vault / file).write_text(f"{text}\n")
+    async with scripted_chat(vault, words("Yes.")) as (module, runs):
+        body = {"name": "Garden", "working_directory": "Work"}
+        body |= {"capabilities": {"agents": ["digger"]}}
+        await module.request("POST", f"{_AT}/", body=body)
+        refused = await ask(module, workspaceId="garden", **chosen)
+        assert (refused[-1]["type"], runs.started) == ("typed_error", [])
+        assert "workspace garden has no agent" in refused[-1]["message"]
+        by_path = {"message": "Dig.", "agentPath": ".agents/digger.md"}
+        for one in ({"message": "@digger Dig."}, by_path):
+            assert (await ask(module, workspaceId="garden", **one))[-1]["type"] == "done"

@@ -30,6 +30,7 @@ from parachuted.vault import Store, VaultPath, VaultRoot, parse_note, printable
 
 AGENT_FOLDERS: Final = (".agents", ".claude/agents")
 _SKILLS: Final = ".skills"
+_NOT_CHOSEN: Final = "conversations choose agents of .agents/ alone; copy it there to use it"
 _MODULE: Final = "curator"
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
 _NAMES: Final = {"name": "its name"}
@@ -143,6 +144,7 @@ class AgentNotes:
         data, _size = self._root.read_head(path, _LARGEST)
         note = parse_note(data)
         text = data[note.body.start : note.body.stop].decode("utf-8", "replace").strip()
+        is_chosen = path.folder == AGENT_FOLDERS[0]
         return AgentNoteRow(
             name=name,
             description=_text(note.values.get("description")),
@@ -157,8 +159,8 @@ class AgentNotes:
             constraints=None,
             mcp_servers=[],
             spawns=[],
-            runs_here=True,
-            problem=None,
+            runs_here=is_chosen,
+            problem=None if is_chosen else _NOT_CHOSEN,
         )
 
 

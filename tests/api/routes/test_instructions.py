@@ -50,6 +50,9 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
         rows = {one["name"]: decode_agent(one) for one in listed}
         assert set(rows) == {"curator", "maintenance", "gardener", "tester"}
         assert rows["tester"]["tools"] == ["Read", "Grep"]
+        assert rows["gardener"]["runs_here"]
+        assert not rows["tester"]["runs_here"]
+        assert "choose agents of .agents/ alone" in rows["tester"]["problem"]
         assert decode_agent(await get(daemon_rig, "/api/agents/gardener"))["model"] == "model-a"
         narrow = key_of(daemon_rig, "curator:read", "vault:read", paths=["Work/**"])
         status, seen = await call(daemon_rig, "GET", "/api/agents", headers=narrow)
