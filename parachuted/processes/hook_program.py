@@ -23,7 +23,7 @@ LENGTH = 8
 
 # for a child that still prints when its parent has ended, such as the `tee` of a shell's `> >(tee
 # log)`
-_FLUSH_S = 0.1
+_FLUSH_S = 0.3
 _ROUND_S = 0.02
 _CHUNK = 1 << 16
 _LAST_READS = 64

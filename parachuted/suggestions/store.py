@@ -219,8 +219,11 @@ class SuggestionStore:
             self._over.put(key, {})
             self._table.drop(key)
 
-    def put_up(self, record: SuggestionRecord, caller: Caller | None = None) -> None:
-        """Write its file, and create it if the suggestion waits and has none.
+    def put_up(
+        self, record: SuggestionRecord, caller: Caller | None = None, *, only_new: bool = False
+    ) -> None:
+        """Write its file, and create it if the suggestion waits and has none; `only_new`: do no
+        more than that.
 
         Others' edits of the file are kept in the history.
         """
@@ -234,7 +237,8 @@ class SuggestionStore:
         author = Author(by=WRITER, causes=suggestion.causes, caller=caller)
         for _ in range(_ATTEMPTS):
             try:
-                self._write(path, data, author, may_create=suggestion.is_pending)
+                if not (only_new and self.is_in_vault(record.file)):
+                    self._write(path, data, author, may_create=suggestion.is_pending)
             except ConflictError:
                 continue
             return

@@ -351,10 +351,10 @@ class Suggestions:
             await self._whole(lambda: self.store.keep(record))
 
     async def show_again(self, name: str) -> None:
-        """Write its file as it should be."""
+        """Write its file, where it is not there: a person may have ticked one that came by now."""
         async with self._hand(name):
             record = self.record(name)
-            await self._whole(lambda: self.store.put_up(record))
+            await self._whole(lambda: self.store.put_up(record, only_new=True))
         await self._vault.notice([record.file])
 
     async def taken_back(self, runs: Iterable[str]) -> None:

@@ -166,7 +166,7 @@ ZOO = {
     "prints binary": HostileHook(
         script=r"printf '\000\377\376\300\200'", out=b"\x00\xff\xfe\xc0\x80"
     ),
-    "prints late": HostileHook(script="(sleep 0.03; echo late) & exit 0", out=b"late\n"),
+    "prints late": HostileHook(script="(sleep 0.01; echo late) & exit 0", out=b"late\n"),
     "prints slowly without end": hangs(script="while :; do echo; sleep 0.01; done"),
     "is killed": HostileHook(script="kill -KILL $$", code=-signal.SIGKILL),
     "crashes": HostileHook(script="kill -SEGV $$", code=-signal.SIGSEGV),

@@ -98,6 +98,19 @@ async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vau
     assert "**approved** by user" in file.read_text()
 
 
+async def test_a_file_that_is_there_by_then_is_not_put_back_over_what_a_person_wrote(
+    live: Live, vault
+):
+    save(vault / "a.md", "one\n")
+    async with live() as daemon_rig:
+        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
+        changed = f"{file.read_text()}\nMine.\n"
+        save(file, changed)
+        await daemon_rig.daemon.suggestions.show_again(made.id)
+    assert file.read_text() == changed
+
+
 async def test_it_can_be_rejected_with_a_reason_or_done_otherwise(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
