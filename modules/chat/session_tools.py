@@ -123,7 +123,7 @@ class SessionTools(CuratorRoutes):
     async def untag_conversation(
         self, tag: Tag, session_id: str | None = None
     ) -> dict[str, list[str]]:
-        """Remove its tag."""
+        """Untag a conversation."""
         session = await self._meant(session_id)
         return await self._tagged(session, [one for one in session.tags if one != tag])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from parachuted.access.private_parts import PrivatePart, private_parts
@@ -69,12 +69,17 @@ def left_out_of(answer: object) -> str:
     """What an audit line adds to the name of a call with that answer, which is a text or JSON; ""
     where the answer is whole.
     """
-    if isinstance(answer, str):
-        return ": private parts left out" if is_shortened(answer) else ""
-    parts = answer.values() if isinstance(answer, Mapping) else answer
-    if not isinstance(parts, Iterable):
-        return ""
-    return next(filter(None, map(left_out_of, parts)), "")
+    open_ = [answer]  # and no call of itself: an answer may be nested as deeply as JSON can be
+    while open_:
+        one = open_.pop()
+        if isinstance(one, str):
+            if is_shortened(one):
+                return ": private parts left out"
+        elif isinstance(one, Mapping):
+            open_.extend(one.values())
+        elif isinstance(one, list | tuple):
+            open_.extend(one)
+    return ""
 
 
 def edit_keeping_private(edit: Edit, before: bytes) -> Edit:

@@ -319,9 +319,8 @@ def _refused(text: str) -> ToolResult:
 
 
 _LARGEST_SCHEMA = 400
-_LIMITS = frozenset(
-    ("minLength", "maxLength", "minimum", "maximum", "pattern", "default", "additionalProperties")
-)
+_LIMITS = frozenset({"minLength", "maxLength", "minimum", "maximum", "pattern", "default"})
+_ANYTHING: tuple[object, ...] = ({}, True)  # what a schema of any value is
 
 
 class ServedModuleTools:
@@ -404,12 +403,17 @@ def _brief(schema: Schema) -> Schema:
 
 
 def _brief_one(shape: object) -> object:
-    """What may be left out need not be null too, its default is the module's matter, and a value
-    beyond a limit is refused with the limit.
+    """What may be left out need not be null too, its default is the module's matter, a value beyond
+    a limit is refused with the limit, and a schema of anything says nothing.
     """
     if not isinstance(shape, Mapping):
         return shape
-    kept = {name: value for name, value in shape.items() if name not in _LIMITS and value != {}}
+    kept = {
+        name: value
+        for name, value in shape.items()
+        if name not in _LIMITS
+        and not (name in {"items", "additionalProperties"} and value in _ANYTHING)
+    }
     ways = [_brief_one(one) for one in kept.pop("anyOf", ()) if one != {"type": "null"}]
     if len(ways) == 1 and isinstance(ways[0], Mapping):
         return {**kept, **ways[0]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from parachuted.bundled import bundled_folder
@@ -103,6 +104,14 @@ async def test_the_agents_screens_are_answered_field_by_field(live: Live, vault:
         (wrote,) = [one for one in day["agents"] if one["name"] == "reflection"]
         assert wrote["hasOutput"] is True
         assert PARSABLE.fullmatch(wrote["lastRunAt"])
+        today = datetime.now().astimezone().date()
+        assert (await app(daemon_rig, "GET", f"{AGENTS}/status"))["date"] in {
+            today.isoformat(),
+            (today + timedelta(days=1)).isoformat(),  # where midnight comes between
+        }
+        late = await app(daemon_rig, "POST", f"{AGENTS}/reflection/run", {})
+        assert fits(late, OUTCOME)
+        assert late["status"] == "skipped", "yesterday has no entries"
         reset = await app(daemon_rig, "POST", f"{AGENTS}/reflection/reset")
         shape = {"agent": TEXT, "reset": FLAG, "previousSessionId": TEXT_OR_NONE, "message": TEXT}
         assert fits(reset, shape)

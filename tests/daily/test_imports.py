@@ -77,6 +77,7 @@ async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path:
         done = await bring(module, dry_run=False)
 
         assert [one["title"] for one in done["entries"]] == ["A day", "Trip"]
+        assert (await bring(module, dry_run=False))["added"] == 0
         assert len(done["problems"]) == 1
         assert "2026-02-30.md" in done["problems"][0]
         day = await module.tool("daily-journal", day="2026-02-24")

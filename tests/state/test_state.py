@@ -98,6 +98,31 @@ def test_threads_lose_no_change_of_each_other(tmp_path):
     assert len(again.table("shared")) == len(again.table("own")) == 160
 
 
+def test_a_number_is_given_out_once_though_another_thread_asks_for_one_meanwhile(
+    tmp_path, monkeypatch
+):
+    state = open_state(tmp_path / "state.journal")
+    table = state.table("t")
+    other = threading.Thread(target=lambda: table.insert({"by": "other"}))
+    records_of = table._records.of
+
+    class Interrupting(dict):
+        """Another thread has its turn while the first looks whether its number is taken."""
+
+        def __contains__(self, key):
+            if other.ident is None:
+                other.start()
+                other.join(timeout=0.2)
+            return super().__contains__(key)
+
+    monkeypatch.setattr(table._records, "of", lambda name: Interrupting(records_of(name)))
+    table.insert({"by": "one"})
+    other.join()
+    monkeypatch.undo()
+
+    assert [key for key, _ in table.items()] == ["1", "2"]
+
+
 def test_another_thread_never_sees_half_a_batch(tmp_path):
     state, seen = open_state(tmp_path / "state.journal"), []
     table = state.table("t")
