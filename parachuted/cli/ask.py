@@ -8,6 +8,7 @@ from parachuted.cli.client import ask, current_settings, daemon_record, in_vault
 from parachuted.cli.commands import JSON, Json, argument, command, flag, group, limit
 from parachuted.cli.show import agrees, count, say, say_diff, say_json, say_table, say_text, when
 from parachuted.cli.status import tell_status
+from parachuted.errors import NotFoundError
 
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
 _STEP = 100
@@ -261,7 +262,13 @@ def undo(options: Namespace) -> int:
 
 def _session_body(name: str) -> Json:
     """What the daemon needs to know of a conversation whose id is `name`."""
-    response = ask("GET", f"/api/chat/{name}/runs")
+    try:
+        response = ask("GET", f"/api/chat/{name}/runs")
+    except NotFoundError as error:  # also where the module Chat is not there
+        raise NotFoundError(
+            f"there is no conversation {name}; the frontmatter of its file in Chat/sessions/ has "
+            "its id"
+        ) from error
     return {"note": response["path"], "recorded": response["recorded"]}
 
 

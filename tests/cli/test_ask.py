@@ -233,3 +233,10 @@ def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_t
 )
 def test_without_a_daemon_the_code_is_three(command_line: CommandLine, words):
     assert "no daemon is running" in command_line.fails(3, *words).lower()
+
+
+def test_undo_of_a_conversation_that_is_not_there_says_where_its_id_stands(running: CommandLine):
+    complaint = running.fails(1, "undo", "--session", "none", "--yes")
+
+    assert "there is no conversation none" in complaint
+    assert "Chat/sessions/" in complaint
