@@ -215,6 +215,13 @@ class SessionIndex:
             found.setdefault(session_id, []).append(path)
         return found
 
+    def counted(self) -> list[tuple[str, str, bool, int]]:
+        """Each file's path, its session's id, whether that is archived, and its messages."""
+        rows = self._rows(
+            "SELECT path, id, archived, json_extract(session, '$.message_count') FROM sessions"
+        )
+        return [(path, one, bool(archived), messages) for path, one, archived, messages in rows]
+
     def paths_of_bot(self, platform: str, chat_id: str) -> list[str]:
         """The files that are linked to that conversation, the newest first."""
         rows = self._rows(

@@ -35,7 +35,7 @@ from .session import (
 )
 from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
-from .session_paging import find_readable
+from .session_paging import SessionCounts, count_readable, find_readable
 from .session_writer import SessionWriter, TitleProtectedError, refuse_change
 from .unwritten import UnwrittenMessages
 
@@ -317,6 +317,11 @@ class Sessions:
             sessions=tuple(found[:limit]),
             next=None if last is None else f"{last.updated_at} {last.id}",
         )
+
+    async def count(self) -> SessionCounts:
+        """How many sessions and messages there are that the caller may read."""
+        await self._loaded.wait()
+        return await count_readable(self._vault, self._index)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
         """The session that belongs to a conversation on another platform; None: none does."""

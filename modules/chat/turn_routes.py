@@ -46,6 +46,15 @@ class ActiveStreams(TypedDict):
     streams: list[ActiveStream]
 
 
+class ChatStats(TypedDict):
+    """Of what the caller may read; `sessions` counts the archived ones too."""
+
+    sessions: int
+    archived: int
+    messages: int
+    active_streams: int
+
+
 class Done(TypedDict):
     """What was asked for is done."""
 
@@ -158,6 +167,17 @@ class TurnRoutes(Module):
     async def active_streams(self) -> ActiveStreams:
         """The conversations in which a turn goes on."""
         return {"streams": [{"session_id": one} for one in await self.turns.active()]}
+
+    @route("GET", "/stats")
+    async def stats(self) -> ChatStats:
+        """How many conversations and messages there are, and in how many a turn goes on."""
+        count = await self.sessions.count()
+        return {
+            "sessions": count.sessions,
+            "archived": count.archived,
+            "messages": count.messages,
+            "active_streams": len(await self.turns.active()),
+        }
 
     @route("GET", "/{session_id}/stream-status")
     async def stream_status(self, session_id: str) -> StreamStatus:

@@ -215,6 +215,29 @@ async def test_archived_sessions_are_listed_apart(chat: ModuleHarness):
     assert await _listed(chat) == ["Beans"]
 
 
+async def test_the_counts_are_of_all_sessions_and_their_messages(chat: ModuleHarness, vault: Path):
+    none = {"sessions": 0, "archived": 0, "messages": 0, "active_streams": 0}
+    assert await chat.request("GET", "/stats") == none
+    await _made(chat, "Peas", "Sown in March.")
+    beans = await _made(chat, "Beans", "Sown in May.")
+    await chat.request("POST", f"/{beans}/archive")
+    copied = next((vault / "Chat/sessions").glob("*eans*"))
+    copied.with_name("zz copy.md").write_bytes(copied.read_bytes())
+    await chat.event("file.created", path="Chat/sessions/zz copy.md")
+
+    found = await chat.request("GET", "/stats")
+    assert found == {"sessions": 2, "archived": 1, "messages": 2, "active_streams": 0}
+
+
+async def test_the_list_of_a_workspace_has_its_sessions_alone(chat: ModuleHarness):
+    peas, _ = await _made(chat, "Peas"), await _made(chat, "Beans")
+    body = {"workspaceId": "garden"}
+    await chat.request("POST", f"/{peas}/activate", body=body)
+
+    assert await _listed(chat, workspaceId="garden") == ["Peas"]
+    assert await _listed(chat, workspaceId="kitchen") == []
+
+
 async def test_a_fork_has_the_messages_so_far_under_ids_of_its_own(chat: ModuleHarness):
     made = await _made(chat, "Beans", "One", "Two", "Three")
     ids = [one["id"] for one in (await session(chat, made))["messages"]]

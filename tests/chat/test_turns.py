@@ -25,6 +25,7 @@ from parachuted.modules import (
     AgentUsage,
     Response,
 )
+from parachuted.modules.registry.arguments import WrongArgumentsError
 from tests.chat.chat_of import restarted, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, until, words
 
@@ -173,6 +174,8 @@ async def test_what_is_said_meanwhile_reaches_the_agent_and_the_file(vault):
                 answer = await module.request("POST", f"/{session}/inject", body={"message": "x"})
                 statuses.add(answer.status if isinstance(answer, Response) else 200)
             assert statuses == {200, 429}
+            with pytest.raises(WrongArgumentsError, match="message"):
+                await module.request("POST", f"/{session}/inject", body={"message": "x" * 32_001})
             wait.set()
         assert runs.started[0].injected[0] == "Shorter!"
         assert "Shorter!" in await texts(module, session)
