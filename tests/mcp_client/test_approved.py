@@ -101,7 +101,7 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
     for name, why in (
         ("gone", "no program"),
         ("notes", "holds, the vault"),
-        ("far", "only servers that are programs"),
+        ("far", "only programs"),
         ("parachute", "the daemon's own"),
     ):
         assert why in (problem(servers, name) or ""), name

@@ -385,9 +385,9 @@ class Gateway:
         source, redactor = response.raw, Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=source.status, headers=self._headers(response))
         answer.content_length = source.content_length
-        await answer.prepare(request)
         piece = response.first
         try:
+            await answer.prepare(request)
             while piece:
                 if meter is not None:
                     meter.feed(piece)

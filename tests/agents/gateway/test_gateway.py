@@ -580,6 +580,23 @@ async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(
         assert 256 <= api.asked[-1].body["max_tokens"] < 20_000
 
 
+async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_an_error(
+    gateway_rig: GatewayRig, api: ScriptedMessages, caplog: pytest.LogCaptureFixture
+):
+    api.add(Delay(seconds=0.2, then=[say("late")]))
+    async with gateway_rig.run() as way:
+        leaving = asyncio.ensure_future(gateway_rig.ask(way, body=BODY))  # noqa: TID251
+        while not api.asked:
+            await asyncio.sleep(0.005)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        deadline = time.monotonic() + 30
+        while not gateway_rig.gateway.spent("run-1").usd:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.005)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
 async def test_no_request_makes_the_model_s_server_reach_out(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
