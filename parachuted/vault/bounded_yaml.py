@@ -340,9 +340,9 @@ _TYPED = frozenset(["", *"tTfFnN~-.0123456789"])
 _LARGEST_NUMBER = 2**63
 _LONGEST_NUMBER = 30
 _RESERVED = frozenset({"y", "Y", "n", "N", "=", "<<"})
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_ESCAPED = re.compile(f'["\\\\]|{_UNPRINTABLE.pattern}')
+_ESCAPED = re.compile(f'["\\\\]|{UNPRINTABLE.pattern}')
 
 
 def kind_of(word: str) -> ScalarKind:
@@ -399,7 +399,7 @@ def write_key(name: str) -> str:
 
 def is_bare(text: str) -> bool:
     """Whether the text may stand unquoted as a key, a value or an item of a list."""
-    if _UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
+    if UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
         return False
     try:
         events = read_events(f"k: {text}\n")
@@ -429,7 +429,7 @@ def _quote(text: str) -> str:
         raise EditRefusedError("a frontmatter value cannot hold NUL")
     if re.search("[\ud800-\udfff]", text):
         raise EditRefusedError("a frontmatter value cannot hold text that is not Unicode")
-    if _ESCAPED.search(text) and not _UNPRINTABLE.search(text) and "---" not in text:
+    if _ESCAPED.search(text) and not UNPRINTABLE.search(text) and "---" not in text:
         return "'" + text.replace("'", "''") + "'"
     return '"' + _ESCAPED.sub(_escape, text).replace("---", "--\\x2D") + '"'
 
