@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from parachuted.search.indexed_note import IndexedNote
-from parachuted.search.query import emoji, plain
+from parachuted.search.words import emoji, plain
 from parachuted.state import Database
 from parachuted.vault import name_key
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import yaml
 
 from parachuted.errors import EditRefusedError
 
+TextStyle: TypeAlias = Literal["plain", "single", "double", "block", "flow"]
 YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue]"
 
 MAX_BYTES = 64 * 1024
@@ -28,6 +29,12 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
 _BRACKETS = re.compile(r"[\[\]{}]")
 _OPENS = frozenset("[{")
+_STYLES: dict[str, TextStyle] = {
+    "'": "single",
+    '"': "double",
+    "|": "block",
+    ">": "block",
+}
 _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
@@ -140,6 +147,46 @@ def read_value(
     """
     builder = _Builder(events, convert)
     return builder.take(), tuple(builder.problems.values())
+
+
+class YamlText(NamedTuple):
+    """A text, key or value, and where it stands, in characters; `flow` is a list in a list, which
+    `[[words]]` without quotes is.
+    """
+
+    style: TextStyle
+    start: int
+    stop: int
+    value: str
+
+
+def read_texts(text: str) -> Iterator[YamlText]:
+    """Every text of the document, in order. Raises YamlRefusedError as `read_events` does."""
+    events = read_events(text, has_aliases=True)
+    at = 0
+    while at < len(events):
+        event, stop = events[at], at + 1
+        if isinstance(event, yaml.ScalarEvent):
+            style = _STYLES.get(event.style or "", "plain")
+            yield YamlText(style, start_of(event), stop_of(event), event.value)
+        elif isinstance(event, yaml.SequenceStartEvent) and _is_list_in_list(events, at):
+            stop = node_stop(events, at)
+            yield YamlText("flow", start_of(event), stop_of(events[stop - 1]), "")
+        at = stop
+
+
+def _is_list_in_list(events: list[yaml.Event], at: int) -> bool:
+    """Whether all that the list holds is a list of words without quotes."""
+    if start_of(events[at + 1]) != start_of(events[at]) + 1 or not isinstance(
+        events[at + 1], yaml.SequenceStartEvent
+    ):
+        return False
+    inner_stop = node_stop(events, at + 1)
+    return isinstance(events[inner_stop], yaml.SequenceEndEvent) and all(
+        plain_text(event) is not None
+        or isinstance(event, yaml.MappingStartEvent | yaml.MappingEndEvent)
+        for event in events[at + 2 : inner_stop - 1]
+    )
 
 
 def plain_text(event: yaml.Event) -> str | None:

@@ -14,16 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-import yaml
-
-from parachuted.vault.bounded_yaml import (
-    MAX_BYTES,
-    YamlRefusedError,
-    node_stop,
-    read_events,
-    start_of,
-    stop_of,
-)
+from parachuted.vault.bounded_yaml import MAX_BYTES, YamlRefusedError, YamlText, read_texts
 from parachuted.vault.frontmatter import CharacterOffsets, Span, keys_by_line
 from parachuted.vault.note import ParsedNote
 
@@ -127,56 +118,42 @@ def _parsed_links(data: bytes, lines: Span) -> list[LinkMark]:
         text = data[lines.start : lines.stop].decode()
     except UnicodeDecodeError as error:
         raise YamlRefusedError("frontmatter-not-utf8", "it is not UTF-8") from error
-    events = read_events(text, has_aliases=True)
     offset = CharacterOffsets(text)
     found: list[LinkMark] = []
-    for at, event in enumerate(events):
-        if isinstance(event, yaml.ScalarEvent):
-            start = lines.start + offset.bytes(start_of(event))
-            found += _scalar_links(data, start, lines.start + offset.bytes(stop_of(event)), event)
-        elif isinstance(event, yaml.SequenceStartEvent) and _is_bracketed(events, at):
-            start = lines.start + offset.bytes(start_of(event))
-            match = _WIKI.match(data, start, lines.stop)
-            size = stop_of(events[node_stop(events, at) - 1]) - start_of(event)
-            if match is not None and len(match[0].decode()) == size:
-                found += _wiki(match, "wiki", "flow")
+    for one in read_texts(text):
+        place = Span(
+            start=lines.start + offset.bytes(one.start), stop=lines.start + offset.bytes(one.stop)
+        )
+        found += _flow_links(data, place) if one.style == "flow" else _text_links(data, place, one)
     return found
 
 
-def _is_bracketed(events: list[yaml.Event], at: int) -> bool:
-    """Whether a list begins there that holds nothing but a list: `[[Note]]` without quotes."""
-    inner = events[at + 1]
-    return (
-        isinstance(inner, yaml.SequenceStartEvent)
-        and inner.flow_style is True
-        and start_of(inner) == start_of(events[at]) + 1
-    )
+def _flow_links(data: bytes, place: Span) -> Iterator[LinkMark]:
+    match = _WIKI.fullmatch(data, place.start, place.stop)
+    if match is not None:
+        yield from _wiki(match, "wiki", "flow")
 
 
-def _scalar_links(
-    data: bytes, start: int, stop: int, event: yaml.ScalarEvent
-) -> Iterator[LinkMark]:
-    form: Form = "plain"
-    if event.style in {"|", ">"}:
-        form, start = "block", data.find(b"\n", start, stop) + 1 or stop
-    elif event.style in {"'", '"'}:
-        form = "single" if event.style == "'" else "double"
-    for match in _IN_SCALAR.finditer(data, start, stop):
+def _text_links(data: bytes, place: Span, text: YamlText) -> Iterator[LinkMark]:
+    start = place.start
+    if text.style == "block":
+        start = data.find(b"\n", start, place.stop) + 1 or place.stop
+    for match in _IN_SCALAR.finditer(data, start, place.stop):
         is_split = b"\n" in match[0]
         if match[4] is not None:
             target = match["bare"] or match["angle"] or b""
             if not is_split and not (b"\\" in target or b"''" in target):
                 yield from _written_target(match, "markdown", match[4])
-        elif not is_split or scalar_text(match[0], form) in event.value:
-            yield from _wiki(match, "wiki", form)
+        elif not is_split or scalar_text(match[0], text.style) in text.value:
+            yield from _wiki(match, "wiki", text.style)
 
 
 def scalar_text(raw: bytes, form: Form) -> str:
     """What that piece of a text in the frontmatter says, lines joined and escapes undone."""
     if form == "double" and b"\\" in raw:
         with suppress(YamlRefusedError, UnicodeDecodeError):
-            (event,) = read_events(f'"{raw.decode()}"')
-            return str(getattr(event, "value", ""))
+            (text,) = read_texts(f'"{raw.decode()}"')
+            return text.value
         raw = re.sub(rb"\\(.)", rb"\1", raw)
     raw = _FOLD.sub(b" ", raw)
     return (raw.replace(b"''", b"'") if form == "single" else raw).decode(

@@ -100,6 +100,7 @@ def test_these_do(text: str, expected: list[str]):
         ("up: see [[A]] and [[B#x|y]]", ["A", "B"]),
         ("up: 'see [[It''s]]'\nby: \"\\\"[[Caf\\xE9]]\\\"\"", ["It's", "Café"]),
         ("up: [[A]]\nby: [[[B]], [[C|c]]]\nnew: [[Smith, John]]", ["A", "B", "C", "Smith, John"]),
+        ("[[é]]: [[[[A]]], [['é', '[[B]]']]]\nby: '[[C]]'", ["é", "A", "B", "C"]),
         ("up:\n- [[A]]\n- x [[B]]\n- {deep: '[[C]]'}", ["A", "B", "C"]),
         ("up: |\n  [[A]]\n\n  [[B]]\nby: >-\n  a [[C]]\n  b [[D]]", ["A", "B", "C", "D"]),
         ("up: a [[My\n  long note]]\nby: >\n  [[And\n  this]]", ["My long note", "And this"]),
