@@ -5,9 +5,12 @@ one look at a time.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pytest
 
 from parachuted.bubbling import (
     BaselineTexts,
@@ -29,6 +32,23 @@ from parachuted.vault import (
     declared_watch,
     digest_of,
 )
+
+
+@pytest.fixture(autouse=True)
+def closed_rigs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every one that a test makes is closed after it."""
+    rigs: list[ReconcilerRig] = []
+    make = ReconcilerRig.__post_init__
+
+    def made(reconciler_rig: ReconcilerRig) -> None:
+        make(reconciler_rig)
+        rigs.append(reconciler_rig)
+
+    monkeypatch.setattr(ReconcilerRig, "__post_init__", made)
+    yield
+    for reconciler_rig in rigs:
+        reconciler_rig.close()
+
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -78,6 +98,10 @@ class ReconcilerRig:
             bus=bus,
             clock=self.clock,
         )
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.objects.close()
 
     def clock(self) -> datetime:
         return self.now

@@ -249,6 +249,27 @@ def test_reading_ends_when_its_time_is_up(database):
         assert connection.execute("SELECT name FROM notes").fetchone() == ("one",)
 
 
+def test_a_reader_that_finds_damage_lets_go_of_the_file(database, path, monkeypatch):
+    add(database, "one")
+    with database.writer() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.write(b"garbled" * 2_000)
+    readers = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *args, **more: readers.append(connect(*args, **more)) or readers[-1],
+    )
+
+    with pytest.raises(StorageFailedError, match="not a database"), database.reading():
+        pass
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        readers[0].execute("SELECT 1")
+
+
 def test_a_reader_is_refused_until_the_file_is_made(database):
     with pytest.raises(StorageFailedError, match="not ready yet"), database.reading():
         pass

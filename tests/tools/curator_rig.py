@@ -60,6 +60,10 @@ class CuratorRig(ReconcilerRig):
             clock=self.clock,
         )
 
+    def close(self) -> None:
+        super().close()
+        self.history.close()
+
     def curator_with(
         self,
         backend: Backend,
