@@ -341,10 +341,12 @@ class BrainModule(Module):
 
     @route("POST", "/entities", tolerant=True)
     async def create_entity(
-        self, entity_type: str, data: Data, commit_msg: str | None = None
+        self, entity_type: str, data: Data, commit_msg: str | None = None, **rest: object
     ) -> Upserted:
-        """Write an entity; one that is there by that name is added to."""
-        made = await self.brain.upsert_entity(entity_type, data, commit_msg)
+        """Write an entity; one that is there by that name is added to. The text of a new one is
+        `body`, in `data` or beside it.
+        """
+        made = await self.brain.upsert_entity(entity_type, _with_body(data, rest), commit_msg)
         # the annotation is the body's shape
         return Response(status=201 if made["created"] else 200, body=made)  # type: ignore[return-value]
 
@@ -358,8 +360,7 @@ class BrainModule(Module):
     ) -> dict[str, object]:
         """Give an entity's fields these values. Its text is `body`, in `data` or beside it."""
         del commit_msg
-        beside = {name: rest[name] for name in ("body",) if name in rest}
-        changed = await self.brain.writer.update_entity(id, {**data, **beside})
+        changed = await self.brain.writer.update_entity(id, _with_body(data, rest))
         return {**await self._shown(changed.path), "entity_id": changed.key}
 
     @route("DELETE", "/entities/{id...}", tolerant=True)
@@ -458,3 +459,8 @@ class BrainModule(Module):
 def _opened(path: Path) -> tuple[Embedder | None, RecallIndex]:
     embedder = load_embedder()
     return embedder, RecallIndex(path, embedder)
+
+
+def _with_body(data: Data, beside: Data) -> Data:
+    text = beside.get("body", beside.get("content"))
+    return data if text is None else {**data, "body": text}
