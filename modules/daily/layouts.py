@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from parachuted.modules import visible_to_agents
+from parachuted.modules import is_conflict_copy, visible_to_agents
 
 from . import entries, journal
 from .entry import Entry, JournalError
@@ -71,8 +71,9 @@ class Dated:
 
 
 def owns(path: str) -> bool:
-    """Whether a file of that path holds entries."""
-    return day_of(path) is not None or _FILE.fullmatch(path) is not None
+    """Whether a file of that path holds entries: a conflict copy holds the other text of some."""
+    is_ours = day_of(path) is not None or _FILE.fullmatch(path) is not None
+    return is_ours and not is_conflict_copy(path)
 
 
 def day_of(path: str) -> str | None:

@@ -58,6 +58,7 @@ from parachuted.modules.services import (
     VaultAccess,
 )
 from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
+from parachuted.vault.paths import is_conflict_copy
 
 __all__ = [
     "Activity",
@@ -120,6 +121,7 @@ __all__ = [
     "event",
     "hook",
     "interface",
+    "is_conflict_copy",
     "is_shortened",
     "mcp_tool",
     "route",
