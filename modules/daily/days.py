@@ -12,7 +12,7 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timedelta, timezone
 from typing import Final, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
@@ -264,11 +264,15 @@ class Days:
         media: Media,
         key: str | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`. `key` is one that no entry has.
+        """Write a new entry, in the time zone of `at`, or the daemon's. `key` is one that no entry
+        has.
 
         Raises EditRefusedError for a value that the file cannot hold.
         """
+        here = _here(at)
+        at = at if at.tzinfo else here
         day, clock = at.date().isoformat(), f"{at:%H:%M}"
+        is_elsewhere = at.utcoffset() != here.utcoffset()
         entry = Entry(
             key=key or self._new_key(),
             module="daily",
@@ -276,6 +280,8 @@ class Days:
             body=content,
             kind=media.kind,
             created=clock,
+            zone=timezone(at.utcoffset() or timedelta()) if is_elsewhere else None,
+            at=at if layout == "entries" else None,
             audio=media.audio,
             image=media.image,
             duration=media.duration,
@@ -375,6 +381,14 @@ class Days:
             key = "".join(secrets.choice(KEY_LETTERS) for _ in range(KEY_LENGTH))
             if self._seen.path_of(key) is None:
                 return key
+
+
+def _here(at: datetime) -> datetime:
+    """What the daemon's clock would show there, with its time zone."""
+    try:
+        return at.replace(tzinfo=None).astimezone()
+    except (OverflowError, OSError, ValueError) as error:  # the years 1 and 9999
+        raise EditRefusedError("created_at is in a year for which no time zone is known") from error
 
 
 def _add(found: Changes, more: Changes) -> None:

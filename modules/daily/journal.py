@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .entry import ID, Entry, JournalError, first_link, one_line, short_id
+from .entry import ID, Entry, JournalError, first_link, one_line, short_id, zone_of
 from .lines import KEY, bare, front_end, front_values, leading_marks, line_end, plain, split
 
-Field = Literal["type", "audio", "image", "duration", "status", "created", "lined_background"]
+Field = Literal[
+    "type", "audio", "image", "duration", "status", "created", "zone", "lined_background"
+]
 
 
 _HEADING = re.compile(rf"# para:{ID}(?:[ \t](?P<title>.*))?", re.IGNORECASE)
@@ -293,6 +295,7 @@ def _entry(
         body=body,
         kind=kind,
         created=fields.get("created", "") or (title if _CLOCK.fullmatch(title) else ""),
+        zone=zone_of(fields.get("zone", "")),
         audio=audio,
         image=image,
         duration=int(duration) if duration.isascii() and duration.isdigit() else None,
@@ -354,6 +357,7 @@ def _field_lines(entry: Entry) -> Iterator[str]:
         "duration": entry.duration,
         "status": entry.status,
         "created": entry.created or None,
+        "zone": None if entry.zone is None else str(entry.zone),
     }
     for name, value in values.items():
         if value is not None:

@@ -63,11 +63,12 @@ class Dated:
         """
         if self.entry.at:
             return self.entry.at
-        clock = self.entry.created or "00:00"
+        clock, zone = self.entry.created or "00:00", self.entry.zone
         try:
-            return datetime.fromisoformat(f"{self.day}T{clock:0>5}").astimezone()
+            at = datetime.fromisoformat(f"{self.day}T{clock:0>5}")
         except ValueError:
-            return datetime.fromisoformat(f"{self.day}T00:00").astimezone()
+            at = datetime.fromisoformat(f"{self.day}T00:00")
+        return at.astimezone() if zone is None else at.replace(tzinfo=zone)
 
 
 def owns(path: str) -> bool:

@@ -49,6 +49,7 @@ from .shapes import (
     LoopPage,
     WholeEntry,
     Written,
+    moment,
     row_of,
     whole_of,
 )
@@ -178,7 +179,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
                 key = key_of_text(f"{self.current_call.key}\n{id}")
                 made = await self._found(key) or await self._made(content, title, at, metadata, key)
         suggested = [] if metadata.private else await self._suggestions(content)
-        return Created(made.id, made.path, made.at, suggested)
+        return Created(made.id, made.path, moment(made.at), suggested)
 
     @route("GET", "/entries")
     async def list_entries(

@@ -29,7 +29,7 @@ async def test_a_setting_names_the_layout_of_new_entries(tmp_path: Path):
         )
         found = await module.request("GET", f"/entries/{entry_id}")
         assert (found["content"], found["title"]) == ("Met Kim.", "23:30")
-        assert found["created_at"] == "2026-02-25T04:30:00Z"
+        assert found["created_at"] == "2026-02-24T23:30:00-05:00"
         assert created(module) == ["Met Kim."]
 
 
