@@ -12,11 +12,12 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Final, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import StateAccess, VaultAccess, is_shortened
+from parachuted.modules import StateAccess, VaultAccess, is_shortened, visible_to_agents
 
 from . import entries, journal, layouts, registry
 from .by_path import ByPath
@@ -36,6 +37,15 @@ class Changes(TypedDict):
     updated: list[Dated]
 
 
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """An entry that was put at the end of a file of these digests, before and after."""
+
+    dated: Dated
+    before: bytes
+    after: bytes
+
+
 class Days:
     """All entries of the vault.
 
@@ -48,6 +58,8 @@ class Days:
         self._seen: ByPath[str] = ByPath(state, "seen/")
         self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
         self._days: dict[str, str] = {}
+        self._texts: dict[str, bytes] = {}
+        self._appended: dict[str, _Appended] = {}
 
     async def load(self) -> Changes:
         """Read every day.
@@ -83,6 +95,7 @@ class Days:
     async def follow_move(self, source: str, path: str) -> None:
         """A file has another name: its entries are not new there."""
         async with self._looking:
+            self._texts.pop(path, None)
             if layouts.owns(path):
                 self._seen.move(source, path)
                 await self._seen.save()
@@ -91,9 +104,20 @@ class Days:
         try:
             text = await self._vault.read(path)
         except (NotFoundError, EditRefusedError):
+            self._texts.pop(path, None)
             return self._compare(path, ())
         if is_shortened(text):  # read for an agent; the file's event shows all of it
             return Changes(created=[], updated=[])
+        before, present = self._texts.get(path), _digest(text)
+        self._texts[path] = present
+        if before == present:
+            return Changes(created=[], updated=[])
+        made = self._appended.pop(path, None)
+        is_all = made is not None and (made.before, made.after) == (before, present)
+        if made and is_all and visible_to_agents(text) is text:
+            mark, digest = made.dated.mark, digest_of(made.dated.entry)
+            self._seen.put(path, {**self._seen.get(path), mark: digest})
+            return Changes(created=[made.dated], updated=[])
         return self._compare(path, layouts.read(path, text))
 
     def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
@@ -302,11 +326,19 @@ class Days:
     async def _append(self, day: str, entry: Entry) -> str:
         path = layouts.journal_path(day)
         new = journal.append(journal.new_journal(day), entry)
+        (dated,) = layouts.read(path, new)
+
+        def with_entry(text: str) -> str:
+            changed = journal.append(text, entry)
+            if "\r" not in text:  # else the entry is not what it is alone
+                self._appended[path] = _Appended(dated, _digest(text), _digest(changed))
+            return changed
+
         async with self._writing:
             try:
                 await self._vault.create(path, new)
             except ConflictError:  # the day has a file now
-                await self._change(path, lambda text: journal.append(text, entry))
+                await self._change(path, with_entry)
         return path
 
     async def change(
@@ -348,9 +380,10 @@ class Days:
 
     async def _change(self, path: str, edit: Callable[[str], str]) -> None:
         for attempt in range(_ATTEMPTS):
-            note = await self._vault.note(path)
+            base = await self._vault.digest(path)
+            text = await self._vault.read(path)  # what came since the base is merged with itself
             try:
-                await self._vault.write(path, edit(note.text), base=note.digest)
+                await self._vault.write(path, edit(text), base=base)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -399,6 +432,10 @@ def _add(found: Changes, more: Changes) -> None:
 def _holds(entry: Entry, words: list[str]) -> bool:
     text = f"{entry.title}\n{entry.body}".casefold()
     return all(word in text for word in words)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def digest_of(entry: Entry) -> str:

@@ -82,9 +82,10 @@ def append(text: str, entry: Entry) -> str:
 
     Raises JournalError where a field cannot be written, or the key is in the file already.
     """
-    journal = parse(text)
-    if any(other.key == entry.key for other in journal.entries):
+    if entry.key in text.lower() and any(one.key == entry.key for one in parse(text).entries):
         raise JournalError(f"This journal has an entry {entry.key} already.")
+    lines = split(text)  # no more of a long day is read than has to be
+    journal = Journal(lines, front_end(lines), ())
     ending = line_end(text)
     head = _with_metadata(journal, [line + ending for line in _field_lines(entry)], ending)
     if head and not head.endswith("\n"):
