@@ -289,6 +289,26 @@ def reported(*events: dict[str, object]) -> str:
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
 
 
+@pytest.mark.parametrize(
+    ("screen", "call", "body"),
+    [("runs", "/api/runs?*", '{"runs": []}'), ("chat", "/api/chat?*", '{"sessions": []}')],
+)
+def test_the_words_of_an_empty_list_stand_below_its_heading_and_not_at_the_edge(
+    opens: Opens, screen: str, call: str, body: str
+):
+    one = opens()
+    one.page.route(f"**{call}", lambda route: route.fulfill(body=body))
+    one.go(f"#/{screen}")
+    words = one.page.locator(".list .empty")
+    expect(words).to_be_visible(timeout=PATIENCE_MS)
+    heading = one.page.locator(".list h1").bounding_box()
+    assert heading is not None
+    left = """
+        one => one.getBoundingClientRect().left + parseFloat(getComputedStyle(one).paddingLeft)
+    """
+    assert words.evaluate(left) >= heading["x"] - 1
+
+
 def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: CommandLine):
     it = opens("#/chat/new")
     it.page.get_by_label("Message", exact=True).fill("What grows in the garden?")
