@@ -86,7 +86,7 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/made-at:
-	@for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
+	@for python in $(or $(PYTHON),$(if $(filter lowest,$(DEPS)),python3.11,python3.14 python3.13 python3.12 python3.11) python3); do \
 	   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break; python=; \
 	 done; \
 	 if [ -z "$$python" ]; then echo "parachuted needs Python 3.11 or newer, and there is none$(if $(PYTHON), called $(PYTHON)) on the PATH: see python.org/downloads." >&2; exit 1; fi; \
