@@ -10,6 +10,7 @@ import pytest
 
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import DAY, created, daily, write
+from tests.daily.test_mentions import FakeBrain
 
 
 @pytest.fixture
@@ -31,18 +32,22 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> Any:
     return count_from
 
 
+@pytest.mark.parametrize(
+    "interfaces", [{}, {"BrainInterface": FakeBrain()}], ids=["alone", "brain"]
+)
+@pytest.mark.parametrize("words", ["Thought {}\n\n- one\n- two", "Thought {} of Kim"])
 async def test_one_more_entry_parses_no_more_on_a_long_day_than_on_a_short_one(
-    tmp_path: Path, parsed
+    tmp_path: Path, parsed, interfaces: dict[str, object], words: str
 ):
-    async with daily(tmp_path) as module:
+    async with daily(tmp_path, interfaces=interfaces) as module:
         lines, costs = parsed(module), []
         for number in range(60):
             lines[0] = 0
-            await write(module, f"Thought {number}\n\n- one\n- two")
+            await write(module, words.format(number))
             await module.event("file.modified", path=DAY)
             costs.append(lines[0])
         assert costs[-1] <= costs[2], costs
-        assert created(module) == [f"Thought {number}\n\n- one\n- two" for number in range(60)]
+        assert created(module) == [words.format(number) for number in range(60)]
 
 
 async def test_what_an_editor_adds_between_two_entries_is_announced(tmp_path: Path):
