@@ -64,7 +64,7 @@ class Mentions:
         linked = self._linked.get(dated.path).get(dated.mark, [])
         return list(dict.fromkeys((*dated.entry.mentions, *linked)))
 
-    async def follow(self, path: str, changed: Sequence[Dated], present: Iterable[str]) -> None:
+    async def follow(self, path: str, changed: Sequence[Dated], present: Collection[str]) -> None:
         """Bring `mentions` of a file up to date.
 
         `changed` are its entries with a new text, `present` the marks of all that it holds. They
@@ -92,12 +92,12 @@ class Mentions:
         if brain is None or not (due or gone):
             return
         try:
-            entries: Sequence[Dated] | None = changed
+            entries = changed
             if present is None or not changed or not due.keys() <= {one.mark for one in changed}:
-                entries = await self._read(path)
-                if entries is None:
+                whole = await self._read(path)
+                if whole is None:
                     return
-                present = [one.mark for one in entries]
+                entries, present = whole, [one.mark for one in whole]
             await self._follow(brain, path, entries, present, due)
         except ParachuteError as error:
             self._module.log.warning(
