@@ -368,7 +368,8 @@ async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
         pass
     style(notes)
     is_outside = not notes.is_relative_to(tempfile.gettempdir())
-    assert (notes / "note.md~").exists() == (style in LEAVES_A_BACKUP and is_outside)
+    if style in EDITORS:
+        assert (notes / "note.md~").exists() == (style in LEAVES_A_BACKUP and is_outside)
     async with live() as daemon_rig:
         await quiet(daemon_rig)
 
