@@ -61,3 +61,28 @@ use_git() {
   git config --global init.defaultBranch main
   git version
 }
+
+# python_packages NAME==VERSION...: a virtual environment whose Python is $python.
+python_packages() {
+  need python3
+  python3 -m venv "$work/venv"
+  python="$work/venv/bin/python"
+  "$python" -m pip install -q --disable-pip-version-check "$@" 2>"$work/pip.log" || {
+    cat "$work/pip.log"
+    exit 2
+  }
+  "$python" --version
+  printf '%s\n' "$@"
+}
+
+# node_packages NAME@VERSION...: installs them into $work/node, where scripts are to be run.
+node_packages() {
+  need node npm
+  mkdir -p "$work/node"
+  npm install --prefix "$work/node" --no-audit --no-fund --ignore-scripts --silent "$@" >"$work/npm.log" 2>&1 || {
+    cat "$work/npm.log"
+    exit 2
+  }
+  echo "Node $(node --version)"
+  printf '%s\n' "$@"
+}
