@@ -36,7 +36,7 @@ from .session import (
 from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
 from .session_paging import SessionCounts, count_readable, find_readable
-from .session_writer import SessionWriter, TitleProtectedError, refuse_change
+from .session_writer import NewFile, SessionWriter, TitleProtectedError, refuse_change
 from .unwritten import UnwrittenMessages
 
 __all__ = [
@@ -120,11 +120,12 @@ class Sessions:
         messages: Sequence[Message] = (),
         *,
         announce: bool = True,
+        write: NewFile | None = None,
         **fields: Unpack[NewSession],
     ) -> Session:
         """Make a session with these fields, that begins with these messages.
 
-        Others hear of it if `announce`.
+        Others hear of it if `announce`; `write` makes its file, where that is no usual note.
 
         Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
         """
@@ -146,7 +147,7 @@ class Sessions:
             "created_at": now(),
         }
         new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
-        session = await self._writer.create(new, messages)
+        session = await self._writer.create(new, messages, write or self._vault.create)
         if announce:
             self._module.publish(
                 "chat.session.created",

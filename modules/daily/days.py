@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from typing import Final, TypedDict
+from typing import Final, Protocol, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import StateAccess, VaultAccess, is_shortened
@@ -34,6 +34,12 @@ class Changes(TypedDict):
 
     created: list[Dated]
     updated: list[Dated]
+
+
+class Put(Protocol):
+    """Makes a new file of a text, or with a `base` gives one this text."""
+
+    async def __call__(self, path: str, text: str, *, base: str | None = None) -> str: ...
 
 
 class Days:
@@ -263,8 +269,10 @@ class Days:
         layout: Layout = "journals",
         media: Media,
         key: str | None = None,
+        put: Put | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`. `key` is one that no entry has.
+        """Write a new entry, in the time zone of `at`. `key` is one that no entry has; `put` writes
+        the file, where it is no usual note.
 
         Raises EditRefusedError for a value that the file cannot hold.
         """
@@ -284,24 +292,29 @@ class Days:
         )
         try:
             if layout == "journals":
-                path = await self._append(day, entry)
+                path = await self._append(day, entry, put or self._put)
             else:
                 path = f"{ENTRIES}{entries.file_name(entry, at)}"
-                await self._vault.create(path, entries.compose(entry, at))
+                await (put or self._put)(path, entries.compose(entry, at))
         except JournalError as error:
             raise EditRefusedError(str(error)) from error
         shown = None if entry.is_private else entry
         return Dated(entry=entry, path=path, day=day, mark=entry.key, shown=shown)
 
-    async def _append(self, day: str, entry: Entry) -> str:
+    async def _append(self, day: str, entry: Entry, put: Put) -> str:
         path = layouts.journal_path(day)
         new = journal.append(journal.new_journal(day), entry)
         async with self._writing:
             try:
-                await self._vault.create(path, new)
+                await put(path, new)
             except ConflictError:  # the day has a file now
-                await self._change(path, lambda text: journal.append(text, entry))
+                await self._change(path, lambda text: journal.append(text, entry), put)
         return path
+
+    async def _put(self, path: str, text: str, *, base: str | None = None) -> str:
+        if base is None:
+            return await self._vault.create(path, text)
+        return await self._vault.write(path, text, base=base)
 
     async def change(
         self, dated: Dated, *, content: str | None = None, title: str | None = None
@@ -340,11 +353,11 @@ class Days:
                         removed.append(path)
         return removed
 
-    async def _change(self, path: str, edit: Callable[[str], str]) -> None:
+    async def _change(self, path: str, edit: Callable[[str], str], put: Put | None = None) -> None:
         for attempt in range(_ATTEMPTS):
             note = await self._vault.note(path)
             try:
-                await self._vault.write(path, edit(note.text), base=note.digest)
+                await (put or self._put)(path, edit(note.text), base=note.digest)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise

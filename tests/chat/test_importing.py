@@ -74,7 +74,7 @@ def test_what_is_not_an_export_is_reported(data: object):
     found, problems = importing.read_export(data)
 
     assert not found
-    assert problems[0].startswith("conversation 1: ")
+    assert problems[0].path == "conversation 1"
 
 
 async def test_an_empty_export_is_refused(chat: ModuleHarness):
@@ -88,7 +88,7 @@ def test_a_branch_that_leads_back_to_itself_ends():
     found, problems = importing.read_export([{"id": "1", "mapping": {"a": node}}])
 
     assert not found
-    assert "no message" in problems[0]
+    assert "no message" in problems[0].problem
 
 
 CLAUDE_CODE = {

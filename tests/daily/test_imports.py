@@ -86,7 +86,8 @@ async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path:
         await module.request("PATCH", f"/entries/{changed}", body={"content": "To the lake."})
         undone = await module.request("POST", f"/import/{done['import_id']}/undo")
         assert undone == {"removed": 1, "kept": [changed]}
-        assert (tmp_path / DAY).read_text().rstrip() == before.rstrip()
+        left = (tmp_path / DAY).read_text()  # what was imported may have been read by an agent
+        assert left.replace("origin: imported\n", "").rstrip() == before.rstrip()
         assert (await module.request("GET", f"/entries/{mine}"))["content"] == "Mine."
 
 
@@ -152,24 +153,29 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         again = await module.command("import", source="Daily/old", apply=True)
         text = await module.command("import", source="Daily/old", as_text=True)
         assert text.startswith("2025-03-01  Spring  (there already)\n"), text
-        assert (again["added"], "Nothing was written:" in again["summary"]) == (0, True)
+        assert (again["added"], again["summary"]) == (0, "Nothing was written. Already there: 1.")
         assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
 
 
-async def test_an_import_that_fails_midway_says_what_it_wrote_and_is_undone(tmp_path: Path):
-    put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
-    (tmp_path / "Daily/journals/2026-02-26.md").mkdir(parents=True)
+async def test_an_entry_that_cannot_be_written_is_reported_and_the_others_go_on(tmp_path: Path):
+    entries = [*DAY_ONE["entries"], {"creationDate": "2026-02-27T08:00:00Z", "text": "After."}]
+    put(tmp_path, "Journal.json", json.dumps({"entries": entries}))
+    blocked = tmp_path / "Daily/journals/2026-02-26.md"
+    blocked.mkdir(parents=True)
     async with daily(tmp_path) as module:
-        with pytest.raises(EditRefusedError, match="1 of 2 entries were imported") as refused:
-            await bring(module, dry_run=False)
-        assert (tmp_path / DAY).exists()
-        assert "`parachute undo r-" in str(refused.value)
-        assert "nothing was written" not in str(refused.value).lower()
+        done = await bring(module, dry_run=False)
+        assert [one["day"] for one in done["entries"]] == ["2026-02-24", "2026-02-27"]
+        assert (done["added"], len(done["problems"])) == (2, 1)
+        assert done["problems"][0].startswith("Daily/import/Journal.json, 2026-02-26 ")
+        assert done["summary"].endswith("Left out, as `problems` says: 1.")
 
-        import_id = str(refused.value).partition("/import/")[2].partition("/")[0]
-        undone = await module.request("POST", f"/import/{import_id}/undo")
-        assert undone == {"removed": 1, "kept": []}
+        blocked.rmdir()
+        again = await bring(module, dry_run=False)
+        assert (again["added"], again["already_there"], again["problems"]) == (1, 2, [])
+        undone = await module.request("POST", f"/import/{done['import_id']}/undo")
+        assert undone == {"removed": 2, "kept": []}
         assert not (tmp_path / DAY).exists()
+        assert blocked.exists()
 
 
 async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_persons(tmp_path: Path):
