@@ -171,9 +171,12 @@ def now() -> str:
 
 
 def iso_time(value: object) -> str | None:
-    """A time as ISO 8601 in UTC; None: it cannot be read. Without a zone it is the machine's."""
+    """A time as ISO 8601 in UTC; None: it cannot be read, or has no day here, as the first and the
+    last hours of the calendar. Without a zone it is the machine's.
+    """
     try:
         at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
+        at.astimezone()
     except (ValueError, OverflowError, OSError):
         return None
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -115,7 +115,10 @@ def _rich_text(entry: Mapping[str, object]) -> str:
     It is JSON within a text: pieces, of which each that begins a line says what kind of line it is.
     """
     rich = entry.get("richText")
-    document = json.loads(rich) if isinstance(rich, str) and rich else rich
+    try:
+        document = json.loads(rich) if isinstance(rich, str) and rich else rich
+    except ValueError:
+        raise JournalError("its richText is not valid JSON") from None  # no line of the file
     pieces = document.get("contents") if isinstance(document, dict) else None
     said = ""
     for piece in pieces if isinstance(pieces, list) else ():

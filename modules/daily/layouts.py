@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from parachuted.modules import visible_to_agents
@@ -63,11 +64,13 @@ class Dated:
         """
         if self.entry.at:
             return self.entry.at
-        clock = self.entry.created or "00:00"
-        try:
-            return datetime.fromisoformat(f"{self.day}T{clock:0>5}").astimezone()
-        except ValueError:
-            return datetime.fromisoformat(f"{self.day}T00:00").astimezone()
+        for clock in (self.entry.created or "00:00", "00:00"):
+            with suppress(ValueError, OverflowError, OSError):
+                return datetime.fromisoformat(f"{self.day}T{clock:0>5}").astimezone()
+        # the first and the last day of the calendar, or a file's name such as 2026-13-45
+        with suppress(ValueError):
+            return datetime.fromisoformat(f"{self.day}T00:00").replace(tzinfo=UTC)
+        return datetime.fromisoformat(f"{UNKNOWN_DAY}T00:00").replace(tzinfo=UTC)
 
 
 def owns(path: str) -> bool:

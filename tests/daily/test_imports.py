@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -189,3 +191,107 @@ async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_perso
         await module.request("POST", f"/import/{done['import_id']}/undo")
         assert not (tmp_path / DAY).exists()
         assert own.exists()
+
+
+async def test_whatever_an_entry_of_day_one_holds_is_imported_or_named(tmp_path: Path):
+    at = "2021-08-01T22:30:00Z"
+    rich = {
+        "contents": [
+            {"text": "Only rich\n", "attributes": {"line": {"header": 1}}},
+            {"text": "Sowed "},
+            {"text": "beans.", "attributes": {"bold": True}},
+            {"embeddedObjects": [{"type": "photo"}]},
+            7,
+        ]
+    }
+    entries = [
+        {"uuid": "1", "creationDate": at, "timeZone": "GMT+0200", "text": "Past midnight."},
+        {"uuid": "2", "creationDate": None, "text": "No date."},
+        {"uuid": "3", "creationDate": at, "photos": [{}, {}]},
+        {"uuid": "4", "creationDate": at, "timeZone": "UTC", "richText": json.dumps(rich)},
+        {"uuid": "5", "creationDate": at, "timeZone": "Mars/Olympus", "text": "Red."},
+        {"uuid": "6", "creationDate": "0001-01-01T00:00:00Z", "timeZone": "Etc/GMT+5", "text": "x"},
+        {"uuid": "7", "creationDate": at, "text": {"a": 1}},
+        {"uuid": "1", "creationDate": at, "text": "The same one again."},
+        {"uuid": "8", "creationDate": at, "richText": "{"},
+        {"uuid": "9", "creationDate": at, "text": " "},
+        None,
+    ]
+    put(tmp_path, "Journal.json", json.dumps({"entries": entries}))
+    put(tmp_path, "broken.json", '{\n"entries": [}')
+    put(tmp_path, "2026-02-24.md", "")
+    (tmp_path / SOURCE / "2026-02-25.md").write_bytes(b"\xff")
+    async with daily(tmp_path) as module:
+        plan, done = await bring(module), await bring(module, dry_run=False)
+
+        assert {one["title"]: one["day"] for one in plan["entries"] if one["title"]} == {
+            "Only rich": "2021-08-01"
+        }
+        assert (plan["added"], plan["already_there"], plan["problems"]) == (
+            done["added"],
+            done["already_there"],
+            done["problems"],
+        )
+        assert (done["added"], done["already_there"], len(done["problems"])) == (3, 1, 10)
+        reasons = "\n".join(done["problems"])
+        for said in (
+            "Journal.json, entry 2: it has no date",
+            "Journal.json, entry 3: it has no text, only 2 pictures and recordings",
+            "Journal.json, entry 6: '0001-01-01T00:00:00Z' is no date",
+            "Journal.json, entry 7: its text is none",
+            "Journal.json, entry 9: its richText is not valid JSON",
+            "Journal.json, entry 10: it is empty",
+            "Journal.json, entry 11: it is no entry",
+            "broken.json, line 2: it is not valid JSON",
+            "2026-02-24.md: it is empty",
+            "2026-02-25.md, line 1: it is not UTF-8 text",
+        ):
+            assert f"Daily/import/{said}" in reasons
+        assert "'Mars/Olympus' is not known" in done["warnings"][0]
+        assert done["summary"].endswith("Already there: 1. Left out, as `problems` says: 10.")
+        page = await module.request("GET", "/entries")
+        found = {one["snippet"]: one["created_at"] for one in page["entries"]}
+        assert found["Past midnight."] == "2021-08-02T00:30:00Z"
+        assert "Sowed beans." in found
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/New_York"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine is east or west of Greenwich, where other times fall off the calendar."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("year", ["0001", "9999"])
+async def test_an_entry_of_the_first_or_the_last_year_is_one_like_others(tmp_path: Path, year: str):
+    async with daily(tmp_path) as module:
+        for day in (f"{year}-01-01T00:00:00Z", f"{year}-12-31T23:59:59Z"):
+            await write(module, f"Of {day}.", at=day)
+        put(
+            tmp_path,
+            "Journal.json",
+            json.dumps(
+                {
+                    "entries": [
+                        {"creationDate": f"{year}-01-01T00:00:00Z", "text": "An old one."},
+                        {"creationDate": f"{year}-12-31T23:59:59Z", "text": "A late one."},
+                    ]
+                }
+            ),
+        )
+        put(tmp_path, f"{year}-12-31.md", "The last.")
+        done = await bring(module, dry_run=False)
+        assert done["added"] + len(done["problems"]) == 3
+        assert (await module.request("GET", "/entries"))["count"] == 2 + done["added"]
+
+
+async def test_a_file_that_is_called_by_no_day_hides_no_others(tmp_path: Path):
+    (tmp_path / "Daily/journals").mkdir(parents=True)
+    (tmp_path / "Daily/journals/2026-13-45.md").write_text("# para:daily:abc123def456 One\n\nx\n")
+    async with daily(tmp_path) as module:
+        await write(module, "Mine.")
+        assert (await module.request("GET", "/entries"))["count"] == 2
