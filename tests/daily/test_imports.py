@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import BytesResponse
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import DAY, created, daily, write
+from tests.odd_json import with_odd_members
 
 DAY_ONE = {
     "metadata": {"version": "1.0"},
@@ -295,3 +300,53 @@ async def test_a_file_that_is_called_by_no_day_hides_no_others(tmp_path: Path):
     async with daily(tmp_path) as module:
         await write(module, "Mine.")
         assert (await module.request("GET", "/entries"))["count"] == 2
+
+
+_NOTE = "---\ntitle: Spring\n---\nSowed.\n"
+_FULL = {
+    "uuid": "full",
+    "creationDate": "2021-08-01T22:30:00Z",
+    "timeZone": "Europe/Rome",
+    "text": "# Title\n\nWords.",
+    "richText": json.dumps({"contents": [{"text": "Words.", "attributes": {"line": {}}}]}),
+    "photos": [{"md5": "x"}],
+    "tags": ["a"],
+}
+_RICH = {
+    "uuid": "rich",
+    "creationDate": "2021-08-01T22:30:00Z",
+    "richText": {"contents": [{"text": "Words.", "attributes": {"line": {"header": 1}}}]},
+}
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.one_of(with_odd_members(_FULL), with_odd_members(_RICH)), min_size=10, max_size=20),
+    with_odd_members(DAY_ONE),
+)
+def test_whatever_an_export_holds_its_good_entries_are_imported_and_all_are_counted(
+    odd: list[object], other: object
+):
+    good = [_FULL | {"uuid": f"good{number}", "text": f"Good {number}."} for number in range(3)]
+    entries = [good[0], *odd[:5], good[1], *odd[5:], good[2]]
+
+    async def imports() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            put(Path(folder), "Journal.json", json.dumps({"entries": entries}))
+            put(Path(folder), "Other.json", json.dumps(other))
+            put(Path(folder), "2021-08-03.md", _NOTE)
+            async with daily(Path(folder)) as module:
+                done = await bring(module, dry_run=False)
+                assert "mistake of the module" not in str(done)
+                lists = isinstance(other["entries"], list)
+                wanted = len(entries) + (len(other["entries"]) if lists else 1) + 1
+                counted = done["added"] + done["already_there"] + len(done["problems"])
+                assert counted == wanted, done
+                page = await module.request("GET", "/entries", query={"limit": "100"})
+                assert page["count"] == done["added"]
+                found = {one["snippet"] for one in page["entries"]}
+                assert {"Good 0.", "Good 1.", "Good 2.", "Sowed."} <= found
+                again = await bring(module, dry_run=False)
+                assert (again["added"], again["problems"]) == (0, done["problems"])
+
+    asyncio.run(imports())
