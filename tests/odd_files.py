@@ -7,6 +7,8 @@ import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
 _TEXT = b"---\npara_id: para:brain:oddoddoddodd\n---\n# Odd\n\nWords of an odd file.\n"
 _DEEP = 5_000
 
@@ -103,3 +105,8 @@ def state_of(path: Path) -> tuple[int, object]:
         return mode, path.read_bytes()
     finally:
         path.chmod(stat.S_IMODE(mode))
+
+
+def mistakes_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was read and failed by the module's own fault."""
+    return [one.getMessage() for one in caplog.records if one.name == "parachuted.modules.reading"]

@@ -10,7 +10,7 @@ import pytest
 from parachuted.errors import ModuleFailedError, ParachuteError, StorageFailedError
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import daily
-from tests.odd_files import ODD, put, state_of
+from tests.odd_files import ODD, mistakes_in, put, state_of
 
 AGENTS = "/api/modules/daily/agents"
 TODAY = dt.datetime.now().astimezone().date().isoformat()
@@ -95,7 +95,7 @@ async def ask_for_odd(daily: ModuleHarness) -> None:
 
 @pytest.mark.parametrize("odd", ODD)
 async def test_daily_starts_with_it_everywhere_and_its_good_neighbours_are_read(
-    tmp_path: Path, odd: str
+    tmp_path: Path, odd: str, caplog: pytest.LogCaptureFixture
 ):
     write_good(tmp_path)
     for path in PLACES:
@@ -114,6 +114,7 @@ async def test_daily_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert module.problem is None
     async with daily(tmp_path) as module:
         await check_good(module)
+    assert mistakes_in(caplog) == []
 
     for path in set(PLACES) - written:
         assert state_of(tmp_path / path) == before[path], path
