@@ -54,11 +54,13 @@ class WorkspaceList(TypedDict):
 
 
 async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
-    """The workspace of that slug. NotFoundError."""
+    """The workspace of that slug. NotFoundError, also where its note cannot be read."""
     if not _SLUG.fullmatch(slug):
         raise NotFoundError(f"there is no workspace {slug[:80]!r}")
-    note = await module.vault.note(_path(slug))
-    return _row(slug, note.frontmatter)
+    found: list[Finding] = []
+    with reading(_path(slug), found):
+        return _row(slug, (await module.vault.note(_path(slug))).frontmatter)
+    raise NotFoundError(f"there is no workspace {slug[:80]!r}: {found[0].problem}")
 
 
 class WorkspaceRoutes(Module):
