@@ -10,13 +10,13 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from typing import Final, Protocol, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import StateAccess, VaultAccess, is_shortened
+from parachuted.modules import Finding, StateAccess, VaultAccess, is_shortened, reading
 
 from . import entries, journal, layouts, registry
 from .by_path import ByPath
@@ -26,7 +26,6 @@ from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 _ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
-UNREADABLE: Final = (NotFoundError, EditRefusedError, ActRefusedError)
 
 
 class Changes(TypedDict):
@@ -54,6 +53,11 @@ class Days:
         self._seen: ByPath[str] = ByPath(state, "seen/")
         self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
         self._days: dict[str, str] = {}
+        self._findings: dict[str, list[Finding]] = {}
+
+    def findings(self) -> list[Finding]:
+        """Why files could not be read at the last look."""
+        return [one for path in sorted(self._findings) for one in self._findings[path]]
 
     async def load(self) -> Changes:
         """Read every day.
@@ -66,9 +70,14 @@ class Days:
         present = await self._paths()
         gone = set(self._seen).difference(present)  # last, so that what moved is still known
         unread = dict.fromkeys((*present, *sorted(gone)))
-        async for note in self._vault.read_notes(present):
-            del unread[note.path]
-            _add(found, self._compare(note.path, layouts.read(note.path, note.text)))
+        notes = self._vault.read_notes(present)
+        async for note in notes:
+            with self._reading(note.path):
+                entries = layouts.read(note.path, note.text)
+                del unread[note.path]
+                _add(found, self._compare(note.path, entries))
+        for path, said in notes.left_out.items():
+            self._findings[path] = [Finding(path=path, problem=said)]
         for path in unread:
             _add(found, self._compare(path, ()))
         await self._seen.save()
@@ -94,13 +103,25 @@ class Days:
                 await self._seen.save()
 
     async def _look(self, path: str) -> Changes:
-        try:
-            text = await self._vault.read(path)
-        except (NotFoundError, EditRefusedError):
-            return self._compare(path, ())
-        if is_shortened(text):  # read for an agent; the file's event shows all of it
-            return Changes(created=[], updated=[])
-        return self._compare(path, layouts.read(path, text))
+        found: Sequence[Dated] = ()
+        with self._reading(path), suppress(NotFoundError):
+            try:
+                text = await self._vault.read(path)
+            except ActRefusedError:  # one who may read it will say that it changed
+                return Changes(created=[], updated=[])
+            if is_shortened(text):  # read for an agent; the file's event shows all of it
+                return Changes(created=[], updated=[])
+            found = layouts.read(path, text)
+        return self._compare(path, found)
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        found: list[Finding] = []
+        with reading(path, found):
+            yield
+        self._findings.pop(path, None)
+        if found:
+            self._findings[path] = found
 
     def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
         """What is new in a file since it was compared last."""
@@ -128,11 +149,10 @@ class Days:
 
     async def whole(self, path: str) -> Sequence[Dated] | None:
         """All entries of a file; None where what an agent reads of it is a part."""
-        try:
+        with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             text = await self._vault.read(path)
-        except (NotFoundError, EditRefusedError):
-            return ()
-        return None if is_shortened(text) else layouts.read(path, text)
+            return None if is_shortened(text) else layouts.read(path, text)
+        return ()
 
     def marks(self, path: str) -> Collection[str]:
         """The marks of the entries of a file, at the last look."""
@@ -217,10 +237,9 @@ class Days:
 
     async def _registered(self, wanted: str) -> Dated | None:
         """The entry that the app's own list finds: one with an id that looks like a word."""
-        try:
+        path = None
+        with reading(registry.PATH, []), suppress(NotFoundError):  # it only helps
             path = registry.read_ids(await self._vault.read(registry.PATH)).get(wanted)
-        except UNREADABLE:
-            return None
         for dated in await self._entries(path) if path and self._seen.get(path) else ():
             words = dated.entry.title.partition(" ")[0]
             if words.startswith("para:") and short_id(words) == wanted:
@@ -255,10 +274,9 @@ class Days:
         """What a file holds; nothing where it is gone, is not text, or is not the caller's to
         read.
         """
-        try:
+        with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             return layouts.read(path, await self._vault.read(path))
-        except UNREADABLE:
-            return ()
+        return ()
 
     async def create(
         self,
