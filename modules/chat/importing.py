@@ -4,6 +4,7 @@ their messages, in order.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,7 +70,7 @@ class _Reading:
 
 def session_id_of(source: Export, original: str) -> str:
     """The id of the session that a conversation of that program becomes."""
-    return str(_uuid(f"{source}:{original}"))
+    return str(uuid.uuid5(_NAMESPACE, f"{source}:{original}"))
 
 
 def read_export(data: object) -> tuple[list[Imported], list[Finding]]:
@@ -88,7 +89,8 @@ def read_export(data: object) -> tuple[list[Imported], list[Finding]]:
 
 
 def _read(one: object) -> Imported:
-    title: object = None
+    # half characters, which no file and no answer can hold, become question marks
+    one = json.loads(json.dumps(one, ensure_ascii=False).encode("utf-8", "replace"))
     if isinstance(one, dict) and isinstance(one.get("mapping"), dict):
         source: Export = "chatgpt"
         found = _chatgpt(one)
@@ -245,11 +247,7 @@ def _message(original: str, role: Role, text: str, at: object) -> Message:
 
 
 def _key(text: str) -> str:
-    return _uuid(text).hex[:12]
-
-
-def _uuid(text: str) -> uuid.UUID:
-    return uuid.uuid5(_NAMESPACE, text.encode("utf-8", "replace").decode())
+    return uuid.uuid5(_NAMESPACE, text).hex[:12]
 
 
 def _role(value: object) -> Role | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -29,7 +29,9 @@ _MEDIA = ("photos", "audios", "videos", "pdfAttachments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """An entry of another journal; `left_out` is how many of its files stay where they are."""
+    """An entry of another journal; `left_out` is how many of its files stay where they are, and
+    `warning` what is not as the other journal had it.
+    """
 
     key: str
     source: str
@@ -37,23 +39,17 @@ class Imported:
     title: str
     body: str
     left_out: int = 0
+    warning: str = ""
 
 
-@dataclass(slots=True)
-class SourceFindings:
-    """What is found in the files of an import: `left_out`, for each entry or file that is none with
-    the reason, and `warnings` about entries that are there all the same.
+def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
+    """The entries in a file; those that are none are added to `left_out`, with the reason.
+
+    Raises ValueError for a file that is none of a known kind.
     """
-
-    left_out: list[Finding] = field(default_factory=list)
-    warnings: list[Finding] = field(default_factory=list)
-
-
-def read_source(path: str, data: bytes, findings: SourceFindings) -> list[Imported]:
-    """The entries in a file. Raises ValueError for one that is none of a known kind."""
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
-        return _day_one(path, text, findings)
+        return _day_one(path, text, left_out)
     if found := _DATE.fullmatch(path.rpartition("/")[2]):
         return [_dated_note(path, text, found["day"], found["rest"])]
     raise JournalError("it is neither Day One's JSON nor a note called by its date")
@@ -64,7 +60,7 @@ def is_known(path: str) -> bool:
     return path.endswith(".json") or _DATE.fullmatch(path.rpartition("/")[2]) is not None
 
 
-def _day_one(path: str, text: str, findings: SourceFindings) -> list[Imported]:
+def _day_one(path: str, text: str, left_out: list[Finding]) -> list[Imported]:
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -72,19 +68,17 @@ def _day_one(path: str, text: str, findings: SourceFindings) -> list[Imported]:
     found = document.get("entries") if isinstance(document, dict) else None
     if not isinstance(found, list):
         raise JournalError("it has no list of entries, as an export of Day One has")
-    entries, left_out = read_each(
-        ((f"{path}, entry {number}", one) for number, one in enumerate(found, 1)),
-        lambda one: _day_one_entry(path, one),
+    places = ((f"{path}, entry {number}", one) for number, one in enumerate(found, 1))
+    entries, more = read_each(
+        ((place, (place, one)) for place, one in places), lambda read: _day_one_entry(path, *read)
     )
-    findings.left_out += left_out
-    for number, one in enumerate(found, 1):
-        if isinstance(one, dict) and (zone := one.get("timeZone")) and _zone(zone) is None:
-            problem = f"its time zone {str(zone)[:40]!r} is not known; this machine's is taken"
-            findings.warnings.append(Finding(path=f"{path}, entry {number}", problem=problem))
+    left_out += more
     return entries
 
 
-def _day_one_entry(path: str, entry: object) -> Imported:
+def _day_one_entry(path: str, place: str, entry: object) -> Imported:
+    # half characters, which no file and no answer can hold, become question marks
+    entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
     if not isinstance(entry, dict):
         raise JournalError("it is no entry")
     at, text = _moment(entry), entry.get("text")
@@ -97,7 +91,8 @@ def _day_one_entry(path: str, entry: object) -> Imported:
         files = "1 picture or recording" if media == 1 else f"{media} pictures and recordings"
         raise JournalError(f"it has no text, only {files}" if media else "it is empty")
     title, body = _titled(words)
-    uuid = entry.get("uuid")
+    uuid, zone = entry.get("uuid"), entry.get("timeZone")
+    is_zone = not zone or _zone(zone) is not None
     source = uuid if isinstance(uuid, str) and uuid else f"{at.isoformat()}:{words}"
     return Imported(
         key=key_of_text(f"dayone:{source}"),
@@ -106,6 +101,9 @@ def _day_one_entry(path: str, entry: object) -> Imported:
         title=title,
         body=body,
         left_out=media,
+        warning=""
+        if is_zone
+        else f"{place}: its time zone {str(zone)[:40]!r} is not known; this machine's is taken",
     )
 
 

@@ -15,7 +15,7 @@ from parachuted.modules import Finding, Module, reading
 
 from .days import Days, digest_of
 from .entry import Media
-from .importing import Imported, SourceFindings, is_known, read_source
+from .importing import Imported, is_known, read_source
 from .layouts import Dated, Layout, journal_path
 
 _STATE = "import/"
@@ -85,8 +85,8 @@ class Imports:
         async with self._turn:
             paths = await self._paths(source)
             unknown = Counter(_kind(path) for path in paths if not is_known(path))
-            findings = SourceFindings()
-            found = await self._found(source, filter(is_known, paths), findings)
+            left_out = list[Finding]()
+            found = await self._found(source, filter(is_known, paths), left_out)
             there = await self._days.present({one.key for one in found})
             plan: list[tuple[Imported, bool]] = []
             for one in found:
@@ -98,7 +98,7 @@ class Imports:
                 import_id = secrets.token_hex(6)
                 written: list[Dated] = []
                 try:
-                    await self._write(import_id, new, written, findings.left_out, is_own=is_own)
+                    await self._write(import_id, new, written, left_out, is_own=is_own)
                 finally:
                     for path in sorted({dated.path for dated in written}):
                         await self._look(path)
@@ -114,13 +114,13 @@ class Imports:
                 added=len(added),
                 already_there=again,
                 media=sum(one.left_out for one in found),
-                problems=list(map(_said, findings.left_out)),
-                warnings=list(map(_said, findings.warnings)),
+                problems=list(map(_said, left_out)),
+                warnings=[one.warning for one in found if one.warning],
                 unknown=dict(sorted(unknown.items())),
                 import_id=import_id if added else None,
                 run=run,
                 summary=_summary(len(added), run, is_dry=is_dry)
-                + _not_added(again, len(findings.left_out))
+                + _not_added(again, len(left_out))
                 + _left_out(unknown),
             )
 
@@ -188,14 +188,14 @@ class Imports:
         return [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
 
     async def _found(
-        self, source: str, paths: Iterable[str], findings: SourceFindings
+        self, source: str, paths: Iterable[str], left_out: list[Finding]
     ) -> list[Imported]:
         found: list[Imported] = []
         for path in paths:
-            with reading(path, findings.left_out):
+            with reading(path, left_out):
                 data = await self._module.vault.read_bytes(path)
-                found += read_source(path, data, findings)
-        if not found and not findings.left_out:
+                found += read_source(path, data, left_out)
+        if not found and not left_out:
             raise NotFoundError(f"There is nothing to import in {source[:200]}.")
         return sorted(found, key=lambda one: one.at)
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
+from parachuted.modules.results import to_json
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import files, running_chat, session
 from tests.chat.exports import CHATGPT, CLAUDE
@@ -232,7 +233,7 @@ def test_whatever_an_export_holds_its_good_conversations_are_imported_and_all_ar
                 report = await _imported(module, data)
                 done = (report["imported_count"], report["skipped_count"], len(report["errors"]))
                 assert report["total_conversations"] == len(data) == sum(done)
-                assert "mistake of the module" not in str(report)
+                assert "mistake of the module" not in str(to_json(report))
                 wanted = {
                     importing.session_id_of(source, f"good-{number}")
                     for number, source in enumerate(("chatgpt", "claude", "claude-code"), 1)
