@@ -153,6 +153,8 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         plan = await module.command("import", source="Daily/old")
         assert (plan["added"], await module.command("export", **days)) == (1, "\n")
         assert "Nothing was written. Add --apply" in plan["summary"]
+        mine = await module.command("import", source="Daily/old", trust=True)
+        assert [one["entries"][0]["origin"] for one in (plan, mine)] == ["imported", "you"]
         assert list(plan)[-1] == "summary"
         done = await module.command("import", source="Daily/old", apply=True)
         assert done["summary"].startswith("1 entry added;")
