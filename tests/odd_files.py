@@ -51,6 +51,11 @@ CONTENTS: Mapping[str, bytes] = {
         b"schedule: [1]\noutput: 3\ntools: {a: b}\ndays: -1\ncreated: [1]\nmentions: {a: b}\n"
         b"context_folders: 7\npermissions: [1]\nmessages: x\nlinked_bot: [1]\nforks: 3\nhistory: 3"
     ),
+    "media that are none": _front(
+        b"audio: ../../../etc/passwd\nimage: /etc/passwd\nduration: x\nstatus: recorded"
+    ),
+    "entries at no time": b"# para:daily:oddoddoddodd 25:99\n\nWords.\n\n# 99:99\n\n"
+    b"# para:daily:oddoddoddodd\n\n### para:daily: | 2026-99-99T99:99 | text\n\nx\n",
     "YAML of types": b"types:\n  - person\n  - {a: [b]}\n",
     "YAML of types with odd values": b"types:\n  person: [1]\n  7: {}\n"
     b"  plant: {folder: ../x, fields: 3}\n  tree: {fields: {a: {values: 3, type: [b]}}}\n",
@@ -80,6 +85,12 @@ KINDS: Mapping[str, Callable[[Path], None]] = {
     "a file that nobody may read": _unreadable,
 }
 ODD = (*CONTENTS, *KINDS)
+NAMES = (
+    b"\xff\xfe.md", b"a\nb.md", b"\x1b[31m.md", b"#.md", b"[[kim]].md", b" .md", b"...md", b"~.md",
+    b"con.md", b"*?.md", b"a:b.md", b"\\.md", b"'\".md", b"%00.md", b"x" * 250 + b".md",
+    "\N{FOX FACE}.md".encode(), "e\N{COMBINING ACUTE ACCENT}.md".encode(), b"2026-13-45.md",
+    b"0000-00-00.md", b"9999-12-31.md", b"2026-02-23 .md", b".md", b"-.md", b"status.md", b"A.MD",
+)  # fmt: skip
 
 
 def put(name: str, path: Path) -> None:
@@ -89,6 +100,20 @@ def put(name: str, path: Path) -> None:
         path.write_bytes(CONTENTS[name])
     else:
         KINDS[name](path)
+
+
+def put_names(folder: Path) -> dict[bytes, bytes]:
+    """Put a note of each odd name into that folder; the files with what they hold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {os.fsencode(folder) + b"/" + name: b"# Odd\n\nOdd words.\n" for name in NAMES}
+    for path, data in files.items():
+        Path(os.fsdecode(path)).write_bytes(data)
+    return files
+
+
+def changed(files: Mapping[bytes, bytes]) -> list[bytes]:
+    """Those of the files that do not hold this any more."""
+    return [path for path, data in files.items() if Path(os.fsdecode(path)).read_bytes() != data]
 
 
 def state_of(path: Path) -> tuple[int, object]:

@@ -55,9 +55,12 @@ class Days:
         self._days: dict[str, str] = {}
         self._findings: dict[str, list[Finding]] = {}
 
-    def findings(self) -> list[Finding]:
+    async def findings(self) -> list[Finding]:
         """Why files could not be read at the last look."""
-        return [one for path in sorted(self._findings) for one in self._findings[path]]
+        advice = "call the file by a day of the calendar"
+        misnamed = filter(layouts.is_misnamed, await self._vault.list(f"{JOURNALS}*.md"))
+        found = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
+        return found + [one for path in sorted(self._findings) for one in self._findings[path]]
 
     async def load(self) -> Changes:
         """Read every day.

@@ -111,7 +111,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             )
             for mark, (path, *others) in (await self._days.duplicates()).items()
         ]
-        return [*twins, *self._days.findings(), *await self.journal_agents.findings()]
+        return [*twins, *await self._days.findings(), *await self.journal_agents.findings()]
 
     @event("file.created")
     async def on_created(self, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.testing import ModuleHarness
+from parachuted.vault import printable
 from tests.brain.test_brain import brain, write
-from tests.odd_files import ODD, mistakes_in, put, state_of
+from tests.odd_files import KINDS, ODD, changed, mistakes_in, put, put_names, state_of
 
 TODAY = dt.datetime.now().astimezone().date().isoformat()
 PLACES = (
@@ -107,6 +109,39 @@ async def test_brain_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert state_of(tmp_path / path) == before[path], path
     for path, text in GOOD.items():
         assert (tmp_path / path).read_text() == text
+
+
+@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+async def test_brain_starts_where_something_else_stands_for_each_of_its_folders(
+    tmp_path: Path, odd: str, caplog: pytest.LogCaptureFixture
+):
+    write(tmp_path, "Notes/good.md", "# Heliotropes\n\nThey turn to the sun.\n")
+    for folder in ("Brain", "Daily", "Projects"):
+        put(odd, tmp_path / folder)
+    async with brain(tmp_path) as module:
+        await ask_for_odd(module)
+        found = await module.request("GET", "/recall", query={"query": "heliotropes"})
+        assert [one["path"] for one in found["results"]] == ["Notes/good.md"]
+        assert isinstance(await module.doctor(), list)
+    assert mistakes_in(caplog) == []
+
+
+async def test_notes_of_any_name_keep_no_other_one_from_being_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    for path, text in GOOD.items():
+        write(tmp_path, path, text)
+    files = put_names(tmp_path / "Brain/entities/people") | put_names(tmp_path / "Notes")
+    async with brain(tmp_path) as module:
+        await check_good(module)
+        for path in files:
+            name = printable(os.fsdecode(path.removeprefix(os.fsencode(tmp_path) + b"/")))
+            for event in ("file.created", "file.deleted"):
+                await module.event(event, path=name)
+        assert isinstance(await module.doctor(), list)
+        await check_good(module)
+    assert mistakes_in(caplog) == []
+    assert changed(files) == []
 
 
 TWO_ROLES = "## Facts\n\n- Role: Baker\n- Role: Smith (since 2024-05-01)\n"

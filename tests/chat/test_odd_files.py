@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from parachuted.errors import ModuleFailedError, ParachuteError, StorageFailedError
 from parachuted.testing import ModuleHarness
+from parachuted.vault import printable
 from tests.chat.chat_of import acting_as_owner
 from tests.chat.loading import chat_file
 from tests.chat.scripted_runs import ask, kinds, scripted_chat, words
-from tests.odd_files import ODD, mistakes_in, put, state_of
+from tests.odd_files import KINDS, ODD, changed, mistakes_in, put, put_names, state_of
 
 RENAMED = "Chat/sessions/2026-02-25 Odd.md"  # a person named it, so its title is written into it
 PLACES = (
@@ -97,6 +99,42 @@ async def test_chat_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert state_of(vault / path) == before[path], path
     for path, text in GOOD.items():
         assert (vault / path).read_text() == text
+
+
+@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+async def test_chat_starts_where_something_else_stands_for_each_of_its_folders(
+    vault: Path, odd: str, caplog: pytest.LogCaptureFixture
+):
+    for folder in ("Chat", ".agents", "Projects"):
+        put(odd, vault / folder)
+    async with scripted_chat(vault, lambda *_: words("In the sun.")) as (chat, _):
+        await ask_for_odd(chat)
+        assert await chat.request("GET", "/")
+        assert isinstance(await chat.doctor(), list)
+    assert mistakes_in(caplog) == []
+
+
+async def test_notes_of_any_name_keep_no_other_one_from_being_read(
+    vault: Path, caplog: pytest.LogCaptureFixture
+):
+    for path, text in GOOD.items():
+        (vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (vault / path).write_text(text)
+    files: dict[bytes, bytes] = {}
+    for folder in ("Chat/sessions", "Chat/workspaces", ".agents", "Notes"):
+        files |= put_names(vault / folder)
+    async with scripted_chat(vault, lambda *_: words("In the sun.")) as (chat, _):
+        await check_good(chat)
+        for path in files:
+            name = printable(os.fsdecode(path.removeprefix(os.fsencode(vault) + b"/")))
+            for event in ("file.created", "file.deleted"):
+                await chat.event(event, path=name)
+        for row in (await chat.request("GET", "/", query={"limit": "100"}))["sessions"]:
+            await chat.request("GET", f"/{row['id']}")
+        assert isinstance(await chat.doctor(), list)
+        await check_good(chat)
+    assert mistakes_in(caplog) == []
+    assert changed(files) == []
 
 
 async def test_the_doctor_names_each_file_that_cannot_be_read_and_none_when_it_is_mended(

@@ -297,14 +297,6 @@ async def test_an_entry_of_the_first_or_the_last_year_is_one_like_others(tmp_pat
         assert (await module.request("GET", "/entries"))["count"] == 2 + done["added"]
 
 
-async def test_a_file_that_is_called_by_no_day_hides_no_others(tmp_path: Path):
-    (tmp_path / "Daily/journals").mkdir(parents=True)
-    (tmp_path / "Daily/journals/2026-13-45.md").write_text("# para:daily:abc123def456 One\n\nx\n")
-    async with daily(tmp_path) as module:
-        await write(module, "Mine.")
-        assert (await module.request("GET", "/entries"))["count"] == 2
-
-
 _NOTE = "---\ntitle: Spring\n---\nSowed.\n"
 _FULL = {
     "uuid": "full",

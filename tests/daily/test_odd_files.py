@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 
 import pytest
 
 from parachuted.errors import ModuleFailedError, ParachuteError, StorageFailedError
 from parachuted.testing import ModuleHarness
-from tests.daily.journal_of import daily
-from tests.odd_files import ODD, mistakes_in, put, state_of
+from parachuted.vault import printable
+from tests.daily.journal_of import daily, write
+from tests.odd_files import KINDS, ODD, changed, mistakes_in, put, put_names, state_of
 
 AGENTS = "/api/modules/daily/agents"
 TODAY = dt.datetime.now().astimezone().date().isoformat()
@@ -122,6 +124,44 @@ async def test_daily_starts_with_it_everywhere_and_its_good_neighbours_are_read(
         assert (tmp_path / path).read_text() == GOOD[path]
 
 
+@pytest.mark.parametrize("odd", [one for one in KINDS if one != "a folder"])
+async def test_daily_starts_where_something_else_stands_for_each_of_its_folders(
+    tmp_path: Path, odd: str, caplog: pytest.LogCaptureFixture
+):
+    folders = {path.rpartition("/")[0] for path in PLACES}
+    for folder in folders - {"Daily", "Daily/.agents"}:
+        put(odd, tmp_path / folder)
+    (tmp_path / "Daily/.agents").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "Daily/.agents/good.md").write_text("Say what was good.\n")
+    async with daily(tmp_path) as module:
+        await ask_for_odd(module)
+        assert isinstance(await module.doctor(), list)
+        assert (await module.request("GET", "/entries"))["entries"] == []
+        assert {"good"} <= {one.name for one in await module.schedules.list()}
+    assert mistakes_in(caplog) == []
+
+
+async def test_notes_of_any_name_keep_no_other_one_from_being_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    write_good(tmp_path)
+    files: dict[bytes, bytes] = {}
+    for folder in ("Daily/.agents", "Daily/journals", "Daily/entries"):
+        files |= put_names(tmp_path / folder)
+    async with daily(tmp_path) as module:
+        await check_good(module)
+        for path in files:
+            name = printable(os.fsdecode(path.removeprefix(os.fsencode(tmp_path) + b"/")))
+            for event in ("file.created", "file.deleted"):
+                await module.event(event, path=name)
+        assert isinstance(await module.doctor(), list)
+        for row in (await module.request("GET", "/entries", query={"limit": "100"}))["entries"]:
+            await ask(module, "GET", f"/entries/{row['id']}")
+        await check_good(module)
+    assert mistakes_in(caplog) == []
+    assert changed(files) == []
+
+
 async def test_the_doctor_names_each_file_that_cannot_be_read_and_none_when_it_is_mended(
     tmp_path: Path,
 ):
@@ -156,3 +196,35 @@ async def test_more_agents_than_can_be_scheduled_keep_nothing_from_starting(tmp_
         assert named == {f"Daily/.agents/{one['name']}.md" for one in agents} - {
             f"Daily/.agents/{name}.md" for name in scheduled
         }
+
+
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        "0001-01-01T00:00:00+14:00",
+        "0001-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-12:00",
+        "9999-12-31T23:59:59",
+    ],
+)
+async def test_an_entry_of_the_calendars_first_or_last_day_is_written_and_read(
+    tmp_path: Path, layout: str, at: str
+):
+    async with daily(tmp_path, config={"layout": layout}) as module:
+        made = await write(module, "Planted heliotropes.", at)
+        assert (await module.request("GET", f"/entries/{made}"))[
+            "content"
+        ] == "Planted heliotropes."
+        (row,) = (await module.request("GET", "/entries"))["entries"]
+        assert row["created_at"][:4] == at[:4]
+        (day,) = (await module.request("GET", "/days"))["days"]
+        assert day["date"] == at[:10]
+
+
+async def test_a_journal_called_by_no_day_is_named_by_the_doctor_and_left_alone(tmp_path: Path):
+    write_good(tmp_path)
+    put("entries at no time", tmp_path / "Daily/journals/2026-13-45.md")
+    async with daily(tmp_path) as module:
+        await check_good(module)
+        assert {one.path for one in await module.doctor()} == {"Daily/journals/2026-13-45.md"}
