@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.modules import Finding, Module, Response, event, mcp_tool, route
+from parachuted.errors import NotFoundError
+from parachuted.modules import Finding, Module, Response, event, mcp_tool, reading, route
 
 from . import queries
 from .brain import Brain
@@ -131,18 +133,24 @@ class BrainModule(Module):
 
     @route("GET", "/problems")
     async def doctor(self) -> list[Finding]:
-        """What is wrong with entities and types, and what to do."""
-        return await self.brain.problems()
+        """What is wrong with entities, types and kept searches, and what to do."""
+        return [*await self.brain.problems(), *(await self._queries())[1]]
 
     @event("file.created")
     async def on_created(self, path: str) -> None:
         """A note is new."""
-        await self.brain.note_saved(path)
+        await self._saved(path)
 
     @event("file.modified")
     async def on_modified(self, path: str) -> None:
         """A note changed."""
-        await self.brain.note_saved(path)
+        await self._saved(path)
+
+    async def _saved(self, path: str) -> None:
+        for one in await self.brain.note_saved(path):
+            self.log.warning(
+                "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
+            )
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
@@ -372,9 +380,13 @@ class BrainModule(Module):
     @route("GET", "/queries")
     async def list_queries(self) -> dict[str, list[SavedQuery]]:
         """The searches that were kept."""
-        is_there = await self.vault.exists(queries.PATH)
-        text = await self.vault.read(queries.PATH) if is_there else ""
-        return {"queries": queries.read_queries(text)}
+        return {"queries": (await self._queries())[0]}
+
+    async def _queries(self) -> tuple[list[SavedQuery], list[Finding]]:
+        findings: list[Finding] = []
+        with reading(queries.PATH, findings), suppress(NotFoundError):
+            return queries.read_queries(await self.vault.read(queries.PATH))
+        return [], findings
 
     @route("POST", "/queries")
     async def keep_query(self, body: SavedQuery) -> dict[str, str]:

@@ -166,7 +166,7 @@ def is_empty(text: str) -> bool:
     """Whether a day holds nothing but what is written of itself into its frontmatter."""
     lines = split(text)
     front = front_end(lines)
-    own = {"date", "entries", "mentions"}
+    own = {"date", "entries", "mentions", "origin"}
     return not "".join(lines[front:]).strip() and own.issuperset(front_values(lines))
 
 

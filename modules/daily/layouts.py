@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Final, Literal
 
 from parachuted.modules import is_conflict_copy, visible_to_agents
@@ -63,12 +64,12 @@ class Dated:
         """
         if self.entry.at:
             return self.entry.at
-        clock, zone = self.entry.created or "00:00", self.entry.zone
-        try:
-            at = datetime.fromisoformat(f"{self.day}T{clock:0>5}")
-        except ValueError:
-            at = datetime.fromisoformat(f"{self.day}T00:00")
-        return at.astimezone() if zone is None else at.replace(tzinfo=zone)
+        zone = self.entry.zone
+        for clock in (f"{self.entry.created or '00:00':0>5}", "00:00"):
+            with suppress(ValueError, OverflowError, OSError):
+                at = datetime.fromisoformat(f"{self.day}T{clock}")
+                return at.astimezone() if zone is None else at.replace(tzinfo=zone)
+        return datetime.fromisoformat(f"{self.day}T00:00").replace(tzinfo=UTC)
 
 
 def owns(path: str) -> bool:
@@ -80,7 +81,14 @@ def owns(path: str) -> bool:
 def day_of(path: str) -> str | None:
     """The day that a path names; None: the file itself says it."""
     found = _DAY.fullmatch(path)
-    return found["day"] if found else None
+    with suppress(ValueError):
+        return date.fromisoformat(found["day"]).isoformat() if found else None
+    return None
+
+
+def is_misnamed(path: str) -> bool:
+    """Whether a file is called by a day that no calendar has."""
+    return _DAY.fullmatch(path) is not None and day_of(path) is None
 
 
 def journal_path(day: str) -> str:

@@ -96,13 +96,25 @@ class TextWatch:
                 self.read(path, content)
         return set(paths)
 
-    def writing(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
+    def writing(
+        self, path: VaultPath, origin: Origin | None = None
+    ) -> AbstractContextManager[Callable[[str | None], None]]:
+        """Around a write: whose text it leaves; without an `origin`, that of what was read."""
         if self._run is not None:
             return self._run.writing(path)
         if self._origins is None:
             return nullcontext(lambda _digest: None)
         taint = self._authority().taint
-        return self._origins.writing(path, taint.origin if taint else self._own)
+        return self._origins.writing(path, origin or (taint.origin if taint else self._own))
+
+    def origin_of_import(self, *, is_own: bool) -> Origin:
+        """What an import counts as. The person's own words can be claimed by the person alone, at
+        whose request nothing but a module of theirs works.
+        """
+        asked = self._authority()
+        is_persons = asked.asked_by == "person" and asked.within is None and not asked.runs
+        is_claimed = is_own and is_persons and self._run is None and self._own not in UNTRUSTED
+        return "you" if is_claimed else "imported"
 
     def moved(self, source: str, target: str, digest: str) -> None:
         """Record a move that a module made: the file's origin moves along."""
