@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -39,6 +40,7 @@ class CuratorRig(ReconcilerRig):
     def open(self) -> None:
         super().open()
         self.history = History(self.folder / "history.db")
+        weakref.finalize(self, self.history.close)
         self.store = Store(
             VaultRoot(self.vault), self.objects, self.history, self.clock, notice=self.notice
         )
