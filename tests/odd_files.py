@@ -62,7 +62,7 @@ CONTENTS: Mapping[str, bytes] = {
     "JSON that is a list": b"[1, null, []]\n",
     "JSON that is a number": b"7",
     "JSON of wrong kinds": b'{"queries": {"a": 1}, "id": [1], "path": {}}\n[]\nnull\n',
-    "JSON nested deeply": b"[" * 20_000 + b"]" * 20_000,
+    "JSON nested deeply": b"[" * _DEEP + b"]" * _DEEP,
     "two sections of one name": b"# Odd\n\n## Facts\n- Role: Baker\n\n## Facts\n- Role: Smith\n"
     b"\n## Relationships\n- [[kim]]\n\n## Relationships\n- [[|]]\n",
     "a contradiction": b"# Odd\n\n## Facts\n- Role: Baker (since 2020)\n- Role: Smith\n",

@@ -211,8 +211,10 @@ class VaultAccess(Protocol):
         with nothing else, and return the run's id. It follows from the run of the present call,
         where that has written.
 
-        Each note is a write of its own, in this order. The first that fails ends it; what was
-        written before is the run's, which the error then names.
+        Each file is named once. What may not be done is refused before anything is; then each is a
+        write of its own, in this order. One that fails all the same ends it; what was written
+        before is the run's, which the error then names. What a kill cuts short is finished at the
+        next start.
         """
         ...
 

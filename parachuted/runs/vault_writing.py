@@ -100,7 +100,7 @@ class VaultWriting(BoundedNotes):
 
         What others wrote since `base` is merged, or it is a conflict.
         """
-        return await self.write_bytes(path, _encoded(text), base=base)
+        return await self.write_bytes(path, encoded(text), base=base)
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
         """Write these bytes and return their digest.
@@ -116,7 +116,7 @@ class VaultWriting(BoundedNotes):
 
     async def create(self, path: str, text: str) -> str:
         """Make a new note; ConflictError when there is one."""
-        data = _encoded(text)
+        data = encoded(text)
         plan = ProposedChange(path="", action="create", base=None, data=data)
         return await self._written(
             path, lambda real: self._create(real, data), lambda real: replace(plan, path=str(real))
@@ -130,7 +130,7 @@ class VaultWriting(BoundedNotes):
         Its frontmatter says `origin: imported`, and so does the record of where texts came from,
         unless it is what the person wrote (`is_own`), who asks for it.
         """
-        data, origin = _encoded(text), self._watch.origin_of_import(is_own=is_own)
+        data, origin = encoded(text), self._watch.origin_of_import(is_own=is_own)
         if origin in UNTRUSTED and not UNTRUSTED.intersection(declared_origin(data)):
             data = apply_edit(SetFrontmatterKey(key="origin", value=origin), data)
         plan = ProposedChange(path="", action="create", base=None, data=data)
@@ -383,7 +383,8 @@ def _check_size(data: bytes) -> None:
         raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """The bytes of a note. Raises TypeError or EditRefusedError for what can be none."""
     if not isinstance(text, str):
         raise TypeError(
             f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,28 @@ async def test_types_that_are_no_file_are_the_default_ones_until_they_are_mended
         write(tmp_path, "Brain/types.yaml", "types:\n  plant: {}\n")
         await module.event("file.created", path="Brain/types.yaml")
         assert [one["name"] for one in await module.request("GET", "/types")] == ["plant"]
+
+
+async def test_types_that_are_nested_deeply_are_not_read(tmp_path: Path):
+    write(tmp_path, "Brain/types.yaml", f"types: {{a: {'[' * 200}{']' * 200}}}\n")
+    async with brain(tmp_path) as module:
+        (finding,) = await module.doctor()
+        assert "nested too deeply" in finding.problem
+        assert len(await module.request("GET", "/types")) == 6
+
+
+async def test_aliases_make_neither_a_long_sentence_nor_a_long_value(tmp_path: Path):
+    doubled = "".join(f"  {two}: &{two} [*{one}, *{one}]\n" for one, two in pairwise("abcdefghij"))
+    write(
+        tmp_path,
+        "Brain/types.yaml",
+        f"types:\n  a: &a [x, x]\n{doubled}  plant: {{fields: {{colour: {{values: [*j, red]}}}}}}\n"
+        "  tree: {fields: [*j, {name: *j}]}\n",
+    )
+    async with brain(tmp_path) as module:
+        assert all(len(one.problem) < 100 for one in await module.doctor())
+        (plant,) = (one for one in await module.request("GET", "/types") if one["name"] == "plant")
+        assert len(json.dumps(plant)) < 1_000
 
 
 async def test_one_bad_search_hides_no_good_one_and_the_file_is_not_written(tmp_path: Path):

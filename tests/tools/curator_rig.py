@@ -11,6 +11,7 @@ from parachuted.access.origins import Origins
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.history import Undo
+from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
 from parachuted.runs import (
     Curator,
@@ -55,6 +56,7 @@ class CuratorRig(ReconcilerRig):
         )
         self.curator = self.curator_with(self.backend)
         self.aftermath = RunRecovery(
+            acts=ActFinisher(self.store, Origins(self.state)),
             queue=self.queue,
             reviews=self.task_reviews,
             history=self.history,
