@@ -5,12 +5,10 @@ one look at a time.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-import pytest
 
 from parachuted.bubbling import (
     BaselineTexts,
@@ -33,23 +31,6 @@ from parachuted.vault import (
     digest_of,
 )
 
-
-@pytest.fixture(autouse=True)
-def closed_rigs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every one that a test makes is closed after it."""
-    rigs: list[ReconcilerRig] = []
-    make = ReconcilerRig.__post_init__
-
-    def made(reconciler_rig: ReconcilerRig) -> None:
-        make(reconciler_rig)
-        rigs.append(reconciler_rig)
-
-    monkeypatch.setattr(ReconcilerRig, "__post_init__", made)
-    yield
-    for reconciler_rig in rigs:
-        reconciler_rig.close()
-
-
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
@@ -70,6 +51,7 @@ class ReconcilerRig:
         self._causes = itertools.count(1)
         self._looked: dict[str, list[PendingChange]] = {}
         self.objects = ObjectStore(self.folder / "objects")
+        weakref.finalize(self, self.objects.close)
         self.open()
 
     def open(self) -> None:
@@ -98,10 +80,6 @@ class ReconcilerRig:
             bus=bus,
             clock=self.clock,
         )
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self.objects.close()
 
     def clock(self) -> datetime:
         return self.now

@@ -7,7 +7,8 @@ import contextlib
 import errno
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -52,6 +53,7 @@ class WorkerRig:
         self.queue = Queue(
             self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order
         )
+        weakref.finalize(self, self.history.close)
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
 
@@ -120,15 +122,8 @@ class WorkerRig:
 
 
 @pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
-    history = History(tmp_path / "history.db")
-    yield history
-    history.close()
-
-
-@pytest.fixture
-def worker_rig(state: StateStore, history: History) -> WorkerRig:
-    return WorkerRig(state=state, history=history)
+def worker_rig(state: StateStore, tmp_path: Path) -> WorkerRig:
+    return WorkerRig(state=state, history=History(tmp_path / "history.db"))
 
 
 async def test_a_ready_task_is_done_and_reported(worker_rig: WorkerRig):
@@ -259,7 +254,7 @@ async def test_a_task_that_cannot_be_done_is_tried_again_later(
 
 
 async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker_module, "_STORAGE_CHECK_S", 0.001)
     refusals = itertools.count()
@@ -272,7 +267,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
 
     worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
-        history=history,
+        history=History(tmp_path / "history.db"),
     )
 
     async def fail(_task: Task) -> RunOutcome:
@@ -290,7 +285,7 @@ async def test_a_task_that_the_disk_does_not_let_be_put_back_is_put_back_later(
 
 
 async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_wait(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker_module, "_LOOK_AGAIN_S", 0.001)
     refusals = itertools.count()
@@ -303,7 +298,7 @@ async def test_a_disk_that_is_full_when_a_task_would_begin_costs_no_more_than_a_
 
     worker_rig = WorkerRig(
         state=open_state(tmp_path / "s.journal", disk=JournalDisk(write=write)),
-        history=history,
+        history=History(tmp_path / "history.db"),
     )
     worker_rig.add("x")
     refusing = True
