@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("hooks", "modules", "vault-template", "systemd", "launchd")
@@ -170,6 +174,31 @@ def without_agent_sdk(*arguments: str, cwd: Path, **variables: str) -> str:
     return done.stdout
 
 
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", ["claude"]), ("requirements-test.lock", ["claude", "docs", "test"])],
+)
+def test_a_lock_pins_what_the_package_requires_with_hashes(lock: str, extras: list[str]):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = [*project["dependencies"]]
+    for extra in extras:
+        required += project["optional-dependencies"][extra]
+    versions: dict[str, list[str]] = {}
+    for entry in re.split(r"\n(?=\S)", (ROOT / lock).read_text("utf-8").strip()):
+        if not entry.startswith("#"):
+            pinned = Requirement(entry.partition(" \\")[0])
+            assert "--hash=sha256:" in entry, pinned
+            (version,) = [spec.version for spec in pinned.specifier if spec.operator == "=="]
+            versions.setdefault(canonicalize_name(pinned.name), []).append(version)
+
+    for requirement in map(Requirement, required):
+        if requirement.name != "parachuted":
+            found = versions.get(canonicalize_name(requirement.name), [])
+            assert any(map(requirement.specifier.contains, found)), (
+                f"{requirement}: run `make lock`"
+            )
+
+
 def test_a_plain_installation_does_not_bring_the_agent_sdk(built: Path):
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         metadata = next(
@@ -208,6 +237,8 @@ def test_the_source_distribution_has_what_a_checkout_needs(built: Path):
     assert {
         "Makefile",
         "pyproject.toml",
+        "requirements.lock",
+        "requirements-test.lock",
         "tests/test_packaging.py",
         "vault-template/AGENTS.md",
         "systemd/parachute.service",

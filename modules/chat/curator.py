@@ -287,6 +287,7 @@ class Curator:
         messages = await self._sessions.messages(session.id)
         questions = [one.content for one in messages if one.role == "user"]
         title = title_from((questions or [exchange.question])[0])
+        session = await self._sessions.get(session.id)  # an agent may have given it a title
         if title is not None and not session.title:
             done = await self.set_title(session.id, title)
             if done["status"] == "ok":

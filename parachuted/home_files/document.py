@@ -19,6 +19,7 @@ MAX_DEPTH = 64
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
+_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
 _BOM = "\ufeff"
 
 
@@ -96,19 +97,25 @@ def _parse(text: str) -> list[yaml.Event]:
             return _within_limits(yaml.parse(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else None
+        if error.problem == _TOO_DEEP_FOR_LIBYAML:
+            raise _too_deep(line) from error
         hint = (
             "; put a text that begins with * in quotes"
             if error.context == "while scanning an alias"
             else ""
         )
         raise YamlRejectedError(
-            f"it is not YAML: {error.problem or error.context}{hint}",
-            mark.line + 1 if mark else None,
+            f"it is not YAML: {error.problem or error.context}{hint}", line
         ) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         if isinstance(error, YamlRejectedError):
             raise
         raise YamlRejectedError(f"it is not YAML: {str(error).splitlines()[0]}") from error
+
+
+def _too_deep(line: int | None) -> YamlRejectedError:
+    return YamlRejectedError(f"it is nested more than {MAX_DEPTH} levels deep", line)
 
 
 def _within_limits(events: Iterable[yaml.Event]) -> list[yaml.Event]:
@@ -120,7 +127,7 @@ def _within_limits(events: Iterable[yaml.Event]) -> list[yaml.Event]:
         documents += isinstance(event, yaml.DocumentStartEvent)
         line = event.start_mark.line + 1 if event.start_mark else None
         if depth > MAX_DEPTH:
-            raise YamlRejectedError(f"it is nested more than {MAX_DEPTH} levels deep", line)
+            raise _too_deep(line)
         if documents > 1:
             raise YamlRejectedError("it holds more than one YAML document", line)
         if isinstance(event, yaml.AliasEvent):

@@ -45,8 +45,8 @@ def read_definition(name: str, said: object) -> ServerDefinition:
         raise ValueError("a server is an object with a command")  # noqa: TRY004  a caller's mistake
     if said.get("url") or said.get("type") not in {None, "stdio"}:
         raise ValueError(
-            "only programs (stdio) are called. A server that is reached by an address would get the "
-            "conversation over the network, and what it runs can be neither approved by its "
+            "only programs (stdio) are called. A server that is reached by an address would get "
+            "the conversation over the network, and what it runs can be neither approved by its "
             "content nor kept in a sandbox; use a program that does the same here"
         )
     unknown = sorted(set(map(str, said)) - _KNOWN)

@@ -143,8 +143,8 @@ _NO_WORDS = 1e-6  # where only tags, keys or folders are asked for: then the fre
 _CANDIDATES = f"""SELECT texts.rowid, -bm25(texts, {", ".join(map(str, _WEIGHTS))}) FROM texts
 WHERE texts MATCH ? ORDER BY texts.rowid DESC LIMIT ?"""  # noqa: S608
 _FLAT_CANDIDATES = "SELECT rowid, ? FROM texts WHERE texts MATCH ? ORDER BY rowid DESC LIMIT ?"
-_IS_COMMON = """SELECT 1 FROM texts WHERE texts MATCH ?1 AND rowid > (SELECT id FROM texts_docsize ORDER BY id DESC LIMIT 1 OFFSET 2 * ?2)
-ORDER BY rowid DESC LIMIT 1 OFFSET ?2 - 1"""  # noqa: E501
+_IS_COMMON = """SELECT 1 FROM texts WHERE texts MATCH :words AND rowid > (SELECT id FROM texts_docsize ORDER BY id DESC LIMIT 1 OFFSET 2 * :most)
+ORDER BY rowid DESC LIMIT 1 OFFSET :most - 1"""  # noqa: E501
 _SEEN_CANDIDATES = """SELECT texts.rowid, notes.path FROM texts
 CROSS JOIN notes ON notes.id = texts.rowid WHERE texts MATCH ? ORDER BY texts.rowid DESC"""
 _IN_TEXT, _IN_TITLE = 1.0, 3.0
@@ -248,10 +248,8 @@ def _candidates(
 ) -> tuple[dict[int, float], bool]:
     """Some notes that match, each with its bm25, or with a flat score where bm25 is not used."""
     most = max(_FEWEST, _MOST_RANKED * _MANY_TERMS // max(_MANY_TERMS, len(query.terms)))
-    is_flat = (
-        sees is not None
-        or connection.execute(_IS_COMMON, (query.expression, most)).fetchone() is not None
-    )
+    words = {"words": query.expression, "most": most}
+    is_flat = sees is not None or connection.execute(_IS_COMMON, words).fetchone() is not None
     scores = dict(_scored(connection, query.expression, most, sees, _IN_TEXT if is_flat else None))
     is_capped = len(scores) >= most
     if (is_capped or sees is not None) and query.titles is not None:

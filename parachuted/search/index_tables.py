@@ -53,12 +53,12 @@ def make_database(path: Path) -> Database:
 
 
 _PIECES = ", ".join(
-    f"CAST(substr(?1, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - "
+    f"CAST(substr(:text, json_extract(value, '$[{at}]'), json_extract(value, '$[{at + 1}]') - "
     f"json_extract(value, '$[{at}]')) AS TEXT)"
     for at in range(1, len(COLUMNS) + 1)
 )
 _INSERT_TEXTS = f"""INSERT INTO texts (rowid, {", ".join(COLUMNS)})
-SELECT json_extract(value, '$[0]'), {_PIECES} FROM json_each(?2)"""  # noqa: S608
+SELECT json_extract(value, '$[0]'), {_PIECES} FROM json_each(:pieces)"""  # noqa: S608
 _INSERT_NOTE = "INSERT INTO notes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _WITH_NOTE = ("tags", "fields", "links")
 
@@ -175,7 +175,7 @@ def text_of(stored: bytes) -> str:
     return os.fsdecode(stored)
 
 
-def _packed(indexed_notes: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, str]:
+def _packed(indexed_notes: Sequence[tuple[int, IndexedNote]]) -> dict[str, bytes | str]:
     """All texts in one, and where each begins and ends: one statement takes them in, and other
     threads run meanwhile.
     """
@@ -189,7 +189,7 @@ def _packed(indexed_notes: Sequence[tuple[int, IndexedNote]]) -> tuple[bytes, st
             at += len(piece)
             place.append(at)
         places.append(place)
-    return b"".join(pieces), json.dumps(places)
+    return {"text": b"".join(pieces), "pieces": json.dumps(places)}
 
 
 def _row(number: int, indexed_note: IndexedNote) -> tuple[object, ...]:

@@ -175,12 +175,12 @@ class _Names:
         """The note of that title or alias; None where there is none, or several."""
         wanted = plain(title)
         sql = (
-            "SELECT path FROM notes WHERE plain(title) = ?1 UNION SELECT path FROM notes JOIN "
+            "SELECT path FROM notes WHERE plain(title) = :title UNION SELECT path FROM notes JOIN "
             "fields ON fields.note = notes.id WHERE fields.key IN ('alias', 'aliases') AND "
-            "fields.folded = ?1"
+            "fields.folded = :title"
         )
         self._connection.create_function("plain", 1, plain, deterministic=True)
-        rows = self._connection.execute(sql, (wanted,)).fetchall() if wanted else ()
+        rows = self._connection.execute(sql, {"title": wanted}).fetchall() if wanted else ()
         found = [path for (stored,) in rows if self._sees(path := text_of(stored))]
         return found[0] if len(found) == 1 else None
 

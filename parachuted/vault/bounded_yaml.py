@@ -26,6 +26,7 @@ MAX_EVENTS = 20_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
+_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
 _BRACKETS = re.compile(r"[\[\]{}]")
 _OPENS = frozenset("[{")
 _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
@@ -73,6 +74,8 @@ def read_events(text: str, *, has_aliases: bool = False) -> list[yaml.Event]:
                 has_aliases=has_aliases,
             )
     except yaml.MarkedYAMLError as error:
+        if error.problem == _TOO_DEEP_FOR_LIBYAML:
+            raise _too_deep() from error
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 2})" if mark else ""
         raise YamlRefusedError("frontmatter-malformed", _explain(error, where)) from error

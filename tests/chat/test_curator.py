@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import AgentUnavailableError, EditRefusedError, NotFoundError
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import conversations, running_chat, session
 from tests.chat.talks import eventually, talk
@@ -54,6 +54,22 @@ async def test_a_run_that_fails_leaves_it_to_plain_rules(vault: Path):
 
         assert (await session(chat, made))["title"] == "When do the beans go out?"
         assert chat.problem is None
+
+
+async def test_a_title_that_an_agent_gave_meanwhile_is_not_replaced_by_plain_rules(vault: Path):
+    async with running_chat(vault) as chat:
+        made = await talk(chat, vault, ["When do the beans go out?", "In May."])
+        curator = chat._running.inner._module.curator
+
+        async def fail_after_the_agent_set_a_title(*_given: object) -> None:
+            await curator.set_title(made, "The plan")
+            raise AgentUnavailableError("the model could not be reached")
+
+        curator._ask = fail_after_the_agent_set_a_title
+        await chat.request("POST", f"/{made}/curator/trigger")
+        await eventually(lambda: chat.request("GET", f"/{made}/curator/messages"))
+
+        assert (await session(chat, made))["title"] == "The plan"
 
 
 async def test_runs_of_one_session_follow_each_other(vault: Path):

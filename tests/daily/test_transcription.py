@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -40,6 +41,10 @@ def write(path: Path, samples: bytes) -> Path:
     return path
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("pocketsphinx") is None,
+    reason="pocketsphinx is not installed: this Python has no wheel of it",
+)
 async def test_what_was_said_is_heard_by_an_engine_that_runs_offline(spoken_words: Path):
     engine = transcription.CommandEngine("pocketsphinx", HEARS)
 

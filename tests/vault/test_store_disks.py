@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -136,8 +137,10 @@ def test_a_vault_that_was_unmounted_refuses_every_edit_and_is_as_it_was_when_it_
     image, stick = tmp_path / "image", tmp_path / "stick"
     image.write_bytes(bytes(8 << 20))
     stick.mkdir()
-    if subprocess.run(["mkfs.ext4", "-q", image], capture_output=True, check=False).returncode:
-        pytest.skip("no mkfs.ext4")
+    mkfs = shutil.which("mkfs.ext4", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if mkfs is None:
+        pytest.skip("there is no mkfs.ext4 on this machine")
+    subprocess.run([mkfs, "-q", image], capture_output=True, check=True)
     mount("-o", "loop", image, stick)
     place = a_place(tmp_path / "place", vault=stick / "v").made(OPERATIONS[0])
     with place.opened() as opened:
