@@ -37,7 +37,7 @@ def brain_saves(folder: Path) -> Iterator[Figure]:
 def _saving(vault: Path, people: list[MadeNote]) -> Iterator[Figure]:
     with temporary_home() as home, daemon(vault, home) as process:
         for name in ("brain", "daily"):
-            _install(process, name)
+            install_official(process, name)
         _recalled(process, "warm")
         with process.client() as client:
             linked, found, reported = [], [], []
@@ -119,18 +119,18 @@ def _bare(vault: Path) -> float:
     return time.process_time() - began
 
 
-def _install(process: Process, name: str) -> None:
-    shown = _call(process, "/api/modules/install", {"source": f"parachute://{name}"})
+def install_official(process: Process, name: str) -> None:
+    shown = call_api(process, "/api/modules/install", {"source": f"parachute://{name}"})
     body = {"hash": shown["hash"], "trust": "trusted"}
-    _call(process, f"/api/modules/{name}/approve", body)
+    call_api(process, f"/api/modules/{name}/approve", body)
 
 
 def _recalled(process: Process, word: str) -> bool:
-    found = _call(process, f"/api/brain/recall?query={urllib.parse.quote(word)}")
+    found = call_api(process, f"/api/brain/recall?query={urllib.parse.quote(word)}")
     return bool(found["matches"])
 
 
-def _call(process: Process, path: str, body: object = None) -> dict[str, Any]:
+def call_api(process: Process, path: str, body: object = None) -> dict[str, Any]:
     request = urllib.request.Request(
         f"http://{process.host}:{process.port}{path}",
         None if body is None else json.dumps(body).encode(),

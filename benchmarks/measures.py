@@ -23,6 +23,7 @@ from benchmarks.chat_bridge import chat_bridge
 from benchmarks.chat_sessions import chat_sessions
 from benchmarks.chat_turns import chat_turns
 from benchmarks.curators import curators
+from benchmarks.daily import daily
 from benchmarks.gateway import gateway
 from benchmarks.hooks import hooks
 from benchmarks.mcp import mcp
@@ -154,6 +155,7 @@ MEASURES: dict[str, Measure] = {
     "modules": modules,
     "module-routes": module_routes,
     "module-notes": module_notes,
+    "daily": daily,
     "chat": chat,
     "chat-sessions": chat_sessions,
     "chat-turns": chat_turns,

@@ -25,6 +25,7 @@ from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
+from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
@@ -347,6 +348,7 @@ class Composition:
             reviews=task_reviews,
             history=self.history,
             undo=self.undo,
+            acts=ActFinisher(self.store, self.origins),
             clock=self.clock,
         )
         self.worker = Worker(

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from parachuted.access.origins import set_looked_back
 from parachuted.agent_choice import BackendChoice
-from parachuted.api import HttpServer, Mode
+from parachuted.api import HttpServer, Mode, undo_limits
 from parachuted.composition import Composition
 from parachuted.config import Settings, is_open_to_others, set_setting
 from parachuted.errors import ConfigError, DaemonError
 from parachuted.events import ChangeListeners, Event
 from parachuted.heavy import expect_heavy
+from parachuted.history import UndoLimits
 from parachuted.http_routes import HttpRoutes
 from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
 from parachuted.times import utc_now
@@ -203,14 +204,30 @@ class Daemon(Composition):
             vault.announce()
         self.recovery.end_lost_runs()
         self.write_hooks.begin()
+        is_asked = self.store.is_asked  # by a hook, which may need the API
+        if not is_asked:
+            await self._finish_acts()
         self._server = HttpServer(self.http.make_app())
         await self._server.open_at(vault.sockets)
+        if is_asked:
+            await self._finish_acts()
         if self._tls is not None:
             vault.tls_port = await self._tls.open(self._server)
         await self._listen_as_supervisor()
         gc.collect()  # imports leave a copy of each class with slots
         gc.enable()
         gc.freeze()
+
+    async def _finish_acts(self) -> None:
+        """What was cut short by the end of the last daemon is whole before anyone can ask."""
+
+        def limits(key: str) -> UndoLimits:
+            identity = self.authenticator.ring.identity
+            return undo_limits(identity(key), self.store) if key else UndoLimits()
+
+        said_by = await self.recovery.finish_acts(self.store.notice, limits)
+        for number, said in enumerate(said_by):
+            self.problems.set(f"unfinished:{number}", said)
 
     async def _listen_as_supervisor(self) -> None:
         port = self.settings.api.supervisor_port

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, time
+from datetime import MINYEAR, UTC, date, datetime, time
 from typing import Annotated, TypeAlias, TypeVar
 
 from pydantic import Field
@@ -28,8 +28,15 @@ _T = TypeVar("_T")
 
 
 def time_of(at: datetime) -> str:
-    """That moment; `at` has a zone."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    """That moment; `at` has a zone. In the calendar's first and last hours, where UTC may be beyond
+    it, the nearest that there is.
+    """
+    try:
+        at = at.astimezone(UTC)
+    except OverflowError:
+        first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+        at = first if at.year == MINYEAR else last
+    return at.isoformat().replace("+00:00", "Z")
 
 
 def moment_text(value: date | time) -> str:

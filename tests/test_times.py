@@ -36,3 +36,8 @@ def test_the_times_of_a_stored_document_are_known_by_their_names():
         "wrote": [{"at": "2026-01-02T03:04:05Z", "diff": "+00:00"}],
         "ended": None,
     }
+
+
+def test_a_moment_that_utc_has_not_is_the_nearest_that_it_has():
+    for text in ("0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00"):
+        assert time_of(datetime.fromisoformat(text))[:10] == text[:10]

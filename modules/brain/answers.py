@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
-from parachuted.errors import NotFoundError
-from parachuted.modules import Note, StateAccess
+from parachuted.modules import Note, StateAccess, reading
 
 from .mention_history import MentionHistory
 from .mentions import Mention
@@ -73,10 +72,9 @@ class MentionAnswers:
         likely = await self._held(_LIKELY + path) if source == _SUGGESTING else {}
         if not likely or (status not in _ACCEPTED and status != "rejected"):
             return
-        try:
+        there: list[str] = []
+        with reading(path, []):  # what is gone, or no text, mentions nothing
             there = mentions_of(await self._store.note(path))
-        except NotFoundError:
-            there = []
         await self._state.delete(_LIKELY + path)
         await self._learn(likely, there)
 

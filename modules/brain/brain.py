@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
@@ -15,6 +16,7 @@ from parachuted.modules import (
     StateAccess,
     VaultAccess,
     interface,
+    reading,
     visible_to_agents,
 )
 
@@ -213,14 +215,19 @@ class Brain:
         """Learn from what a person decided on a suggested mention."""
         await self._answers.resolved(suggestion, path, source, status)
 
-    async def note_saved(self, path: str) -> None:
+    async def note_saved(self, path: str) -> list[Finding]:
         """Take in what a note says now; link earlier entries to an entity, and suggest an end for a
-        value that has a successor.
+        value that has a successor. What of that could not be done.
         """
-        await self.loader.look(path)
-        await self.link_earlier(path)
-        if is_entity(path):
-            await self._contradictions.offer(path)
+        findings: list[Finding] = []
+        with reading(path, findings):
+            await self.loader.look(path)
+        with reading(path, findings):
+            await self.link_earlier(path)
+        with reading(path, findings), suppress(NotFoundError):
+            if is_entity(path):
+                await self._contradictions.offer(path)
+        return findings
 
     async def link_earlier(self, path: str) -> list[str]:
         """Link entries of the last 90 days to the entity at that path, as far as it has names that

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from parachuted.modules import Finding
@@ -16,12 +17,14 @@ from .type_file import EntityType, Types
 _OWN: Final = ("aliases", "tags", "status", "description", "name")
 
 
-def find_problems(index: EntityIndex, types: Types, faults: Mapping[str, str]) -> Iterator[Finding]:
+def find_problems(
+    index: EntityIndex, types: Types, faults: Mapping[str, Finding]
+) -> Iterator[Finding]:
     """All that is wrong, file by file. `faults` are the files that could not be read whole."""
     for said in types.problems:
         yield _finding(said, type_file.PATH, "put it right in an editor")
-    for path, said in sorted(faults.items()):
-        yield _finding(said, path, "put it right in an editor; until then its fields are not read")
+    for _, fault in sorted(faults.items()):
+        yield replace(fault, advice="put it right in an editor; until then its fields are not read")
     for copies in index.duplicates:
         first = copies[0]
         for other in copies[1:]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from parachuted.modules import Note, StateAccess
+from parachuted.modules import StateAccess
 
 from .answers import Suggest
 from .entity import Fact, contradictions
-from .loader import UNREADABLE
 from .private import has_private
 from .store import EntityStore
 
-_SECTION: Final = "Facts"
+_SECTION: Final = "facts"
 _OFFERED: Final = "contradiction/"
 
 
@@ -26,29 +25,29 @@ class Contradictions:
 
     async def offer(self, path: str) -> None:
         """Suggest that the older value of the entity at that path has ended. Of several such fields
-        the first: the others follow with the next change. A file with a private part is left to
-        `doctor`.
+        the first: the others follow with the next change. A file with a private part, or with
+        several sections of that name, is left to `doctor`.
         """
-        try:
-            note = await self._store.note(path)
-            entity = await self._store.entity_of(note)
-        except UNREADABLE:
+        note = await self._store.note(path)
+        entity = await self._store.entity_of(note)
+        sections = [one for one in note.sections if one.heading.strip().casefold() == _SECTION]
+        if len(sections) != 1 or has_private(note):
             return
+        section = sections[0]
         held = await self._state.get(_OFFERED + path, [])
         offered = [str(one) for one in held] if isinstance(held, list) else []
-        for pair in contradictions(entity.facts) if not has_private(note) else ():
+        for pair in contradictions(entity.facts):
             older, newer = sorted(pair, key=lambda one: (one.period.since or "", one.line))
             both = f"{older.text} | {newer.text}"
-            section = note.section(_SECTION)
-            if both in offered or section is None:
-                continue
             line = note.text.split("\n")[older.line - 1].rstrip("\r")
+            if both in offered or older.text not in line:  # where a part of it is code
+                continue
             await self._suggest(
                 "update",
                 path,
                 {
                     "section": section.heading,
-                    "content": section.content(note).replace(line, _ended(note, older, newer), 1),
+                    "content": section.content(note).replace(line, _ended(line, older, newer), 1),
                 },
                 reasoning=f"{older.text!r} and {newer.text!r} both hold. If the second took the "
                 "place of the first, let the first end.",
@@ -58,12 +57,12 @@ class Contradictions:
             return
 
 
-def _ended(note: Note, older: Fact, newer: Fact) -> str:
+def _ended(line: str, older: Fact, newer: Fact) -> str:
     """The line of the older one with its last day: that before the newer's first, else today."""
-    line = note.text.split("\n")[older.line - 1]
     day = datetime.now(UTC).date()
     if newer.period.since and newer.period.since > (older.period.since or ""):
-        day = date.fromisoformat(newer.period.since) - timedelta(days=1)
+        first = date.fromisoformat(newer.period.since)
+        day = first - timedelta(days=first > date.min)
     since = older.period.since
     when = f"({since} to {day})" if since else f"(until {day})"
     return f"{line[: line.index(older.text) + len(older.text)]} {when}"

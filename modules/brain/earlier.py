@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from parachuted.errors import ParachuteError
-from parachuted.modules import Note, VaultAccess
+from parachuted.modules import Note, VaultAccess, reading
 
 from .answers import MentionAnswers, mentions_of
 from .entity import Entity
 from .mentioning import SUGGESTED_FROM, MentionFinder
 from .mentions import LINKED_FROM
+from .names import fold
 from .private import without_private
 from .writing import Writer
 
@@ -44,16 +44,14 @@ class EarlierMentions:
         found: dict[str, None] = {}
         for name in names:
             wanted = " ".join(name.replace('"', " ").split())
-            for hit in await self._vault.search(f'"{wanted}"', 100) if wanted else ():
+            for hit in await self._vault.search(f'"{wanted}"', 100) if fold(wanted) else ():
                 if hit.path.startswith(_ENTRIES) and _day(hit.path, since) >= since:
                     found[hit.path] = None
         linked = []
         for path in sorted(found, reverse=True)[:_MOST]:
-            try:
+            with reading(path, []):  # it is gone, or changed meanwhile: its next save is looked at
                 if await self._look(await self._vault.note(path), entity):
                     linked.append(path)
-            except ParachuteError:  # it is gone, or changed meanwhile: its next save is looked at
-                continue
         return linked
 
     async def _look(self, note: Note, entity: Entity) -> bool:

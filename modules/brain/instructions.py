@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.modules import FolderAccess, VaultAccess, visible_to_agents
+from parachuted.errors import NotFoundError
+from parachuted.modules import Finding, FolderAccess, VaultAccess, reading, visible_to_agents
 
 from .entity import Entity
 
@@ -21,14 +22,13 @@ async def read_instructions(
     folders are read that the module's manifest names.
     """
     for path in _places(entity):
-        try:
+        found: list[Finding] = []
+        with reading(path, found), suppress(NotFoundError):
             outside = path.startswith(("~/", "/"))
             text = await (folders.read(path) if outside else vault.read(path))
-        except NotFoundError:
-            continue
-        except (ActRefusedError, PathRefusedError, EditRefusedError) as error:
-            return path, f"(not read: {error})"
-        return path, visible_to_agents(text)
+            return path, visible_to_agents(text)
+        if found:
+            return path, f"(not read: {found[0].problem})"
     return None
 
 

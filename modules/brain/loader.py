@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from parachuted.errors import (
-    ActRefusedError,
-    EditRefusedError,
-    NotFoundError,
-    PathRefusedError,
-)
-from parachuted.modules import Note, VaultAccess
+from parachuted.errors import ActRefusedError, NotFoundError
+from parachuted.modules import Finding, Note, VaultAccess, reading
 
 from . import type_file
 from .entity import Entity, read_entity, retyped, stem_of
@@ -25,7 +20,6 @@ from .type_file import DEFAULTS, Types
 from .views import View
 
 ROOT: Final = "Brain/"
-UNREADABLE: Final = (NotFoundError, ActRefusedError, PathRefusedError, EditRefusedError)
 _NO_ENTITY = re.compile(r"(?:AGENTS|CLAUDE)\.md", re.IGNORECASE)
 _SUFFIXES = (".md", ".markdown")
 _PROPOSED = "Suggestions/"  # what no person has approved answers no question
@@ -72,18 +66,20 @@ class Loader:
         """Read every entity and every type. On behalf of one who may read all of them."""
         view = self._view
         async with self._reading, _without_collection():
-            view.types = await self._types()
+            view.types = await self._types() or DEFAULTS
             view.begin_load()
             texts: list[_Text] = []
             notes = self._vault.read_notes(f"{ROOT}**/*.md")
             async for note in notes:
                 if is_entity(note.path):
-                    texts.append(_text_of(self._put(note)))
+                    with self._as_fault(note.path):
+                        texts.append(_text_of(self._put(note)))
                 if len(texts) == _AT_ONCE:
                     await self._keep(texts)
                     texts = []
             await self._keep(texts)
-            view.faults.update(notes.left_out)
+            for path, said in notes.left_out.items():
+                view.faults[path] = Finding(path=path, problem=said)
             view.end_load()
             view.changes += 1
         self.is_loaded.set()
@@ -106,8 +102,11 @@ class Loader:
         for first in range(0, len(new), _AT_ONCE):
             part = new[first : first + _AT_ONCE]
             async with self._reading:
-                texts = [_text_of_note(note) async for note in self._vault.read_notes(part)]
-                await self._keep([one for one in texts if one], part)
+                texts: list[_Text] = []
+                async for note in self._vault.read_notes(part):
+                    with reading(note.path, []):  # what cannot be read answers no question
+                        texts += _texts_of_note(note)
+                await self._keep(texts, part)
         gone = [path for path in held if view.index.at(path) is None and path not in view.notes]
         await self._keep([], gone)
         await asyncio.to_thread(view.recall.optimize)
@@ -173,22 +172,22 @@ class Loader:
             if cursor is None:
                 return found
 
-    async def _types(self) -> Types:
-        try:
-            return type_file.read_types(await self._vault.read(type_file.PATH))
-        except NotFoundError:
-            return DEFAULTS
-        except EditRefusedError as error:
-            return replace(DEFAULTS, problems=(str(error),))
+    async def _types(self) -> Types | None:
+        """None where the caller may not read them: one who may will say that they changed."""
+        found: list[Finding] = []
+        with reading(type_file.PATH, found), suppress(NotFoundError):
+            try:
+                return type_file.read_types(await self._vault.read(type_file.PATH))
+            except ActRefusedError:
+                return None
+        return replace(DEFAULTS, problems=tuple(one.problem for one in found))
 
     async def _retype(self) -> None:
         """Types changed, and so did what folders mean. No entity's file is read: who changed the
         types may not see all of them.
         """
-        view = self._view
-        try:
-            types = await self._types()
-        except ActRefusedError:  # a caller who may read it will say that it changed
+        view, types = self._view, await self._types()
+        if types is None:
             return
         async with self._reading:
             view.types = types
@@ -199,34 +198,42 @@ class Loader:
             view.changes += 1
 
     async def _look(self, path: str) -> None:
-        found: Entity | None = None
-        try:
-            found = self._put(await self._vault.note(path))
-        except ActRefusedError:  # it is there, and not for this caller
-            return
-        except UNREADABLE as error:
+        texts: list[_Text] = []
+        with self._as_fault(path), suppress(NotFoundError):
+            try:
+                note = await self._vault.note(path)
+            except ActRefusedError:  # it is there, and not for this caller
+                return
+            texts.append(_text_of(self._put(note)))
+        if not texts:
             self._view.index.remove(path)
-            self._view.faults.pop(path, None)
-            if isinstance(error, EditRefusedError):
-                self._view.faults[path] = str(error)
-        await self._keep([] if found is None else [_text_of(found)], [path])
+        await self._keep(texts, [path])
 
     async def _look_note(self, path: str) -> None:
-        found: _Text | None = None
-        try:
-            found = _text_of_note(await self._vault.note(path))
-        except ActRefusedError:
-            return
-        except UNREADABLE:
-            pass
-        await self._keep([] if found is None else [found], [path])
+        texts: list[_Text] = []
+        with reading(path, []), suppress(NotFoundError):  # what cannot be read answers no question
+            try:
+                note = await self._vault.note(path)
+            except ActRefusedError:
+                return
+            texts += _texts_of_note(note)
+        await self._keep(texts, [path])
+
+    @contextmanager
+    def _as_fault(self, path: str) -> Iterator[None]:
+        """Read an entity's file; why that fails is its fault in the view."""
+        found: list[Finding] = []
+        self._view.faults.pop(path, None)
+        with reading(path, found):
+            yield
+        if found:
+            self._view.faults[path] = found[0]
 
     def _put(self, note: Note) -> Entity:
         """Take up what the file says now."""
         found = read_note(note, self._view.types)
-        self._view.faults.pop(note.path, None)
         if said := _fault(note):
-            self._view.faults[note.path] = said
+            self._view.faults[note.path] = Finding(path=note.path, problem=said)
         self._view.index.put(replace(found, body=found.body[:_KEPT], facts=()))
         return found
 
@@ -321,21 +328,22 @@ def _text_of(entity: Entity) -> _Text:
     )
 
 
-def _text_of_note(note: Note) -> _Text | None:
-    """None for a note of which all is private."""
+def _texts_of_note(note: Note) -> list[_Text]:
+    """What questions find of another note: nothing where all of it is private."""
     visible = without_private(note)
     body = visible[note.body_start :]
     if visible != note.text and not body.strip():
-        return None
-    title = note.title if note.title in visible else stem_of(note.path)
-    return _Text(
-        path=note.path,
-        title=title,
-        besides=note.tags if visible == note.text else (),
-        body=body,
-        digest=note.digest,
-        is_entity=False,
-    )
+        return []
+    return [
+        _Text(
+            path=note.path,
+            title=note.title if note.title in visible else stem_of(note.path),
+            besides=note.tags if visible == note.text else (),
+            body=body,
+            digest=note.digest,
+            is_entity=False,
+        )
+    ]
 
 
 def _fault(note: Note) -> str:

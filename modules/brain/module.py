@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.modules import Finding, Module, Response, event, mcp_tool, route
+from parachuted.errors import NotFoundError
+from parachuted.modules import Finding, Module, Response, event, mcp_tool, reading, route
 
 from . import queries
 from .brain import Brain
@@ -131,18 +133,24 @@ class BrainModule(Module):
 
     @route("GET", "/problems")
     async def doctor(self) -> list[Finding]:
-        """What is wrong with entities and types, and what to do."""
-        return await self.brain.problems()
+        """What is wrong with entities, types and kept searches, and what to do."""
+        return [*await self.brain.problems(), *(await self._queries())[1]]
 
     @event("file.created")
     async def on_created(self, path: str) -> None:
         """A note is new."""
-        await self.brain.note_saved(path)
+        await self._saved(path)
 
     @event("file.modified")
     async def on_modified(self, path: str) -> None:
         """A note changed."""
-        await self.brain.note_saved(path)
+        await self._saved(path)
+
+    async def _saved(self, path: str) -> None:
+        for one in await self.brain.note_saved(path):
+            self.log.warning(
+                "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
+            )
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
@@ -341,10 +349,12 @@ class BrainModule(Module):
 
     @route("POST", "/entities", tolerant=True)
     async def create_entity(
-        self, entity_type: str, data: Data, commit_msg: str | None = None
+        self, entity_type: str, data: Data, commit_msg: str | None = None, **rest: object
     ) -> Upserted:
-        """Write an entity; one that is there by that name is added to."""
-        made = await self.brain.upsert_entity(entity_type, data, commit_msg)
+        """Write an entity; one that is there by that name is added to. The text of a new one is
+        `body`, in `data` or beside it.
+        """
+        made = await self.brain.upsert_entity(entity_type, _with_body(data, rest), commit_msg)
         # the annotation is the body's shape
         return Response(status=201 if made["created"] else 200, body=made)  # type: ignore[return-value]
 
@@ -358,8 +368,7 @@ class BrainModule(Module):
     ) -> dict[str, object]:
         """Give an entity's fields these values. Its text is `body`, in `data` or beside it."""
         del commit_msg
-        beside = {name: rest[name] for name in ("body",) if name in rest}
-        changed = await self.brain.writer.update_entity(id, {**data, **beside})
+        changed = await self.brain.writer.update_entity(id, _with_body(data, rest))
         return {**await self._shown(changed.path), "entity_id": changed.key}
 
     @route("DELETE", "/entities/{id...}", tolerant=True)
@@ -371,9 +380,13 @@ class BrainModule(Module):
     @route("GET", "/queries")
     async def list_queries(self) -> dict[str, list[SavedQuery]]:
         """The searches that were kept."""
-        is_there = await self.vault.exists(queries.PATH)
-        text = await self.vault.read(queries.PATH) if is_there else ""
-        return {"queries": queries.read_queries(text)}
+        return {"queries": (await self._queries())[0]}
+
+    async def _queries(self) -> tuple[list[SavedQuery], list[Finding]]:
+        findings: list[Finding] = []
+        with reading(queries.PATH, findings), suppress(NotFoundError):
+            return queries.read_queries(await self.vault.read(queries.PATH))
+        return [], findings
 
     @route("POST", "/queries")
     async def keep_query(self, body: SavedQuery) -> dict[str, str]:
@@ -458,3 +471,8 @@ class BrainModule(Module):
 def _opened(path: Path) -> tuple[Embedder | None, RecallIndex]:
     embedder = load_embedder()
     return embedder, RecallIndex(path, embedder)
+
+
+def _with_body(data: Data, beside: Data) -> Data:
+    text = beside.get("body", beside.get("content"))
+    return data if text is None else {**data, "body": text}

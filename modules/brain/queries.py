@@ -6,9 +6,10 @@ import json
 import re
 from typing import Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import Finding, read_each, reading
 
 PATH: Final = "Brain/queries.json"
 
@@ -30,20 +31,33 @@ class SavedQuery(BaseModel):
     filters: list[Filter] = []
 
 
-_ALL = TypeAdapter(list[SavedQuery])
+def read_queries(text: str) -> tuple[list[SavedQuery], list[Finding]]:
+    """Those of the file, and what of it cannot be read."""
+    findings, held = list[Finding](), list[object]()
+    with reading(PATH, findings):
+        held = _list(json.loads(text)) if text.strip("\ufeff \r\n") else []
+    queries, odd = read_each(((PATH, one) for one in held), SavedQuery.model_validate)
+    return queries, findings + odd
 
 
-def read_queries(text: str) -> list[SavedQuery]:
-    """Those of the file. Raises EditRefusedError where it is damaged: it is then not written."""
-    try:
-        return _ALL.validate_python(json.loads(text)["queries"] if text.strip() else [])
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
-        raise EditRefusedError(f"{PATH} cannot be read; put it right first") from error
+def _list(document: object) -> list[object]:
+    found = document.get("queries") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise EditRefusedError("it is not an object with a list `queries`")
+    return found
+
+
+def _whole(text: str) -> list[SavedQuery]:
+    """All of the file. Raises EditRefusedError where it is damaged: it is then not written."""
+    queries, findings = read_queries(text)
+    if findings:
+        raise EditRefusedError(f"{PATH} cannot be read; put it right first: {findings[0].problem}")
+    return queries
 
 
 def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
     """The file with that query, and its id; one of the same id is replaced."""
-    queries = read_queries(text)
+    queries = _whole(text)
     taken = {one.id for one in queries}
     if not new.id:
         stem = re.sub(r"[^a-z0-9]+", "-", new.name.lower()).strip("-")[:60] or "query"
@@ -57,7 +71,7 @@ def with_query(text: str, new: SavedQuery) -> tuple[str, str]:
 
 def without_query(text: str, query_id: str) -> str:
     """The file without that query. Raises NotFoundError."""
-    queries = read_queries(text)
+    queries = _whole(text)
     kept = [one for one in queries if one.id != query_id]
     if len(kept) == len(queries):
         raise NotFoundError(f"There is no query {query_id[:80]}.")

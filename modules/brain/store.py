@@ -20,10 +20,11 @@ from parachuted.modules import (
     ReplaceSpan,
     SetKey,
     VaultAccess,
+    reading,
 )
 
 from .entity import Entity, Json
-from .loader import UNREADABLE, Loader, read_note, read_whole
+from .loader import Loader, read_note, read_whole
 from .names import slug
 from .para_ids import new_para_id
 from .private import has_private
@@ -57,10 +58,9 @@ class EntityStore:
 
         Raises NotFoundError, also where the caller may not read it.
         """
-        try:
+        with reading(entity.path, []):  # why, is not for a caller who may not read it
             return await self.entity_of(await self._vault.note(entity.path))
-        except UNREADABLE as error:
-            raise NotFoundError("That entity was not found.") from error
+        raise NotFoundError("That entity was not found.")
 
     async def entity_of(self, note: Note) -> Entity:
         """What the note says, with the types that the caller knows."""
@@ -84,11 +84,10 @@ class EntityStore:
         """
 
         async def is_readable(path: str) -> bool:
-            try:
+            with reading(path, []):  # it is a part of an answer, or is not
                 await self._vault.read(path)
-            except UNREADABLE:
-                return False
-            return True
+                return True
+            return False
 
         wanted = list(dict.fromkeys(paths))
         found = await asyncio.gather(*map(is_readable, wanted))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import accumulate
 from typing import Final, Literal
 
 import yaml
@@ -23,6 +24,8 @@ PATH: Final = "Brain/types.yaml"
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RESERVED: Final = frozenset({"by_id"})  # a route of that name comes before the type's
 _LARGEST: Final = 256 * 1024
+_DEEPEST: Final = 32
+_BRACKETS = re.compile(r"[\[\]{}]")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9]|[A-Za-z]")
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _COMMON: Final = frozenset({"aliases", "tags", "relationships", "status", "description"})
@@ -173,7 +176,7 @@ def read_types(text: str) -> Types:
     folders: set[str] = set()
     for name, spec in types.items():
         if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
-            problems.append(f"{PATH}: {str(name)[:80]!r} is not a name of a type, such as recipe")
+            problems.append(f"{PATH}: {_shown(name)} is not a name of a type, such as recipe")
             continue
         one = _type(name, spec if isinstance(spec, Mapping) else {}, problems)
         if one.folder in folders:
@@ -245,6 +248,9 @@ def without_type(text: str, name: str) -> str:
 def _load(text: str) -> Mapping[object, object] | str:
     if len(text) > _LARGEST:
         return f"{PATH} is larger than {_LARGEST >> 10} KB and was not read"
+    depths = accumulate(1 if one in "[{" else -1 for one in _BRACKETS.findall(text))
+    if max(depths, default=0) > _DEEPEST:  # of which PyYAML takes seconds
+        return f"{PATH} is nested too deeply and was not read"
     try:
         found = yaml.load(text.removeprefix("\ufeff"), Loader=yaml.BaseLoader)  # noqa: S506  it makes texts only
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -286,7 +292,7 @@ def _fields(
     )
     for name, spec in pairs:
         if not isinstance(name, str) or not name.strip() or "\n" in name:
-            problems.append(f"{of}: {str(name)[:80]!r} is not a name of a field")
+            problems.append(f"{of}: {_shown(name)} is not a name of a field")
             continue
         said = {"type": spec} if isinstance(spec, str) and spec else spec
         found.append(_field(name.strip(), said if isinstance(said, Mapping) else {}, of, problems))
@@ -305,11 +311,18 @@ def _field(name: str, spec: Mapping[str, Json], of: str, problems: list[str]) ->
         name=name,
         type=kind,
         required=str(spec.get("required", "")).lower() in {"true", "yes", "1"},
-        values=tuple(str(one) for one in values) if isinstance(values, list | tuple) else None,
+        values=tuple(str(one) for one in values if isinstance(one, str | int | float))
+        if isinstance(values, list | tuple)
+        else None,
         link_type=_word(spec.get("link_type")) or None,
         items=_word(spec.get("items")) or None,
         description=_word(spec.get("description")) or None,
     )
+
+
+def _shown(value: object) -> str:
+    """A value in a sentence: of a list or a mapping the kind alone, as aliases may make it huge."""
+    return repr(value[:80]) if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _word(value: object) -> str:

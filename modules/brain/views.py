@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final
 
-from parachuted.modules import VaultAccess
+from parachuted.modules import Finding, VaultAccess
 
 from . import type_file
 from .derived import Derived
@@ -36,7 +36,7 @@ class View(Derived):
         super().__init__()
         self.recall, self.is_whole = recall, is_whole
         self.types: Types = DEFAULTS
-        self.faults: dict[str, str] = {}
+        self.faults: dict[str, Finding] = {}
         self.notes: set[str] = set()
         self.changes = 0
 

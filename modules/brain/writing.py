@@ -47,9 +47,11 @@ class Writer:
         new one.
 
         Aliases, tags and relationships are added to those that it has; a field that is null is
-        taken out. `body` is the text of a new entity.
+        taken out. `body` is the text of a new entity; one that is there keeps its own, and another
+        text is refused.
         """
         del commit_msg  # why a file changed is known by its cause
+        text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
         known = await self._known(kind, name, data)
@@ -57,6 +59,11 @@ class Writer:
             if not name:
                 raise EditRefusedError("an entity needs a name")
             return await self._create(kind, name, data)
+        if text not in known.body:
+            raise EditRefusedError(
+                f"{name or known.key} is there and keeps its text; give it another one by PUT "
+                f"/api/brain/entities/{known.key}, or leave `body` out"
+            )
         whole = await self.store.whole(known)
         added = {
             key: union(getattr(whole, key), _texts(data[key])) for key in _LISTS if key in data
@@ -71,8 +78,6 @@ class Writer:
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
         """Give an entity's fields these values, and its text where `body` is one."""
         known = await self.store.read(await self.store.find(entity))
-        if not isinstance(data.get(BODY) or "", str):
-            raise EditRefusedError("`body` is a text")
         await self._update(known, data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
 
@@ -230,8 +235,7 @@ class Writer:
             for key, value in data.items()
             if key not in _CONTROLLED | {"name", "content"}
         }
-        if isinstance(data.get("content"), str):
-            held.setdefault(BODY, data["content"])
+        held[BODY] = _body(data)
         path, run = await self.store.add(kind, name, new_file(para_id, kind.name, name, held))
         return Upserted(entity_id=para_id, path=path, created=True, run=run)
 
@@ -250,7 +254,7 @@ class Writer:
                 keys |= {key: None} if held.get(key) else {}
             elif _plain(held.get(key)) != _plain(value):
                 keys[key] = value
-        body = data.get(BODY, data.get("content")) if is_whole else None
+        body = _body(data) if is_whole else None
         lines = [
             line
             for line in compose.relationship_lines(data.get(RELATIONSHIPS))
@@ -260,7 +264,7 @@ class Writer:
             known.path,
             keys,
             name=name if name != whole.name else "",
-            body=body if isinstance(body, str) else None,
+            body=body,
             sections={_RELATIONSHIPS: lines},
         )
 
@@ -273,6 +277,14 @@ class Writer:
         view = await self.store.view()
         found = view.index.find(stem) if view.is_whole else None
         return stem if found is not None and found.path == entity.path else bare
+
+
+def _body(data: Mapping[str, Json]) -> str | None:
+    """The text that a request gives an entity."""
+    text = data.get(BODY, data.get("content"))
+    if text is None or isinstance(text, str):
+        return text
+    raise EditRefusedError("`body` is a text")
 
 
 def _meant(view: View, target: str) -> str:

@@ -7,14 +7,15 @@ or where the run fails, plain rules do the same. It never delays a turn, and nev
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NotRequired
 from weakref import WeakValueDictionary
 
 from typing_extensions import TypedDict
 
-from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Module
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
+from parachuted.modules import Finding, Module, reading
 
 from .no_model import activity_from, summary_from, title_from
 from .run_sessions import RunSessions
@@ -275,10 +276,12 @@ class Curator:
 
     async def _instructions(self) -> str:
         """What the person wants of it besides, in a file that no agent can write."""
-        try:
+        text, found = "", list[Finding]()
+        with reading(INSTRUCTIONS, found), suppress(NotFoundError, ActRefusedError):
             text = (await self._module.vault.note(INSTRUCTIONS)).body.strip()
-        except ParachuteError:
-            return ""
+        for one in found:
+            why = {"path": one.path, "why": one.problem}
+            self._module.log.warning("a curator goes without its instructions", extra=why)
         return f"The person's own instructions, which come first:\n{text}\n\n" if text else ""
 
     async def _by_rules(self, session: Session, run: CuratorRun) -> None:

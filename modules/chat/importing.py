@@ -4,11 +4,14 @@ their messages, in order.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
+
+from parachuted.modules import Finding, read_each, reading
 
 from .messages import Message, Role, ToolUse
 from .session import iso_time, one_line
@@ -16,7 +19,7 @@ from .session import iso_time, one_line
 Export: TypeAlias = Literal["chatgpt", "claude", "claude-code"]
 
 _NAMESPACE: Final = uuid.UUID("0b8d0d0e-5a53-5c0f-9c55-3a2c1f8f6f0a")
-_ROLES: Final[Mapping[object, Role]] = {
+_ROLES: Final[Mapping[str, Role]] = {
     "user": "user",
     "human": "user",
     "assistant": "assistant",
@@ -30,7 +33,11 @@ class ExportError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A conversation of an export. Its `id` follows from where it comes from."""
+    """A conversation of an export. Its `id` follows from where it comes from.
+
+    `is_own`: nobody but the person speaks in it, and no file is quoted. `left_out` are messages
+    that could not be read.
+    """
 
     id: str
     source: Export
@@ -38,6 +45,27 @@ class Imported:
     title: str
     created_at: str | None
     messages: tuple[Message, ...]
+    is_own: bool = False
+    left_out: tuple[Finding, ...] = ()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is read of one conversation: its messages, what could not be, and whether all of it is
+    what the person wrote.
+    """
+
+    messages: list[Message] = field(default_factory=list)
+    left_out: list[Finding] = field(default_factory=list)
+    is_own: bool = True
+    _ids: set[str] = field(default_factory=set)
+
+    def add(self, message: Message) -> None:
+        """An id that another message has is made another one, since a file has each once."""
+        while message.id in self._ids:
+            message = replace(message, id=_key(f"{message.id}:{len(self.messages)}"))
+        self._ids.add(message.id)
+        self.messages.append(message)
 
 
 def session_id_of(source: Export, original: str) -> str:
@@ -45,100 +73,124 @@ def session_id_of(source: Export, original: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{source}:{original}"))
 
 
-def read_export(data: object) -> tuple[list[Imported], list[str]]:
-    """The conversations of an export, and what is wrong with others.
+def read_export(data: object) -> tuple[list[Imported], list[Finding]]:
+    """The conversations of an export, and why others are left out: each is one or the other.
 
     `data` is the content of `conversations.json`, or one conversation of it. Raises ExportError.
     """
     if isinstance(data, dict) and isinstance(data.get("conversations"), list):
         data = data["conversations"]
     conversations = data if isinstance(data, list) else [data]
-    found: dict[str, Imported] = {}
-    problems = []
-    for number, one in enumerate(conversations, 1):
-        try:
-            read = _read(one)
-        except ExportError as error:
-            problems.append(f"conversation {number}: {error}")
-        else:
-            found[read.id] = read
-    if not found and not problems:
+    if not conversations:
         raise ExportError("the export holds no conversation")
-    return list(found.values()), problems
+    return read_each(
+        ((f"conversation {number}", one) for number, one in enumerate(conversations, 1)), _read
+    )
 
 
 def _read(one: object) -> Imported:
+    # half characters, which no file and no answer can hold, become question marks
+    one = json.loads(json.dumps(one, ensure_ascii=False).encode("utf-8", "replace"))
     if isinstance(one, dict) and isinstance(one.get("mapping"), dict):
         source: Export = "chatgpt"
-        messages = list(_chatgpt_messages(one))
+        found = _chatgpt(one)
         original, created = one.get("conversation_id") or one.get("id"), one.get("create_time")
         title = one.get("title")
     elif isinstance(one, dict) and isinstance(one.get("chat_messages"), list):
-        source, messages = "claude", list(_claude_messages(one["chat_messages"]))
+        source, found = "claude", _claude(one["chat_messages"])
         original, created, title = one.get("uuid"), one.get("created_at"), one.get("name")
     elif isinstance(one, dict) and isinstance(one.get("events"), list):
         events = [event for event in one["events"] if isinstance(event, dict)]
-        source, messages = "claude-code", list(_claude_code_messages(events))
+        source, found = "claude-code", _claude_code(events)
         original, created = one.get("sessionId"), None
-        title = _title_of(events) or (messages[0].content if messages else "")
+        title = _title_of(events) or (found.messages[0].content if found.messages else "")
     else:
         raise ExportError("it is neither one of ChatGPT's nor one of Claude's or Claude Code's")
     if not isinstance(original, str) or not original:
         raise ExportError("it has no id")
-    if not messages:
-        raise ExportError("it has no message")
+    if not found.messages:
+        why = f": {found.left_out[0].problem}" if found.left_out else ""
+        raise ExportError(f"it has no message{why}")
     return Imported(
         id=session_id_of(source, original),
         source=source,
         original_id=original,
-        title=one_line(title or "")[:_LONGEST_TITLE] or "Imported chat",
-        created_at=_time(created) or messages[0].at,
-        messages=tuple(messages),
+        title=one_line(title if isinstance(title, str) else "")[:_LONGEST_TITLE] or "Imported chat",
+        created_at=_time(created) or found.messages[0].at,
+        messages=tuple(found.messages),
+        is_own=found.is_own and all(one.role == "user" for one in found.messages),
+        left_out=tuple(found.left_out),
     )
 
 
-def _chatgpt_messages(one: Mapping[str, object]) -> Iterator[Message]:
+def _chatgpt(conversation: Mapping[str, object]) -> _Reading:
     """The branch that was shown last: from its end up to the first message, and back."""
-    mapping = one["mapping"]
-    nodes: Mapping[object, object] = mapping if isinstance(mapping, dict) else {}
-    branch: dict[object, Mapping[str, object]] = {}
-    at: object = one.get("current_node") or next(reversed(list(nodes)), None)
-    while isinstance(node := nodes.get(at), dict) and at not in branch:
-        branch[at] = node
+    found, mapping = _Reading(), conversation["mapping"]
+    nodes: Mapping[str, object] = mapping if isinstance(mapping, dict) else {}
+    branch: dict[str, Mapping[str, object]] = {}
+    last, at = next(reversed(list(nodes)), None), conversation.get("current_node")
+    if at and not isinstance(_node(nodes, at), dict):
+        found.left_out.append(Finding(path="current_node", problem="it names no message"))
+        at = None
+    at = at or last
+    while isinstance(node := _node(nodes, at), dict) and at not in branch:
+        branch[str(at)] = node
         at = node.get("parent")
+        if at and not isinstance(_node(nodes, at), dict):
+            why = "its parent is no message, so what came before it is not known"
+            found.left_out.append(Finding(path=f"message {str(node.get('id'))[:80]}", problem=why))
     for place, node in reversed(branch.items()):
-        message = node.get("message")
-        if not isinstance(message, dict):
-            continue
-        metadata = message.get("metadata")
-        is_hidden = isinstance(metadata, dict) and metadata.get(
-            "is_visually_hidden_from_conversation"
-        )
-        author, content = message.get("author"), message.get("content")
-        role = _ROLES.get(author.get("role")) if isinstance(author, dict) else None
-        text = (
-            _parts(content.get("parts") or [content.get("text")])
-            if isinstance(content, dict)
-            else ""
-        )
-        if role is not None and text and not is_hidden:
-            yield _message(str(place), role, text, message.get("create_time"))
+        with reading(f"message {place[:80]}", found.left_out):
+            for message in _chatgpt_message(place, node.get("message")):
+                found.add(message)
+    return found
 
 
-def _claude_messages(said: Sequence[object]) -> Iterator[Message]:
-    for number, one in enumerate(said):
-        if not isinstance(one, dict) or (role := _ROLES.get(one.get("sender"))) is None:
-            continue
-        content = one.get("content")
-        text = _parts(content) if isinstance(content, list) else ""
-        text = text or (one["text"] if isinstance(one.get("text"), str) else "")
-        attached = one.get("attachments")
-        for file in attached if isinstance(attached, list) else ():
-            if isinstance(file, dict) and file.get("extracted_content"):
-                name = one_line(file.get("file_name") or "attachment")
-                text += f"\n\n**{name}**\n\n{file['extracted_content']}"
-        if text.strip():
-            yield _message(str(one.get("uuid") or number), role, text, one.get("created_at"))
+def _node(nodes: Mapping[str, object], at: object) -> object:
+    return nodes.get(at) if isinstance(at, str) else None
+
+
+def _chatgpt_message(place: str, message: object) -> Iterator[Message]:
+    if message is None:  # the root
+        return
+    if not isinstance(message, dict) or not isinstance(author := message.get("author"), dict):
+        raise ExportError("it has no author")
+    metadata, content = message.get("metadata"), message.get("content")
+    is_hidden = isinstance(metadata, dict) and metadata.get("is_visually_hidden_from_conversation")
+    role = _role(author.get("role"))
+    if role is None or is_hidden:
+        return
+    if isinstance(content, dict):
+        content = content.get("parts") or content.get("text") or []
+    if text := _parts([content] if isinstance(content, str) else content):
+        yield _message(place, role, text, message.get("create_time"))
+
+
+def _claude(messages: Sequence[object]) -> _Reading:
+    found = _Reading()
+    for number, one in enumerate(messages, 1):
+        with reading(f"message {number}", found.left_out):
+            if not isinstance(one, dict) or (role := _role(one.get("sender"))) is None:
+                raise ExportError("it is neither a person's nor an assistant's")
+            content, attachments = one.get("content"), one.get("attachments")
+            text = _parts(content) if isinstance(content, list) else ""
+            text = text or _parts([one["text"]] if isinstance(one.get("text"), str) else content)
+            for file in attachments if isinstance(attachments, list) else ():
+                if isinstance(file, dict) and isinstance(file.get("extracted_content"), str):
+                    name = one_line(file.get("file_name") or "attachment")
+                    text += f"\n\n**{name}**\n\n{file['extracted_content']}"
+                    found.is_own = False
+            if text.strip():
+                place = str(one.get("uuid") or number - 1)
+                found.add(_message(place, role, text, one.get("created_at")))
+    return found
+
+
+def _claude_code(events: Sequence[Mapping[str, object]]) -> _Reading:
+    found = _Reading()
+    for message in _claude_code_messages(events):
+        found.add(message)
+    return found
 
 
 def _claude_code_messages(events: Sequence[Mapping[str, object]]) -> Iterator[Message]:
@@ -189,14 +241,25 @@ def _title_of(events: Sequence[Mapping[str, object]]) -> object:
 
 
 def _message(original: str, role: Role, text: str, at: object) -> Message:
-    key = uuid.uuid5(_NAMESPACE, original).hex[:12]
-    return Message(id=key, role=role, content=text, at=_time(at), meta={"imported": True})
+    return Message(
+        id=_key(original), role=role, content=text, at=_time(at), meta={"imported": True}
+    )
+
+
+def _key(text: str) -> str:
+    return uuid.uuid5(_NAMESPACE, text).hex[:12]
+
+
+def _role(value: object) -> Role | None:
+    return _ROLES.get(value) if isinstance(value, str) else None
 
 
 def _parts(parts: object) -> str:
     """Texts are joined; what is none, such as a picture, leaves a word."""
+    if not isinstance(parts, list):
+        raise ExportError("its content is neither a text nor a list of parts")
     texts = []
-    for part in parts if isinstance(parts, list) else ():
+    for part in parts:
         if isinstance(part, str):
             texts.append(part)
         elif isinstance(part, dict) and isinstance(part.get("text"), str):
@@ -207,7 +270,7 @@ def _parts(parts: object) -> str:
 
 
 def _time(value: object) -> str | None:
-    if isinstance(value, int | float):
+    if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return iso_time(datetime.fromtimestamp(value, UTC))
         except (OverflowError, ValueError, OSError):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from parachuted.modules import Finding
+
 from .elsewhere_routes import ElsewhereRoutes
 from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
@@ -31,6 +35,12 @@ class ChatModule(
         await self.open_sessions()
         self.open_turns()
         await self.open_curator()
+
+    async def doctor(self) -> list[Finding]:
+        """What is wrong with the files of conversations and of workspaces."""
+        advice = "mend it, or name it by lower-case letters, digits and hyphens"
+        _, findings = await self.workspaces()
+        return [*await super().doctor(), *(replace(one, advice=advice) for one in findings)]
 
     async def on_disable(self) -> None:
         """Let all messages reach their files."""

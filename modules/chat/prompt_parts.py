@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,8 +15,10 @@ from parachuted.modules import (
     AgentNarrowing,
     AgentResources,
     AgentSkill,
+    Finding,
     Module,
     Note,
+    reading,
     visible_to_agents,
 )
 
@@ -240,27 +243,33 @@ class PromptParts:
         return None
 
     async def _note(self, kind: Kind, path: str) -> PromptPart | None:
-        try:
+        found: list[Finding] = []
+        with reading(path, found), suppress(NotFoundError, ActRefusedError):
             note = await self._module.vault.note(path)
-        except ParachuteError:  # it is not there, or is not for this caller
-            return None
-        return PromptPart(
-            kind=kind,
-            text=visible_to_agents(note.text),
-            path=path,
-            title=note.title,
-            modified=note.modified.isoformat(),
-            is_strangers=_is_strangers(note),
-        )
+            return PromptPart(
+                kind=kind,
+                text=visible_to_agents(note.text),
+                path=path,
+                title=note.title,
+                modified=note.modified.isoformat(),
+                is_strangers=_is_strangers(note),
+            )
+        self._report(found)
+        return None
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
         """These parts, or none where they take too long or cannot be had."""
-        try:
+        found: list[Finding] = []
+        with reading(what, found):
             async with asyncio.timeout(self.limit_s):
                 return await parts
-        except (ParachuteError, TimeoutError, KeyError, TypeError, ValueError) as error:
-            self._module.log.warning("a prompt lacks a part", extra={"of": what, "why": str(error)})
-            return []
+        self._report(found)
+        return []
+
+    def _report(self, findings: Iterable[Finding]) -> None:
+        for one in findings:
+            why = {"of": one.path, "why": one.problem}
+            self._module.log.warning("a prompt lacks a part", extra=why)
 
     async def _exists(self, path: str) -> bool:
         try:

@@ -25,6 +25,7 @@ Source: TypeAlias = Literal[
 ]
 
 _LONGEST_NAME = 80
+_MOST_NAME_BYTES = 240  # with a day and `.md` within 255
 _LONGEST_TITLE = 300
 _NO_NAME = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]]+')
 _DATED = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})[ _-]?(?P<rest>.*)", re.DOTALL)
@@ -171,9 +172,12 @@ def now() -> str:
 
 
 def iso_time(value: object) -> str | None:
-    """A time as ISO 8601 in UTC; None: it cannot be read. Without a zone it is the machine's."""
+    """A time as ISO 8601 in UTC; None: it cannot be read, or has no day here, as the first and the
+    last hours of the calendar. Without a zone it is the machine's.
+    """
     try:
         at = datetime.fromisoformat(str(value).strip()).astimezone(UTC)
+        at.astimezone()
     except (ValueError, OverflowError, OSError):
         return None
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -182,8 +186,10 @@ def iso_time(value: object) -> str | None:
 def file_name(title: str | None, day: str, number: int = 1) -> str:
     """What a session's file is called: by its day and its title; `number` tells twins apart."""
     words = " ".join(_NO_NAME.sub(" ", unicodedata.normalize("NFC", title or UNTITLED)).split())
-    words = words[:_LONGEST_NAME].strip(". ") or UNTITLED
-    return f"{day} {words}{f' {number}' if number > 1 else ''}.md"
+    suffix = f" {number}" if number > 1 else ""
+    most = _MOST_NAME_BYTES - (len(" 1000") if suffix else 0)  # file systems count bytes
+    words = words[:_LONGEST_NAME].encode("utf-8", "ignore")[:most].decode(errors="ignore")
+    return f"{day} {words.strip('. ') or UNTITLED}{suffix}.md"
 
 
 def day_of(created_at: str) -> str:
@@ -204,8 +210,8 @@ def name_says(path: str, session: Session) -> str | None:
 def is_named(path: str, title: str | None) -> bool:
     """Whether a file's name is the one of that title, of which a number may tell twins apart."""
     rest = _undated(path)
-    own = file_name(title, "").removesuffix(".md").strip()
-    return own in {rest, re.sub(r" \d{1,4}\Z", "", rest)}
+    own, twin = (file_name(title, "", number).removesuffix(".md").strip() for number in (1, 2))
+    return own in {rest, _unnumbered(rest)} or _unnumbered(rest) == _unnumbered(twin)
 
 
 def is_named_by_us(path: str, session: Session) -> bool:
@@ -219,6 +225,10 @@ def untitled(para_id: str) -> str:
     that the history of that name is its own.
     """
     return f"{UNTITLED} {para_id[-6:]}"
+
+
+def _unnumbered(name: str) -> str:
+    return re.sub(r" \d{1,4}\Z", "", name)
 
 
 def _undated(path: str) -> str:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import Note, SetKey, VaultAccess, is_shortened, visible_to_agents
+from parachuted.errors import ActRefusedError, ConflictError, NotFoundError
+from parachuted.modules import (
+    Finding,
+    Note,
+    SetKey,
+    VaultAccess,
+    is_shortened,
+    read_each,
+    reading,
+    visible_to_agents,
+)
 
 from .messages import Conversation, Message, chain_digest, read_conversation
 from .session import FOLDER, Session, name_says, read_session
@@ -64,13 +73,13 @@ class SessionFiles:
     def __init__(self, vault: VaultAccess, index: SessionIndex) -> None:
         self._vault, self.index = vault, index
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._unreadable: dict[str, str] = {}
+        self._unreadable: dict[str, Finding] = {}
         self._last: SessionFile | None = None  # a long one takes long to read
 
     @property
-    def unreadable(self) -> dict[str, str]:
-        """Why files are none that can be read, by path."""
-        return dict(self._unreadable)
+    def unreadable(self) -> list[Finding]:
+        """Why files are none that can be read."""
+        return list(self._unreadable.values())
 
     def lock(self, session_id: str) -> asyncio.Lock:
         """The lock of that session."""
@@ -97,6 +106,7 @@ class SessionFiles:
         present = [one for one in await self._vault.list(f"{FOLDER}**") if is_session_path(one)]
         gone = [path for path in known if path not in set(present)]
         gone_by_id = {one.id: path for path in gone if (one := self.index.get_session(path))}
+        self._unreadable.clear()
         stream, changed = self._vault.read_notes(present), list[Note]()
         async for note in stream:
             if known.get(note.path) != note.digest:
@@ -105,25 +115,27 @@ class SessionFiles:
                 await self._load_some(changed, known, gone_by_id)
                 changed.clear()
         await self._load_some(changed, known, gone_by_id)
-        self._unreadable = dict(stream.left_out)
+        for path, said in stream.left_out.items():
+            self._unreadable[path] = Finding(path=path, problem=said)
         await asyncio.to_thread(self.index.remove, gone)
 
     async def _load_some(
         self, notes: Sequence[Note], known: Mapping[str, str], gone_by_id: dict[str, str]
     ) -> None:
-        kept = []
-        for file in await asyncio.to_thread(
-            lambda: [self._interpret(_text_of(one)) for one in notes]
-        ):
+        texts, kept = [(one.path, _text_of(one)) for one in notes], list[SessionFile]()
+        files, findings = await asyncio.to_thread(read_each, texts, self._interpret)
+        self._unreadable |= {one.path: one for one in findings if one.path}
+        for file in files:
             path = file.note.path
             if path not in known and (source := gone_by_id.pop(file.session.id, None)):
                 await asyncio.to_thread(self.index.move, source, path)
             elif self.index.digest_of(path) != known.get(path):
                 continue  # written meanwhile
-            if self.title_by_hand(file) is not None:
-                await self._follow_person(file)
-            else:
-                kept.append(file)
+            with self._reading(path):
+                if self.title_by_hand(file) is not None:
+                    await self._follow_person(file)
+                else:
+                    kept.append(file)
         await self.keep(kept)
 
     async def look(self, path: str, digest: str | None = None, *, by_person: bool = True) -> None:
@@ -133,26 +145,34 @@ class SessionFiles:
         known = self.index.digest_of(path)
         if known is not None and known == digest:
             return
-        try:
-            file = await self.read_at(path)
-        except NotFoundError:
-            await self._forget(path)
-            return
-        except EditRefusedError as error:
-            self._unreadable[path] = error.message
-            return
-        self._unreadable.pop(path, None)
-        async with self.lock(file.session.id):
-            with contextlib.suppress(NotFoundError):
+        with self._reading(path):
+            try:
                 file = await self.read_at(path)
-                if by_person:
-                    await self._follow_person(file)
-                else:
-                    await self.keep([file])
+            except NotFoundError:
+                await self._forget(path)
+                return
+            except ActRefusedError:  # one who may read it will say that it changed
+                return
+            async with self.lock(file.session.id):
+                with contextlib.suppress(NotFoundError):
+                    file = await self.read_at(path)
+                    if by_person:
+                        await self._follow_person(file)
+                    else:
+                        await self.keep([file])
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        """What the block raises is why that file is unreadable."""
+        found: list[Finding] = []
+        self._unreadable.pop(path, None)
+        with reading(path, found):
+            yield
+        if found:
+            self._unreadable[path] = found[0]
 
     async def _forget(self, path: str) -> None:
         """Nothing is at that path now. A session that just gets another name stays listed."""
-        self._unreadable.pop(path, None)
         listed = self.index.get_session(path)
         if listed is None:
             return
@@ -164,12 +184,14 @@ class SessionFiles:
         """A file has another name."""
         if self.index.digest_of(source) is not None and is_session_path(path):
             await asyncio.to_thread(self.index.move, source, path)
-            file = await self.read_at(path)
-            async with self.lock(file.session.id):
-                if by_person:
-                    await self._follow_person(file, is_renamed=True)
-                else:
-                    await self.keep([file])
+            self._unreadable.pop(source, None)
+            with self._reading(path):
+                file = await self.read_at(path)
+                async with self.lock(file.session.id):
+                    if by_person:
+                        await self._follow_person(file, is_renamed=True)
+                    else:
+                        await self.keep([file])
         else:
             await self.look(source)
             await self.look(path, by_person=by_person)
@@ -215,15 +237,16 @@ class SessionFiles:
         if title is None and is_renamed:
             title = name_says(file.note.path, file.session)
         if title is not None and not file.is_shortened and file.defect is None:
-            for _attempt in range(_ATTEMPTS):
-                edits = [SetKey("title", title), SetKey("title_source", "user")]
-                try:
-                    await self._vault.edit(file.note.path, edits, base=file.note.digest)
-                except ConflictError:
-                    file = await self.read_at(file.note.path)
-                else:
-                    file = await self.read_at(file.note.path)
-                    break
+            with self._reading(file.note.path):
+                for _attempt in range(_ATTEMPTS):
+                    edits = [SetKey("title", title), SetKey("title_source", "user")]
+                    try:
+                        await self._vault.edit(file.note.path, edits, base=file.note.digest)
+                    except ConflictError:
+                        file = await self.read_at(file.note.path)
+                    else:
+                        file = await self.read_at(file.note.path)
+                        break
         await self.keep([file])
 
 

@@ -95,6 +95,9 @@ class SessionTools(CuratorRoutes):
         page = await self.sessions.page(
             search=query, tag=tag, archived=archived, limit=limit, cursor=cursor
         )
+        # titles and summaries are texts, which mark who has read a stranger's
+        async for _note in self.vault.read_notes([one.path for one in page.sessions]):
+            pass
         return {"sessions": [_brief(one) for one in page.sessions], "next": page.next}
 
     @mcp_tool("chat-session")

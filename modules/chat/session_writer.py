@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError
 from parachuted.modules import NoteEdit, RemoveKey, ReplaceSpan, SetKey, VaultAccess
@@ -35,6 +35,9 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 
+NewFile: TypeAlias = Callable[[str, str], Awaitable[str]]
+
+
 class TitleProtectedError(EditRefusedError):
     """The person gave this session its title; it is not overwritten."""
 
@@ -45,7 +48,9 @@ class SessionWriter:
     def __init__(self, vault: VaultAccess, files: SessionFiles) -> None:
         self._vault, self._files = vault, files
 
-    async def create(self, fields: NewSession, messages: Sequence[Message]) -> Session:
+    async def create(
+        self, fields: NewSession, messages: Sequence[Message], write: NewFile
+    ) -> Session:
         """Make a file with these fields, `title` and `created_at` among them."""
         lines = [
             f"{edit.key}: {_yaml(edit.value)}\n"
@@ -60,7 +65,7 @@ class SessionWriter:
             if self._files.index.was_anothers(path, fields["id"]):
                 continue
             try:
-                await self._vault.create(path, text)
+                await write(path, text)
             except ConflictError:
                 continue
             return await self._files.follow(path)

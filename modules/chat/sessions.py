@@ -14,12 +14,12 @@ import string
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Unpack
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import Finding, Module
+from parachuted.modules import Finding, Module, reading
 
 from .append_log import AppendLog, LoggedMessage
 from .messages import Message, ToolUse, chain_digest, new_message_id
@@ -36,7 +36,7 @@ from .session import (
 from .session_files import SessionFile, SessionFiles
 from .session_index import SessionIndex, SessionQuery
 from .session_paging import SessionCounts, count_readable, find_readable
-from .session_writer import SessionWriter, TitleProtectedError, refuse_change
+from .session_writer import NewFile, SessionWriter, TitleProtectedError, refuse_change
 from .unwritten import UnwrittenMessages
 
 __all__ = [
@@ -120,11 +120,12 @@ class Sessions:
         messages: Sequence[Message] = (),
         *,
         announce: bool = True,
+        write: NewFile | None = None,
         **fields: Unpack[NewSession],
     ) -> Session:
         """Make a session with these fields, that begins with these messages.
 
-        Others hear of it if `announce`.
+        Others hear of it if `announce`; `write` makes its file, where that is no usual note.
 
         Raises ConflictError where its `id` is taken, EditRefusedError for a value that is none.
         """
@@ -146,7 +147,7 @@ class Sessions:
             "created_at": now(),
         }
         new |= {name: one for name, one in fields.items() if one is not None}  # type: ignore[typeddict-item]
-        session = await self._writer.create(new, messages)
+        session = await self._writer.create(new, messages, write or self._vault.create)
         if announce:
             self._module.publish(
                 "chat.session.created",
@@ -328,7 +329,7 @@ class Sessions:
         await self._loaded.wait()
         paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
         for path in paths:
-            if await self._vault.exists(path):
+            with reading(path, []):  # the next one may be linked, too
                 return (await self.files.read_at(path)).session
         return None
 
@@ -337,12 +338,10 @@ class Sessions:
         await self._loaded.wait()
         short = para_id.rpartition(":")[2]
         by_message = await asyncio.to_thread(self._index.paths_with_message, short)
-        for path in await asyncio.to_thread(self._index.paths_of, para_id):
-            if await self._vault.exists(path):
-                return (await self.files.read_at(path)).session, None
-        for path in by_message:
-            if await self._vault.exists(path):
-                return (await self.files.read_at(path)).session, short
+        found = [(path, None) for path in await asyncio.to_thread(self._index.paths_of, para_id)]
+        for path, message in (*found, *((path, short) for path in by_message)):
+            with reading(path, []):  # another file may have it, too
+                return (await self.files.read_at(path)).session, message
         return None
 
     async def findings(self) -> list[Finding]:
@@ -356,9 +355,9 @@ class Sessions:
             if path in paths
         ]
         found += [
-            Finding(problem=problem, path=path, advice="save it as UTF-8 text")
-            for path, problem in self.files.unreadable.items()
-            if path in paths
+            replace(one, advice="mend it, save it as UTF-8 text, or take it out of this folder")
+            for one in self.files.unreadable
+            if one.path in paths
         ]
         found += self._unwritten.findings(
             {

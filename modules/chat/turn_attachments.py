@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from parachuted.errors import ParachuteError
-from parachuted.modules import Module
+from parachuted.modules import Finding, Module, reading
 
 from .messages import new_message_id
 from .session import now
@@ -28,13 +27,13 @@ async def save_attachments(
     """The paths of these files in the vault. One that cannot be had is left out, with a warning;
     the message is asked without it.
     """
-    paths: list[str] = []
+    paths, findings = list[str](), list[Finding]()
     for one in attached[:_MOST]:
         name = str(one.get("fileName") or "file")
-        try:
+        with reading(name, findings):
             paths.append(await _saved(module, one, name))
-        except (ParachuteError, ValueError) as error:
-            send(_warning(name, str(error)))
+    for found in findings:
+        send(_warning(str(found.path), found.problem))
     for one in attached[_MOST:]:
         send(_warning(str(one.get("fileName") or "file"), f"a message has at most {_MOST} files"))
     return paths

@@ -4,6 +4,7 @@ Pure.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from parachuted.errors import (
     AgentUnavailableError,
     NotFoundError,
     ParachuteError,
+    StorageFailedError,
 )
 
 _RETRY: Final = {"key": "r", "label": "Try again", "action": "retry"}
@@ -24,6 +26,10 @@ _LOGIN: Final = {"key": "l", "label": "Log in", "action": "reauth"}
 _NEW: Final = {"key": "n", "label": "New chat", "action": "new_session"}
 _DISMISS: Final = {"key": "d", "label": "Dismiss", "action": "dismiss"}
 _STATUS: Final = re.compile(r"\b(?:answered|login|API Error:?|status) \(?([45]\d\d)\b")
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MAKE_ROOM: Final = (
+    "; the disk of the vault, or of the daemon's home, is full: make room there, then try again"
+)
 _DELAY_MS: Final = 5_000
 _LONGEST = 1_000
 
@@ -48,6 +54,9 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "context_exceeded": _Kind("The conversation is too long for the model", (_NEW, _DISMISS)),
     "network_error": _Kind("The model could not be reached", (_RETRY, _DISMISS), can_retry=True),
     "session_not_found": _Kind("There is no such conversation", (_NEW,)),
+    "session_unavailable": _Kind(
+        "The disk could not be written", (_RETRY, _DISMISS), can_retry=True
+    ),
     "unknown_error": _Kind("The turn failed", (_DISMISS,)),
 }
 _OF_STATUS: Final = {
@@ -84,11 +93,12 @@ def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, obje
     actions = [dict(one) for one in kind.actions]
     if can_retry and not kind.can_retry:
         actions.insert(0, dict(_RETRY))
+    is_full = isinstance(error, StorageFailedError) and error.errno in _FULL
     return {
         "type": "typed_error",
         "code": code,
         "title": kind.title,
-        "message": error.message[:_LONGEST],
+        "message": error.message[:_LONGEST] + (_MAKE_ROOM if is_full else ""),
         "actions": actions,
         "canRetry": can_retry,
         "retryDelayMs": delay if can_retry else None,
@@ -100,6 +110,8 @@ def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, obje
 def _code_of(error: ParachuteError) -> str:
     if isinstance(error, NotFoundError):
         return "session_not_found"
+    if isinstance(error, StorageFailedError):
+        return "session_unavailable"
     if isinstance(error, ActRefusedError) or not isinstance(error, AgentFailedError):
         return "unknown_error"
     text = error.message

@@ -11,7 +11,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Module, NoteEdit, RemoveKey, SetKey, route
+from parachuted.modules import Finding, Module, NoteEdit, RemoveKey, SetKey, reading, route
 
 from .modes import TrustLevel, trust_level_of
 
@@ -54,11 +54,13 @@ class WorkspaceList(TypedDict):
 
 
 async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
-    """The workspace of that slug. NotFoundError."""
+    """The workspace of that slug. NotFoundError, also where its note cannot be read."""
     if not _SLUG.fullmatch(slug):
         raise NotFoundError(f"there is no workspace {slug[:80]!r}")
-    note = await module.vault.note(_path(slug))
-    return _row(slug, note.frontmatter)
+    found: list[Finding] = []
+    with reading(_path(slug), found):
+        return _row(slug, (await module.vault.note(_path(slug))).frontmatter)
+    raise NotFoundError(f"there is no workspace {slug[:80]!r}: {found[0].problem}")
 
 
 class WorkspaceRoutes(Module):
@@ -67,14 +69,16 @@ class WorkspaceRoutes(Module):
     @route("GET", "/", prefix=_PREFIX)
     async def list_workspaces(self) -> WorkspaceList:
         """All workspaces, by name."""
-        found: list[WorkspaceRow] = []
-        for path in await self.vault.list(f"{FOLDER}/*.md"):
-            slug = path.rpartition("/")[2].removesuffix(".md")
-            try:
-                found.append(await find_workspace(self, slug))
-            except ParachuteError as error:  # a note with another name, or one that is gone
-                self.log.info("a workspace is left out", extra={"path": path, "why": error.message})
+        found, _ = await self.workspaces()
         return {"workspaces": sorted(found, key=lambda one: (one["name"].casefold(), one["slug"]))}
+
+    async def workspaces(self) -> tuple[list[WorkspaceRow], list[Finding]]:
+        """All that can be read, and why notes of their folder are none."""
+        rows, findings = list[WorkspaceRow](), list[Finding]()
+        for path in await self.vault.list(f"{FOLDER}/*.md"):
+            with reading(path, findings):
+                rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
+        return rows, findings
 
     @route("POST", "/", prefix=_PREFIX, tolerant=True)
     async def create_workspace(

@@ -293,36 +293,47 @@ class Turns:
 
     async def _run(self, turn: Turn) -> None:
         """The whole turn. It ends with exactly one last event, whatever happens."""
+        last: Event | None = None
         try:
             turn.ended = await self._work.answer(turn, self._created)
+            last = self._work.done_event(turn, turn.ended)
         except asyncio.CancelledError:
             if not (turn.is_aborted or turn.is_ending):  # the question stands in the session
-                self._end(turn, {**_CUT_OFF, "sessionId": turn.session_id})
+                last = {**_CUT_OFF, "sessionId": turn.session_id}
                 raise
-            self._end(turn, await self._last_of_stopped(turn))
+            last = await self._last_of_stopped(turn)
         except ParachuteError as error:
-            last: Event = typed_error(error, turn.session_id)
-            if turn.is_aborted or turn.is_ending:
-                last = await self._last_of_stopped(turn)
-            else:
-                turn.error = error
-                is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
-                await self._work.keep_partial(turn, str(last["code"]), is_over=is_over)
-            self._end(turn, last)
-        except Exception:
-            self._end(turn, typed_error(ParachuteError("the turn failed"), turn.session_id))
-            raise
-        else:
-            self._end(turn, self._work.done_event(turn, turn.ended))
+            is_stopped = turn.is_aborted or turn.is_ending
+            last = await (
+                self._last_of_stopped(turn) if is_stopped else self._last_of_failed(turn, error)
+            )
+        finally:
+            failed = ParachuteError("the turn failed")
+            self._end(turn, last or typed_error(failed, turn.session_id))
+        if turn.ended is not None:
             for one in self.followers:
                 self._module.spawn(self._tell, one, turn.ended, name="after a turn")
 
     async def _last_of_stopped(self, turn: Turn) -> Event:
         """Keep what came so far, and return the last event of a turn that was stopped."""
-        if turn.is_aborted:
-            return await self._work.keep_aborted(turn)
-        await self._work.keep_partial(turn, "restart", is_over=False)
+        try:
+            if turn.is_aborted:
+                return await self._work.keep_aborted(turn)
+            await self._work.keep_partial(turn, "restart", is_over=False)
+        except ParachuteError as error:
+            return typed_error(error, turn.session_id)
         return {**_CUT_OFF, "sessionId": turn.session_id}
+
+    async def _last_of_failed(self, turn: Turn, error: ParachuteError) -> Event:
+        """The same of a turn that an error ended."""
+        turn.error = error
+        last = typed_error(error, turn.session_id)
+        is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
+        try:
+            await self._work.keep_partial(turn, str(last["code"]), is_over=is_over)
+        except ParachuteError as also:
+            self._module.log.warning("what came was not kept", extra={"why": also.message})
+        return last
 
     async def _tell(self, follower: Follower, ended: EndedTurn) -> None:
         try:

@@ -8,8 +8,7 @@ import base64
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from parachuted.errors import ParachuteError
-from parachuted.modules import Module
+from parachuted.modules import Finding, Module, reading
 
 from .turn_events import Event
 
@@ -29,21 +28,21 @@ async def words_of(
     """What is said in each recording. Of one that cannot be transcribed a warning says why; the
     recording stays.
     """
-    found: list[str] = []
+    words, findings = list[str](), list[Finding]()
     for path in paths:
-        try:
-            found.append(await _transcribed(module, path))
-        except (ParachuteError, ValueError) as error:
-            send(
-                {
-                    "type": "warning",
-                    "code": "transcription_failed",
-                    "title": "A recording was not transcribed",
-                    "message": f"{path}: {error}",
-                    "details": [],
-                }
-            )
-    return found
+        with reading(path, findings):
+            words.append(await _transcribed(module, path))
+    for one in findings:
+        send(
+            {
+                "type": "warning",
+                "code": "transcription_failed",
+                "title": "A recording was not transcribed",
+                "message": f"{one.path}: {one.problem}",
+                "details": [],
+            }
+        )
+    return words
 
 
 async def _transcribed(module: Module, path: str) -> str:

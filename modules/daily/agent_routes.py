@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import suppress
 from typing import Annotated, Final
 
 from pydantic import Field
 
-from parachuted.errors import ActRefusedError
-from parachuted.modules import Module, mcp_tool, route, visible_to_agents
+from parachuted.errors import ActRefusedError, NotFoundError
+from parachuted.modules import Finding, Module, mcp_tool, reading, route, visible_to_agents
 
 from .agent_files import JournalAgent
 from .agent_shapes import (
@@ -25,7 +26,6 @@ from .agent_shapes import (
     transcript,
 )
 from .agents import AgentOutcome, Agents
-from .days import UNREADABLE
 from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"
@@ -49,7 +49,7 @@ class AgentRoutes(Module):
     async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
         agents = self.journal_agents
         kept, text = await agents.kept(agent), await agents.text_of(agent)
-        return scheduled_agent(agent, kept, text, is_approved=await agents.is_approved(agent.name))
+        return scheduled_agent(agent, kept, text, is_approved=await agents.is_approved(agent))
 
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:
@@ -109,11 +109,10 @@ class AgentRoutes(Module):
     @mcp_tool("read_chat_log", in_runs_only=True)
     async def read_chat_log(self, day: dt.date) -> str:
         """What was talked about on a day."""
-        try:
-            text = await self.vault.read(f"Daily/chat-log/{day.isoformat()}.md")
-        except UNREADABLE:
-            return "There is no chat log of that day."
-        return visible_to_agents(text)
+        path, found = f"Daily/chat-log/{day.isoformat()}.md", list[Finding]()
+        with reading(path, found), suppress(NotFoundError, ActRefusedError):
+            return visible_to_agents(await self.vault.read(path))
+        return found[0].problem if found else "There is no chat log of that day."
 
     @mcp_tool("read_recent_sessions", in_runs_only=True)
     async def read_recent_sessions(self, days: Annotated[int, Field(ge=1, le=31)] = 7) -> str:
@@ -122,10 +121,13 @@ class AgentRoutes(Module):
         said: list[str] = []
         for number in reversed(range(days)):
             day = (last - dt.timedelta(days=number)).isoformat()
-            try:
-                said += session_lines(day, await self.activity.read(day))
-            except ActRefusedError:  # it may quote any note, so a limited key reads none of it
-                break
+            found: list[Finding] = []
+            with reading(f"The activity of {day}", found):
+                try:
+                    said += session_lines(day, await self.activity.read(day))
+                except ActRefusedError:  # it may quote any note, so a limited key reads none of it
+                    break
+            said += (f"{one.path} could not be read: {one.problem}" for one in found)
         return "\n".join(said) or "There are no sessions."
 
     @mcp_tool("write_output", in_runs_only=True)

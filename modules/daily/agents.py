@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
@@ -23,11 +24,10 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
-from parachuted.modules import AgentNarrowing, Module
+from parachuted.modules import AgentNarrowing, Finding, Module, reading
 
 from . import reflection
 from .agent_files import FOLDER, JournalAgent, is_name, parse_agent
-from .days import UNREADABLE
 from .layouts import Dated
 from .open_loops import loops_in
 from .type_proposals import propose, split_proposals
@@ -84,27 +84,47 @@ class Agents:
     def __init__(self, module: Module, entries: Entries, names_of: NamesOf) -> None:
         self._module, self.entries, self._names_of = module, entries, names_of
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._unplanned: Sequence[Finding] = ()
 
     async def all(self) -> list[JournalAgent]:
         """All agents, by name."""
-        paths = await self._module.vault.list(f"{FOLDER}*.md")
-        names = {path.removeprefix(FOLDER).removesuffix(".md") for path in paths}
-        names |= {file.stem for file in _SHIPPED.glob("*.md")}
-        return [await self.get(name) for name in sorted(filter(is_name, names))]
+        return [agent for name in await self._names() if (agent := await self._load(name, []))]
 
-    async def misnamed(self) -> list[str]:
-        """The files that are no agents because of their names."""
-        paths = await self._module.vault.list(f"{FOLDER}*.md")
-        return [
-            path for path in paths if not is_name(path.removeprefix(FOLDER).removesuffix(".md"))
+    async def _names(self) -> list[str]:
+        names = {file.stem for file in _SHIPPED.glob("*.md")}
+        names |= {_name_of(path) for path in await self._module.vault.list(f"{FOLDER}*.md")}
+        return sorted(filter(is_name, names))
+
+    async def findings(self) -> list[Finding]:
+        """The files that are no agents, and the agents that do not run."""
+        found = [
+            Finding(
+                problem="an agent cannot have this name",
+                path=path,
+                advice="call the file by lower-case words joined by hyphens, and not status",
+            )
+            for path in await self._module.vault.list(f"{FOLDER}*.md")
+            if not is_name(_name_of(path))
         ]
+        found += self._unplanned
+        for agent in await self.all():
+            if not await self.is_approved(agent):
+                found.append(
+                    Finding(
+                        problem="this agent does not run: a limited API key or an agent wrote it",
+                        path=f"{FOLDER}{agent.name}.md",
+                        advice=f"read it, then run `parachute daily approve {agent.name}`, "
+                        "or delete it",
+                    )
+                )
+        return found
 
-    async def is_approved(self, name: str) -> bool:
+    async def is_approved(self, agent: JournalAgent) -> bool:
         """Whether a person wrote its file as it is now, or approved that; what Daily ships is."""
-        path, vault = f"{FOLDER}{name}.md", self._module.vault
-        if not await vault.exists(path):
+        path, vault = f"{FOLDER}{agent.name}.md", self._module.vault
+        if agent.is_shipped:
             return True
-        if await self._module.state.get(_APPROVED + name) == await vault.digest(path):
+        if await self._module.state.get(_APPROVED + agent.name) == await vault.digest(path):
             return True
         return await vault.written_by(path) == "person"
 
@@ -122,20 +142,26 @@ class Agents:
             return (_SHIPPED / f"{agent.name}.md").read_text("utf-8")
         return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
 
-    async def unapproved(self) -> list[str]:
-        """The names of those that do not run until a person approves them."""
-        return [one.name for one in await self.all() if not await self.is_approved(one.name)]
-
     async def get(self, name: str) -> JournalAgent:
         """One of them. Raises NotFoundError."""
-        if is_name(name):
-            try:
-                return parse_agent(name, await self._module.vault.read(f"{FOLDER}{name}.md"))
-            except UNREADABLE:
-                shipped = _SHIPPED / f"{name}.md"
-                if shipped.is_file():
-                    return parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
-        raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}.")
+        found: list[Finding] = []
+        if is_name(name) and (agent := await self._load(name, found)):
+            return agent
+        why = f": {found[0].problem}" if found else ""
+        raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}{why}.")
+
+    async def _load(self, name: str, findings: list[Finding]) -> JournalAgent | None:
+        """The agent of that name; what Daily ships where there is no such file. Where there is one
+        that cannot be read, that does not run by itself, as the person may have meant another.
+        """
+        shipped, path = _SHIPPED / f"{name}.md", f"{FOLDER}{name}.md"
+        before = len(findings)
+        with reading(path, findings), suppress(NotFoundError):
+            return parse_agent(name, await self._module.vault.read(path))
+        if not shipped.is_file():
+            return None
+        agent = parse_agent(name, shipped.read_text("utf-8"), is_shipped=True)
+        return replace(agent, is_enabled=False) if len(findings) > before else agent
 
     async def kept(self, agent: JournalAgent) -> Kept:
         """What is remembered of it, for a caller who may read its output; else nothing."""
@@ -167,18 +193,23 @@ class Agents:
         await self._module.state.delete(_STATE + agent.name)
 
     async def plan(self) -> None:
-        """Let each enabled agent run at its time, and no other."""
-        schedules = self._module.schedules
-        enabled = {
-            agent.name: agent
-            for agent in await self.all()
-            if agent.is_enabled and await self.is_approved(agent.name)
-        }
+        """Let each enabled agent run at its time, and no other; what keeps one from it is found by
+        `findings`.
+        """
+        schedules, findings = self._module.schedules, list[Finding]()
+        enabled: dict[str, JournalAgent] = {}
+        for name in await self._names():
+            with reading(f"{FOLDER}{name}.md", findings):
+                agent = await self._load(name, findings)
+                if agent and agent.is_enabled and await self.is_approved(agent):
+                    enabled[name] = agent
         for one in await schedules.list():
             if one.method == RUN and one.name not in enabled:
                 await schedules.remove(one.name)
         for agent in enabled.values():
-            await schedules.set(agent.name, RUN, cron=agent.cron, args={"name": agent.name})
+            with reading(f"{FOLDER}{agent.name}.md", findings):
+                await schedules.set(agent.name, RUN, cron=agent.cron, args={"name": agent.name})
+        self._unplanned = findings
 
     async def run(
         self, name: str, day: dt.date | None = None, *, force: bool = False
@@ -209,7 +240,7 @@ class Agents:
         return outcome
 
     async def _run(self, agent: JournalAgent, day: dt.date, *, force: bool) -> AgentOutcome:
-        if not await self.is_approved(agent.name):
+        if not await self.is_approved(agent):
             return AgentOutcome(status="failed", error=NOT_APPROVED.format(agent.name))
         path = agent.output_path(day)
         if not force and await self._module.vault.exists(path):
@@ -270,6 +301,10 @@ class Agents:
             base = await vault.digest(path)
             await vault.write(path, f"{front}{text.strip()}\n", base=base)
         return path
+
+
+def _name_of(path: str) -> str:
+    return path.removeprefix(FOLDER).removesuffix(".md")
 
 
 def _yesterday() -> dt.date:

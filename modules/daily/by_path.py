@@ -104,6 +104,10 @@ class ByPath(Generic[Value]):
 
 def _parts(held: Mapping[str, Mapping[str, Value]]) -> Iterator[dict[str, dict[str, Value]]]:
     """The same in pieces that one value of the state can hold."""
+    if len(json.dumps(held)) <= _LARGEST:
+        if held:
+            yield {path: dict(values) for path, values in held.items()}
+        return
     part: dict[str, dict[str, Value]] = {}
     size = 0
     for path, values in held.items():

@@ -10,13 +10,21 @@ import asyncio
 import hashlib
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import suppress
-from datetime import date, datetime
-from typing import Final, TypedDict
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Final, Protocol, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import StateAccess, VaultAccess, is_shortened
+from parachuted.modules import (
+    Finding,
+    StateAccess,
+    VaultAccess,
+    is_shortened,
+    reading,
+    visible_to_agents,
+)
 
 from . import entries, journal, layouts, registry
 from .by_path import ByPath
@@ -26,7 +34,6 @@ from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 _ATTEMPTS: Final = 8
 _MOST_HITS = 200
 _BASELINE = "baseline"
-UNREADABLE: Final = (NotFoundError, EditRefusedError, ActRefusedError)
 
 
 class Changes(TypedDict):
@@ -34,6 +41,21 @@ class Changes(TypedDict):
 
     created: list[Dated]
     updated: list[Dated]
+
+
+@dataclass(frozen=True, slots=True)
+class _Appended:
+    """An entry that was put at the end of a file of these digests, before and after."""
+
+    dated: Dated
+    before: bytes
+    after: bytes
+
+
+class Put(Protocol):
+    """Makes a new file of a text, or with a `base` gives one this text."""
+
+    async def __call__(self, path: str, text: str, *, base: str | None = None) -> str: ...
 
 
 class Days:
@@ -48,6 +70,16 @@ class Days:
         self._seen: ByPath[str] = ByPath(state, "seen/")
         self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
         self._days: dict[str, str] = {}
+        self._texts: dict[str, bytes] = {}
+        self._appended: dict[str, _Appended] = {}
+        self._findings: dict[str, list[Finding]] = {}
+
+    async def findings(self) -> list[Finding]:
+        """Why files could not be read at the last look."""
+        advice = "call the file by a day of the calendar"
+        misnamed = filter(layouts.is_misnamed, await self._vault.list(f"{JOURNALS}*.md"))
+        found = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
+        return found + [one for path in sorted(self._findings) for one in self._findings[path]]
 
     async def load(self) -> Changes:
         """Read every day.
@@ -60,9 +92,14 @@ class Days:
         present = await self._paths()
         gone = set(self._seen).difference(present)  # last, so that what moved is still known
         unread = dict.fromkeys((*present, *sorted(gone)))
-        async for note in self._vault.read_notes(present):
-            del unread[note.path]
-            _add(found, self._compare(note.path, layouts.read(note.path, note.text)))
+        notes = self._vault.read_notes(present)
+        async for note in notes:
+            with self._reading(note.path):
+                entries = layouts.read(note.path, note.text)
+                del unread[note.path]
+                _add(found, self._compare(note.path, entries))
+        for path, said in notes.left_out.items():
+            self._findings[path] = [Finding(path=path, problem=said)]
         for path in unread:
             _add(found, self._compare(path, ()))
         await self._seen.save()
@@ -83,18 +120,41 @@ class Days:
     async def follow_move(self, source: str, path: str) -> None:
         """A file has another name: its entries are not new there."""
         async with self._looking:
+            self._texts.pop(path, None)
             if layouts.owns(path):
                 self._seen.move(source, path)
                 await self._seen.save()
 
     async def _look(self, path: str) -> Changes:
-        try:
-            text = await self._vault.read(path)
-        except (NotFoundError, EditRefusedError):
-            return self._compare(path, ())
-        if is_shortened(text):  # read for an agent; the file's event shows all of it
-            return Changes(created=[], updated=[])
-        return self._compare(path, layouts.read(path, text))
+        found: Sequence[Dated] = ()
+        before = self._texts.pop(path, None)
+        made = self._appended.pop(path, None)
+        with self._reading(path), suppress(NotFoundError):
+            try:
+                text = await self._vault.read(path)
+            except ActRefusedError:  # one who may read it will say that it changed
+                return Changes(created=[], updated=[])
+            if is_shortened(text):  # read for an agent; the file's event shows all of it
+                return Changes(created=[], updated=[])
+            present = self._texts[path] = _digest(text)
+            if before == present:
+                return Changes(created=[], updated=[])
+            is_all = made is not None and (made.before, made.after) == (before, present)
+            if made and is_all and visible_to_agents(text) is text:
+                mark, digest = made.dated.mark, digest_of(made.dated.entry)
+                self._seen.put(path, {**self._seen.get(path), mark: digest})
+                return Changes(created=[made.dated], updated=[])
+            found = layouts.read(path, text)
+        return self._compare(path, found)
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        found: list[Finding] = []
+        with reading(path, found):
+            yield
+        self._findings.pop(path, None)
+        if found:
+            self._findings[path] = found
 
     def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
         """What is new in a file since it was compared last."""
@@ -122,11 +182,10 @@ class Days:
 
     async def whole(self, path: str) -> Sequence[Dated] | None:
         """All entries of a file; None where what an agent reads of it is a part."""
-        try:
+        with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             text = await self._vault.read(path)
-        except (NotFoundError, EditRefusedError):
-            return ()
-        return None if is_shortened(text) else layouts.read(path, text)
+            return None if is_shortened(text) else layouts.read(path, text)
+        return ()
 
     def marks(self, path: str) -> Collection[str]:
         """The marks of the entries of a file, at the last look."""
@@ -211,10 +270,9 @@ class Days:
 
     async def _registered(self, wanted: str) -> Dated | None:
         """The entry that the app's own list finds: one with an id that looks like a word."""
-        try:
+        path = None
+        with reading(registry.PATH, []), suppress(NotFoundError):  # it only helps
             path = registry.read_ids(await self._vault.read(registry.PATH)).get(wanted)
-        except UNREADABLE:
-            return None
         for dated in await self._entries(path) if path and self._seen.get(path) else ():
             words = dated.entry.title.partition(" ")[0]
             if words.startswith("para:") and short_id(words) == wanted:
@@ -249,10 +307,9 @@ class Days:
         """What a file holds; nothing where it is gone, is not text, or is not the caller's to
         read.
         """
-        try:
+        with reading(path, []), suppress(NotFoundError):  # the last look has the finding
             return layouts.read(path, await self._vault.read(path))
-        except UNREADABLE:
-            return ()
+        return ()
 
     async def create(
         self,
@@ -263,12 +320,17 @@ class Days:
         layout: Layout = "journals",
         media: Media,
         key: str | None = None,
+        put: Put | None = None,
     ) -> Dated:
-        """Write a new entry, in the time zone of `at`. `key` is one that no entry has.
+        """Write a new entry, in the time zone of `at`, or the daemon's. `key` is one that no entry
+        has; `put` writes the file, where it is no usual note.
 
         Raises EditRefusedError for a value that the file cannot hold.
         """
+        here = _here(at)
+        at = at if at.tzinfo else here
         day, clock = at.date().isoformat(), f"{at:%H:%M}"
+        is_elsewhere = at.utcoffset() != here.utcoffset()
         entry = Entry(
             key=key or self._new_key(),
             module="daily",
@@ -276,6 +338,8 @@ class Days:
             body=content,
             kind=media.kind,
             created=clock,
+            zone=timezone(at.utcoffset() or timedelta()) if is_elsewhere else None,
+            at=at if layout == "entries" else None,
             audio=media.audio,
             image=media.image,
             duration=media.duration,
@@ -284,24 +348,37 @@ class Days:
         )
         try:
             if layout == "journals":
-                path = await self._append(day, entry)
+                path = await self._append(day, entry, put or self._put)
             else:
                 path = f"{ENTRIES}{entries.file_name(entry, at)}"
-                await self._vault.create(path, entries.compose(entry, at))
+                await (put or self._put)(path, entries.compose(entry, at))
         except JournalError as error:
             raise EditRefusedError(str(error)) from error
         shown = None if entry.is_private else entry
         return Dated(entry=entry, path=path, day=day, mark=entry.key, shown=shown)
 
-    async def _append(self, day: str, entry: Entry) -> str:
+    async def _append(self, day: str, entry: Entry, put: Put) -> str:
         path = layouts.journal_path(day)
         new = journal.append(journal.new_journal(day), entry)
+        (dated,) = layouts.read(path, new)
+
+        def with_entry(text: str) -> str:
+            changed = journal.append(text, entry)
+            if "\r" not in text:  # else the entry is not what it is alone
+                self._appended[path] = _Appended(dated, _digest(text), _digest(changed))
+            return changed
+
         async with self._writing:
             try:
-                await self._vault.create(path, new)
+                await put(path, new)
             except ConflictError:  # the day has a file now
-                await self._change(path, lambda text: journal.append(text, entry))
+                await self._change(path, with_entry, put)
         return path
+
+    async def _put(self, path: str, text: str, *, base: str | None = None) -> str:
+        if base is None:
+            return await self._vault.create(path, text)
+        return await self._vault.write(path, text, base=base)
 
     async def change(
         self, dated: Dated, *, content: str | None = None, title: str | None = None
@@ -340,11 +417,12 @@ class Days:
                         removed.append(path)
         return removed
 
-    async def _change(self, path: str, edit: Callable[[str], str]) -> None:
+    async def _change(self, path: str, edit: Callable[[str], str], put: Put | None = None) -> None:
         for attempt in range(_ATTEMPTS):
-            note = await self._vault.note(path)
+            base = await self._vault.digest(path)
+            text = await self._vault.read(path)  # what came since the base is merged with itself
             try:
-                await self._vault.write(path, edit(note.text), base=note.digest)
+                await (put or self._put)(path, edit(text), base=base)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -377,6 +455,16 @@ class Days:
                 return key
 
 
+def _here(at: datetime) -> datetime:
+    """What the daemon's clock would show there, with its time zone, or UTC in a year that has
+    none.
+    """
+    bare = at.replace(tzinfo=None)
+    with suppress(OverflowError, OSError, ValueError):
+        return bare.astimezone()
+    return bare.replace(tzinfo=UTC)
+
+
 def _add(found: Changes, more: Changes) -> None:
     found["created"] += more["created"]
     found["updated"] += more["updated"]
@@ -385,6 +473,10 @@ def _add(found: Changes, more: Changes) -> None:
 def _holds(entry: Entry, words: list[str]) -> bool:
     text = f"{entry.title}\n{entry.body}".casefold()
     return all(word in text for word in words)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def digest_of(entry: Entry) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import string
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Literal
 
 Kind = Literal["text", "voice", "linked", "photo", "handwriting"]
@@ -41,11 +41,11 @@ class Entry:
     """One block of a day, or a file of its own.
 
     `key` names it in its file: its id without `para:` and module, in lower case, or `plain_N` for
-    the N-th heading that has no id. `created` is `HH:MM` in local time, "" if the file says none;
-    `at` is when it was made with its own time zone, where the file says so. `audio` and `image` are
-    paths relative to `Daily/`, `duration` is in seconds. `mentions` are the para-ids that its file
-    names. `is_private` is asked of a new one. `lines` are the first line of the block and the line
-    after its last, from 0.
+    the N-th heading that has no id. `created` is `HH:MM` where it was written, "" if the file says
+    none, and `zone` the time zone there, None if it is the daemon's; `at` is when it was made with
+    its own time zone, where the file says so. `audio` and `image` are paths relative to `Daily/`,
+    `duration` is in seconds. `mentions` are the para-ids that its file names. `is_private` is asked
+    of a new one. `lines` are the first line of the block and the line after its last, from 0.
     """
 
     key: str = ""
@@ -54,6 +54,7 @@ class Entry:
     body: str
     kind: str
     created: str = ""
+    zone: tzinfo | None = None
     at: datetime | None = None
     audio: str | None = None
     image: str | None = None
@@ -89,6 +90,16 @@ def short_id(text: str) -> str:
     """`para:daily:ABC123def456` is `abc123def456`; what is not an id is returned unchanged."""
     found = _ANY_ID.fullmatch(text.strip())
     return found["id"].lower() if found else text.strip()
+
+
+def zone_of(text: str) -> tzinfo | None:
+    """The time zone that a text such as `UTC+05:30` names, if it does."""
+    if not text.startswith("UTC"):
+        return None
+    try:
+        return datetime.fromisoformat(f"2000-01-01T00:00{text[3:] or 'Z'}").tzinfo
+    except ValueError:
+        return None
 
 
 def one_line(title: str) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
+
+from parachuted.modules import Finding, read_each
 
 from .entry import JournalError, key_of_text
 from .lines import front_end, front_values, split
@@ -20,12 +22,16 @@ _DATE = re.compile(r"(?P<day>\d{4}-?\d\d-?\d\d)(?!\d)[ _.-]*(?P<rest>[^/]*)\.(?:
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!>~|])")
 _MOMENT = re.compile(r"!\[[^\]]*\]\(dayone-moment:[^)]*\)")
 _HEADING = re.compile(r"\s*# +(?P<title>[^\n]+)\n*")
+_OFFSET = re.compile(r"(?:GMT|UTC)?(?P<sign>[+-])(?P<hours>[01]?\d|2[0-3]):?(?P<minutes>[0-5]\d)?")
+_DEEPEST = 6
 _MEDIA = ("photos", "audios", "videos", "pdfAttachments")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """An entry of another journal; `left_out` is how many of its files stay where they are."""
+    """An entry of another journal; `left_out` is how many of its files stay where they are, and
+    `warning` what is not as the other journal had it.
+    """
 
     key: str
     source: str
@@ -33,19 +39,20 @@ class Imported:
     title: str
     body: str
     left_out: int = 0
+    warning: str = ""
 
 
-def read_source(path: str, data: bytes) -> list[Imported]:
-    """The entries in a file. Raises JournalError for one that is none of a known kind."""
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise JournalError(f"{path} is not a text.") from error
+def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
+    """The entries in a file; those that are none are added to `left_out`, with the reason.
+
+    Raises ValueError for a file that is none of a known kind.
+    """
+    text = data.decode("utf-8-sig")
     if path.endswith(".json"):
-        return list(_day_one(path, text))
+        return _day_one(path, text, left_out)
     if found := _DATE.fullmatch(path.rpartition("/")[2]):
-        return list(_dated_note(path, text, found["day"], found["rest"]))
-    raise JournalError(f"{path} is neither Day One's JSON nor a note called by its date.")
+        return [_dated_note(path, text, found["day"], found["rest"])]
+    raise JournalError("it is neither Day One's JSON nor a note called by its date")
 
 
 def is_known(path: str) -> bool:
@@ -53,43 +60,99 @@ def is_known(path: str) -> bool:
     return path.endswith(".json") or _DATE.fullmatch(path.rpartition("/")[2]) is not None
 
 
-def _day_one(path: str, text: str) -> Iterator[Imported]:
+def _day_one(path: str, text: str, left_out: list[Finding]) -> list[Imported]:
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise JournalError(f"{path} is not valid JSON.") from error
+    except ValueError as error:
+        raise JournalError("it is not valid JSON") from error
     found = document.get("entries") if isinstance(document, dict) else None
     if not isinstance(found, list):
-        raise JournalError(f"{path} has no list of entries, as an export of Day One has.")
-    for number, one in enumerate(found, 1):
-        if not isinstance(one, dict) or (at := _moment(one)) is None:
-            raise JournalError(f"Entry {number} of {path} has no date.")
-        words = _ESCAPED.sub(r"\1", _MOMENT.sub("", str(one.get("text") or ""))).strip()
-        media = sum(len(files) for kind in _MEDIA if isinstance(files := one.get(kind), list))
-        if not words:
+        raise JournalError("it has no list of entries, as an export of Day One has")
+    places = ((f"{path}, entry {number}", one) for number, one in enumerate(found, 1))
+    entries, more = read_each(
+        ((place, (place, one)) for place, one in places), lambda read: _day_one_entry(path, *read)
+    )
+    left_out += more
+    return entries
+
+
+def _day_one_entry(path: str, place: str, entry: object) -> Imported:
+    # half characters, which no file and no answer can hold, become question marks
+    entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
+    if not isinstance(entry, dict):
+        raise JournalError("it is no entry")
+    at, text = _moment(entry), entry.get("text")
+    media = sum(len(files) for kind in _MEDIA if isinstance(files := entry.get(kind), list))
+    said = text if isinstance(text, str) else ""
+    words = _ESCAPED.sub(r"\1", _MOMENT.sub("", said)).strip() or _rich_text(entry).strip()
+    if not words and text and not isinstance(text, str):
+        raise JournalError("its text is none")
+    if not words:
+        files = "1 picture or recording" if media == 1 else f"{media} pictures and recordings"
+        raise JournalError(f"it has no text, only {files}" if media else "it is empty")
+    title, body = _titled(words)
+    uuid, zone = entry.get("uuid"), entry.get("timeZone")
+    is_zone = not zone or _zone(zone) is not None
+    source = uuid if isinstance(uuid, str) and uuid else f"{at.isoformat()}:{words}"
+    return Imported(
+        key=key_of_text(f"dayone:{source}"),
+        source=path,
+        at=at,
+        title=title,
+        body=body,
+        left_out=media,
+        warning=""
+        if is_zone
+        else f"{place}: its time zone {str(zone)[:40]!r} is not known; this machine's is taken",
+    )
+
+
+def _rich_text(entry: Mapping[str, object]) -> str:
+    """The words of an entry that has no plain text; of their form only headings and lists are kept.
+
+    It is JSON within a text: pieces, of which each that begins a line says what kind of line it is.
+    """
+    rich = entry.get("richText")
+    try:
+        document = json.loads(rich) if isinstance(rich, str) and rich else rich
+    except ValueError:
+        raise JournalError("its richText is not valid JSON") from None  # no line of the file
+    pieces = document.get("contents") if isinstance(document, dict) else None
+    said = ""
+    for piece in pieces if isinstance(pieces, list) else ():
+        if not isinstance(piece, dict) or not isinstance(text := piece.get("text"), str):
             continue
-        title, body = _titled(words)
-        source = f"dayone:{one.get('uuid') or f'{at.isoformat()}:{words}'}"
-        yield Imported(
-            key=key_of_text(source), source=path, at=at, title=title, body=body, left_out=media
-        )
+        attributes = piece.get("attributes")
+        line = attributes.get("line") if isinstance(attributes, dict) else None
+        begins = not said or said.endswith("\n")
+        said += (
+            _line_mark(line) if begins and text.strip() and isinstance(line, dict) else ""
+        ) + text
+    return said
 
 
-def _dated_note(path: str, text: str, day: str, rest: str) -> Iterator[Imported]:
+def _line_mark(line: Mapping[str, object]) -> str:
+    header, style = line.get("header"), line.get("listStyle")
+    if isinstance(header, int) and 1 <= header <= _DEEPEST:
+        return f"{'#' * header} "
+    return "- " if isinstance(style, str) and style else ""
+
+
+def _dated_note(path: str, text: str, day: str, rest: str) -> Imported:
     try:
         found = date.fromisoformat(day)
     except ValueError as error:
-        raise JournalError(f"{path} has a name that is not a date.") from error
+        raise JournalError("its name is not a date") from error
     lines = split(text)
     body = "".join(lines[front_end(lines) :]).strip()
     if not body:
-        return
+        raise JournalError("it is empty")
     values = front_values(lines)
     named = values.get("title")
     title, body = _titled(body)
     title = title or (named if isinstance(named, str) else "") or rest.strip()
     at = datetime.combine(found, time()).astimezone()
-    yield Imported(
+    return Imported(
         key=key_of_text(f"note:{day}:{rest}:{body}"), source=path, at=at, title=title, body=body
     )
 
@@ -102,11 +165,29 @@ def _titled(text: str) -> tuple[str, str]:
     return found["title"].strip(), text[found.end() :].strip()
 
 
-def _moment(entry: Mapping[str, object]) -> datetime | None:
-    """When it was made, in its own time zone."""
+def _moment(entry: Mapping[str, object]) -> datetime:
+    """When it was made, in its own time zone. Raises JournalError where it does not say so, or no
+    calendar has that day.
+    """
+    said = entry.get("creationDate")
     try:
-        at = datetime.fromisoformat(str(entry.get("creationDate")))
-        zone = entry.get("timeZone")
-        return at.astimezone(ZoneInfo(zone)) if isinstance(zone, str) and zone else at.astimezone()
-    except (ValueError, OverflowError, OSError):
+        at = datetime.fromisoformat(said if isinstance(said, str) else "")
+        at.astimezone()
+        return at.astimezone(_zone(entry.get("timeZone")))
+    except (ValueError, OverflowError, OSError) as error:
+        raise JournalError(
+            f"{str(said)[:40]!r} is no date" if said else "it has no date"
+        ) from error
+
+
+def _zone(name: object) -> tzinfo | None:
+    """The zone of that name, or of an offset such as `GMT+0200`; None: there is none."""
+    if not isinstance(name, str) or not name:
+        return None
+    if offset := _OFFSET.fullmatch(name):
+        hours = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+        return timezone(-hours if offset["sign"] == "-" else hours)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
         return None

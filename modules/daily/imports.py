@@ -7,13 +7,14 @@ import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
-from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Module
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.modules import Finding, Module, reading
 
 from .days import Days, digest_of
-from .entry import JournalError, Media
+from .entry import Media
 from .importing import Imported, is_known, read_source
 from .layouts import Dated, Layout, journal_path
 
@@ -24,13 +25,16 @@ _AS_IT_IS = ""  # the import was cut short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEntry:
-    """An entry that an import adds, unless it is there already (`is_there`)."""
+    """An entry that an import adds, unless it is there already (`is_there`). `origin` is whose text
+    it counts as: `imported`, or `you`.
+    """
 
     id: str
     day: str
     title: str
     source: str
     is_there: bool
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +42,10 @@ class ImportReport:
     """What an import would do, or did, as `summary` says: `import_id` undoes it, where it added
     something, and so does `parachute undo RUN` with the `run`.
 
-    `problems` are files that were left out, with the reason; `unknown` how many files of each kind
-    (`.png`) hold no entries that are known; `media` how many pictures and recordings stay where
-    they are.
+    Each entry is `added`, `already_there`, or one of `problems`, which says why it was left out, as
+    it does of a file; `warnings` are about entries that are not left out. `unknown` is how many
+    files of each kind (`.png`) hold no entries that are known; `media` how many pictures and
+    recordings stay where they are.
     """
 
     entries: list[PlannedEntry]
@@ -48,6 +53,7 @@ class ImportReport:
     already_there: int
     media: int
     problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     unknown: dict[str, int] = field(default_factory=dict)
     import_id: str | None = None
     run: str | None = None
@@ -71,45 +77,63 @@ class Imports:
         self._module, self._days, self._layout, self._look = module, days, layout, look
         self._turn = asyncio.Lock()
 
-    async def run(self, source: str, *, is_dry: bool) -> ImportReport:
-        """Import a file or a folder, or only plan it.
+    async def run(self, source: str, *, is_dry: bool, is_own: bool) -> ImportReport:
+        """Import a file or a folder, or only plan it; `is_own`: as the person's own words.
 
-        Raises NotFoundError where there is nothing to import, and EditRefusedError, which says what
-        was written, where it fails midway.
+        Raises NotFoundError where there is nothing to import. What cannot be is in the report.
         """
         async with self._turn:
             paths = await self._paths(source)
             unknown = Counter(_kind(path) for path in paths if not is_known(path))
-            found, problems = await self._found(source, filter(is_known, paths))
+            left_out = list[Finding]()
+            found = await self._found(source, filter(is_known, paths), left_out)
             there = await self._days.present({one.key for one in found})
-            planned = [_planned(one, is_there=one.key in there) for one in found]
-            new = [one for one, plan in zip(found, planned, strict=True) if not plan.is_there]
-            written: list[Dated] = []
-            import_id = run = None
+            plan: list[tuple[Imported, bool]] = []
+            for one in found:
+                plan.append((one, one.key in there))
+                there.add(one.key)  # what the files hold twice is imported once
+            new = [one for one, is_there in plan if not is_there]
+            added, import_id, run = {one.key for one in new}, None, None
             if not is_dry and new:
                 import_id = secrets.token_hex(6)
+                written: list[Dated] = []
                 try:
-                    await self._write(import_id, new, written)
-                    run = self._module.current_call.own_run
+                    await self._write(import_id, new, written, left_out, is_own=is_own)
                 finally:
                     for path in sorted({dated.path for dated in written}):
                         await self._look(path)
+                added = {dated.entry.key for dated in written}
+                run = self._module.current_call.own_run
+            again = len(plan) - len(new)
             return ImportReport(
-                entries=planned,
-                added=len(new),
-                already_there=len(found) - len(new),
+                entries=[
+                    _planned(one, is_there=is_there, is_own=is_own)
+                    for one, is_there in plan
+                    if is_there or one.key in added
+                ],
+                added=len(added),
+                already_there=again,
                 media=sum(one.left_out for one in found),
-                problems=problems,
+                problems=list(map(_said, left_out)),
+                warnings=[one.warning for one in found if one.warning],
                 unknown=dict(sorted(unknown.items())),
-                import_id=import_id,
+                import_id=import_id if added else None,
                 run=run,
-                summary=_summary(len(new), run, is_dry=is_dry) + _left_out(unknown),
+                summary=_summary(len(added), run, is_dry=is_dry)
+                + _not_added(again, len(left_out))
+                + _left_out(unknown),
             )
 
-    async def _write(self, import_id: str, new: Sequence[Imported], written: list[Dated]) -> None:
-        """Add the entries, and those that were added to `written`. Raises EditRefusedError, which
-        says what was written, where not all of them could be.
-        """
+    async def _write(
+        self,
+        import_id: str,
+        new: Sequence[Imported],
+        written: list[Dated],
+        left_out: list[Finding],
+        *,
+        is_own: bool,
+    ) -> None:
+        """Add the entries, each to `written`, or what keeps it from being so to `left_out`."""
         vault, state = self._module.vault, self._module.state
         days = dict.fromkeys(journal_path(one.at.date().isoformat()) for one in new)
         files = [path for path in days if not await vault.exists(path)]
@@ -118,14 +142,10 @@ class Imports:
         await state.put(_STATE + import_id, {"marks": marks, "files": files})
         try:
             for one in new:
-                written.append(await self._add(one))  # noqa: PERF401  what was done counts
-        except ParachuteError as error:
-            run = self._module.current_call.own_run
-            raise EditRefusedError(
-                f"{error.message}; {len(written)} of {len(new)} entries were imported before that. "
-                f"`POST /api/daily/import/{import_id}/undo` removes them, and so does "
-                f"`parachute undo {run}`; a second import adds the rest"
-            ) from error
+                with reading(f"{one.source}, {one.at:%Y-%m-%d %H:%M}", left_out):
+                    written.append(await self._add(one, is_own=is_own))
+                    continue
+                del marks[_id_of(one)]
         finally:
             marks |= {dated.id: digest_of(dated.entry) for dated in written}
             await state.put(_STATE + import_id, {"marks": marks, "files": files})
@@ -167,43 +187,59 @@ class Imports:
         is_file = await vault.exists(source)
         return [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
 
-    async def _found(self, source: str, paths: Iterable[str]) -> tuple[list[Imported], list[str]]:
-        found: dict[str, Imported] = {}
-        problems = []
+    async def _found(
+        self, source: str, paths: Iterable[str], left_out: list[Finding]
+    ) -> list[Imported]:
+        found: list[Imported] = []
         for path in paths:
-            data = await self._module.vault.read_bytes(path)
-            try:
-                found |= {one.key: one for one in read_source(path, data)}
-            except JournalError as error:
-                problems.append(str(error))
-        if not found and not problems:
+            with reading(path, left_out):
+                data = await self._module.vault.read_bytes(path)
+                found += read_source(path, data, left_out)
+        if not found and not left_out:
             raise NotFoundError(f"There is nothing to import in {source[:200]}.")
-        return sorted(found.values(), key=lambda one: one.at), problems
+        return sorted(found, key=lambda one: one.at)
 
-    async def _add(self, one: Imported) -> Dated:
+    async def _add(self, one: Imported, *, is_own: bool) -> Dated:
         made = await self._days.create(
-            one.body, title=one.title, at=one.at, layout=self._layout, media=Media(), key=one.key
+            one.body,
+            title=one.title,
+            at=one.at,
+            layout=self._layout,
+            media=Media(),
+            key=one.key,
+            put=partial(self._module.vault.import_note, is_own=is_own),
         )
         return await self._days.reread(made)
 
 
-def _planned(one: Imported, *, is_there: bool) -> PlannedEntry:
+def _planned(one: Imported, *, is_there: bool, is_own: bool) -> PlannedEntry:
     return PlannedEntry(
         id=_id_of(one),
         day=one.at.date().isoformat(),
         title=one.title,
         source=one.source,
         is_there=is_there,
+        origin="you" if is_own else "imported",
     )
 
 
 def _summary(count: int, run: str | None, *, is_dry: bool) -> str:
     entries = "1 entry" if count == 1 else f"{count:,} entries"
     if not count:
-        return "Nothing was written: all of it is there already, or was left out."
+        return "Nothing was written."
     if is_dry:
         return f"Nothing was written. Add --apply (`dry_run: false` in a request) to add {entries}."
     return f"{entries} added; `parachute undo {run}` takes {'it' if count == 1 else 'them'} back."
+
+
+def _not_added(there: int, left_out: int) -> str:
+    said = f" Already there: {there:,}." if there else ""
+    return f"{said} Left out, as `problems` says: {left_out:,}." if left_out else said
+
+
+def _said(finding: Finding) -> str:
+    line = f", line {finding.line}" if finding.line is not None else ""
+    return f"{finding.path}{line}: {finding.problem}"
 
 
 def _left_out(unknown: Mapping[str, int]) -> str:

@@ -12,10 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from .entry import ID, Entry, JournalError, first_link, one_line, short_id
+from .entry import ID, Entry, JournalError, first_link, one_line, short_id, zone_of
 from .lines import KEY, bare, front_end, front_values, leading_marks, line_end, plain, split
 
-Field = Literal["type", "audio", "image", "duration", "status", "created", "lined_background"]
+Field = Literal[
+    "type", "audio", "image", "duration", "status", "created", "zone", "lined_background"
+]
 
 
 _HEADING = re.compile(rf"# para:{ID}(?:[ \t](?P<title>.*))?", re.IGNORECASE)
@@ -80,9 +82,10 @@ def append(text: str, entry: Entry) -> str:
 
     Raises JournalError where a field cannot be written, or the key is in the file already.
     """
-    journal = parse(text)
-    if any(other.key == entry.key for other in journal.entries):
+    if entry.key in text.lower() and any(one.key == entry.key for one in parse(text).entries):
         raise JournalError(f"This journal has an entry {entry.key} already.")
+    lines = split(text)  # no more of a long day is read than has to be
+    journal = Journal(lines, front_end(lines), ())
     ending = line_end(text)
     head = _with_metadata(journal, [line + ending for line in _field_lines(entry)], ending)
     if head and not head.endswith("\n"):
@@ -163,7 +166,7 @@ def is_empty(text: str) -> bool:
     """Whether a day holds nothing but what is written of itself into its frontmatter."""
     lines = split(text)
     front = front_end(lines)
-    own = {"date", "entries", "mentions"}
+    own = {"date", "entries", "mentions", "origin"}
     return not "".join(lines[front:]).strip() and own.issuperset(front_values(lines))
 
 
@@ -293,6 +296,7 @@ def _entry(
         body=body,
         kind=kind,
         created=fields.get("created", "") or (title if _CLOCK.fullmatch(title) else ""),
+        zone=zone_of(fields.get("zone", "")),
         audio=audio,
         image=image,
         duration=int(duration) if duration.isascii() and duration.isdigit() else None,
@@ -354,6 +358,7 @@ def _field_lines(entry: Entry) -> Iterator[str]:
         "duration": entry.duration,
         "status": entry.status,
         "created": entry.created or None,
+        "zone": None if entry.zone is None else str(entry.zone),
     }
     for name, value in values.items():
         if value is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Final, Literal
 
-from parachuted.modules import visible_to_agents
+from parachuted.modules import is_conflict_copy, visible_to_agents
 
 from . import entries, journal
 from .entry import Entry, JournalError
@@ -63,22 +64,31 @@ class Dated:
         """
         if self.entry.at:
             return self.entry.at
-        clock = self.entry.created or "00:00"
-        try:
-            return datetime.fromisoformat(f"{self.day}T{clock:0>5}").astimezone()
-        except ValueError:
-            return datetime.fromisoformat(f"{self.day}T00:00").astimezone()
+        zone = self.entry.zone
+        for clock in (f"{self.entry.created or '00:00':0>5}", "00:00"):
+            with suppress(ValueError, OverflowError, OSError):
+                at = datetime.fromisoformat(f"{self.day}T{clock}")
+                return at.astimezone() if zone is None else at.replace(tzinfo=zone)
+        return datetime.fromisoformat(f"{self.day}T00:00").replace(tzinfo=UTC)
 
 
 def owns(path: str) -> bool:
-    """Whether a file of that path holds entries."""
-    return day_of(path) is not None or _FILE.fullmatch(path) is not None
+    """Whether a file of that path holds entries: a conflict copy holds the other text of some."""
+    is_ours = day_of(path) is not None or _FILE.fullmatch(path) is not None
+    return is_ours and not is_conflict_copy(path)
 
 
 def day_of(path: str) -> str | None:
     """The day that a path names; None: the file itself says it."""
     found = _DAY.fullmatch(path)
-    return found["day"] if found else None
+    with suppress(ValueError):
+        return date.fromisoformat(found["day"]).isoformat() if found else None
+    return None
+
+
+def is_misnamed(path: str) -> bool:
+    """Whether a file is called by a day that no calendar has."""
+    return _DAY.fullmatch(path) is not None and day_of(path) is None
 
 
 def journal_path(day: str) -> str:

@@ -35,6 +35,7 @@ def listed_import(report: ImportReport, *, is_applied: bool) -> str:
         for one in report.entries
     ]
     lines += [f"left out: {problem}" for problem in report.problems]
+    lines += report.warnings
     if report.media:
         lines.append(f"{report.media} pictures and recordings stay where they are.")
     return "\n".join([*lines, report.summary])

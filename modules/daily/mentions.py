@@ -64,7 +64,7 @@ class Mentions:
         linked = self._linked.get(dated.path).get(dated.mark, [])
         return list(dict.fromkeys((*dated.entry.mentions, *linked)))
 
-    async def follow(self, path: str, changed: Sequence[Dated], present: Iterable[str]) -> None:
+    async def follow(self, path: str, changed: Sequence[Dated], present: Collection[str]) -> None:
         """Bring `mentions` of a file up to date.
 
         `changed` are its entries with a new text, `present` the marks of all that it holds. They
@@ -73,25 +73,32 @@ class Mentions:
         if changed:
             marks = {dated.mark: True for dated in changed}
             self._due.put(path, {**self._due.get(path), **marks})
-        await self._bring_up(path, self._linked.get(path).keys() - set(present))
+        await self._bring_up(path, changed, present)
         await self._due.save()
 
     async def follow_due(self) -> None:
         """Bring up to date what could not be while Brain was not there, or did not answer."""
         for path in [*self._due]:
-            await self._bring_up(path, ())
+            await self._bring_up(path)
         await self._due.save()
 
-    async def _bring_up(self, path: str, gone: Collection[str]) -> None:
+    async def _bring_up(
+        self, path: str, changed: Sequence[Dated] = (), present: Collection[str] | None = None
+    ) -> None:
+        """`changed` and `present` are as in `follow`, where that is known."""
         brain = cast("Brain | None", self._module.get_interface("BrainInterface"))
-        due = self._due.get(path)
+        due, linked = self._due.get(path), self._linked.get(path).keys()
+        gone = () if present is None else linked - set(present)
         if brain is None or not (due or gone):
             return
         try:
-            entries = await self._read(path)
-            if entries is None:
-                return
-            await self._follow(brain, path, entries, due)
+            entries = changed
+            if present is None or not changed or not due.keys() <= {one.mark for one in changed}:
+                whole = await self._read(path)
+                if whole is None:
+                    return
+                entries, present = whole, [one.mark for one in whole]
+            await self._follow(brain, path, entries, present, due)
         except ParachuteError as error:
             self._module.log.warning(
                 "the mentions of an entry could not be brought up to date",
@@ -104,26 +111,34 @@ class Mentions:
         await self._asked.save()
 
     async def _follow(
-        self, brain: Brain, path: str, entries: Sequence[Dated], due: Collection[str]
+        self,
+        brain: Brain,
+        path: str,
+        entries: Sequence[Dated],
+        present: Iterable[str],
+        due: Collection[str],
     ) -> None:
+        """`entries` are those that are due, and maybe others of the file; `present` the marks of
+        all.
+        """
         before = self._linked.get(path)
         hidden = await self._hidden(brain, _all(before))
-        after: dict[str, list[str]] = {}
+        after = {mark: before.get(mark, []) for mark in present}
         likely: dict[str, list[Mapping[str, Any]]] = {}
         for dated in entries:
-            if dated.mark not in due:
-                after[dated.mark] = before.get(dated.mark, [])
-                continue
-            rows = await _detected(brain, path, dated)
-            after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
-            likely[dated.mark] = [row for row in rows if _LIKELY <= row["confidence"] <= _SURE]
+            if dated.mark in due:
+                rows = await _detected(brain, path, dated)
+                after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
+                likely[dated.mark] = [row for row in rows if _LIKELY <= row["confidence"] <= _SURE]
         if not set(_all(before)).issubset(_all(after)):  # other entries may name the same
-            for dated in entries:
+            for dated in await self._read(path) or ():
                 if dated.mark not in due:
                     rows = await _detected(brain, path, dated)
                     after[dated.mark] = _sure(rows, before.get(dated.mark, ()), hidden)
-        taken_out = set(_all(before)).difference(_all(after), hidden)
-        wanted = await self._write(path, _all(after), taken_out) if entries or before else []
+        found = _all(after)
+        taken_out = set(_all(before)).difference(found, hidden)
+        must_look = found or taken_out or any(likely.values())
+        wanted = await self._write(path, found, taken_out) if must_look else []
         self._linked.put(path, {mark: ids for mark, ids in after.items() if ids})
         for name, rows in likely.items():
             await self._suggest(path, name, rows, wanted)
@@ -139,16 +154,16 @@ class Mentions:
         """Put these into `mentions`, and take those out; returns what stands there then."""
         for attempt in range(_ATTEMPTS):
             try:
-                note = await self._module.vault.note(path)
+                base = await self._module.vault.digest(path)
+                there = _listed(await self._module.vault.read(path))
             except NotFoundError:  # and so is what it mentioned
                 return []
-            there = _listed(note.text)
             kept = (one for one in there if one not in taken_out)
             wanted = list(dict.fromkeys((*kept, *found)))
             edit = SetKey(KEY, wanted) if wanted else RemoveKey(KEY)
             try:
                 if wanted != there:
-                    await self._module.vault.edit(path, [edit], base=note.digest)
+                    await self._module.vault.edit(path, [edit], base=base)
             except ConflictError:  # a person changed `mentions` meanwhile
                 if attempt == _ATTEMPTS - 1:
                     raise

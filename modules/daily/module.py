@@ -49,6 +49,7 @@ from .shapes import (
     LoopPage,
     WholeEntry,
     Written,
+    moment,
     row_of,
     whole_of,
 )
@@ -102,7 +103,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             await self._mentions.follow(path, changed, self._days.marks(path))
 
     async def doctor(self) -> list[Finding]:
-        """Ids that two files have, and agents that cannot run."""
+        """Ids that two files have, files that cannot be read, and agents that cannot run."""
         twins = [
             Finding(
                 problem=f"the entry {mark} is also in {', '.join(others)}",
@@ -111,25 +112,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             )
             for mark, (path, *others) in (await self._days.duplicates()).items()
         ]
-        return (
-            twins
-            + [
-                Finding(
-                    problem="an agent cannot have this name",
-                    path=path,
-                    advice="call the file by lower-case words joined by hyphens, and not status",
-                )
-                for path in await self.journal_agents.misnamed()
-            ]
-            + [
-                Finding(
-                    problem="this agent does not run: a limited API key or an agent wrote it",
-                    path=f"{FOLDER}{name}.md",
-                    advice=f"read it, then run `parachute daily approve {name}`, or delete it",
-                )
-                for name in await self.journal_agents.unapproved()
-            ]
-        )
+        return [*twins, *await self._days.findings(), *await self.journal_agents.findings()]
 
     @event("file.created")
     async def on_created(self, path: str) -> None:
@@ -178,7 +161,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
                 key = key_of_text(f"{self.current_call.key}\n{id}")
                 made = await self._found(key) or await self._made(content, title, at, metadata, key)
         suggested = [] if metadata.private else await self._suggestions(content)
-        return Created(made.id, made.path, made.at, suggested)
+        return Created(made.id, made.path, moment(made.at), suggested)
 
     @route("GET", "/entries")
     async def list_entries(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from .entry import Kind, Media
 from .layouts import Dated
 from .open_loops import OpenLoop
 
 _SNIPPET = 200
+Moment: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A time in ISO 8601 with the offset of where the entry was written, which decides its day."""
 
 
 class EntryMetadata(BaseModel):
@@ -55,7 +58,7 @@ class EntryRow:
     id: str
     path: str
     title: str
-    created_at: dt.datetime
+    created_at: Moment
     snippet: str
     brain_links: list[str]
 
@@ -67,7 +70,7 @@ class WholeEntry:
     id: str
     path: str
     title: str
-    created_at: dt.datetime
+    created_at: Moment
     content: str
     metadata: dict[str, object]
     brain_links: list[str]
@@ -103,7 +106,7 @@ class Created:
 
     id: str
     path: str
-    created_at: dt.datetime
+    created_at: Moment
     brain_suggestions: list[object]
 
 
@@ -114,10 +117,15 @@ class LoopPage:
     loops: list[OpenLoop]
 
 
+def moment(at: dt.datetime) -> Moment:
+    """That time in ISO 8601, with `Z` or its own offset."""
+    return at.isoformat().replace("+00:00", "Z")
+
+
 def row_of(one: Dated, links: list[str]) -> EntryRow:
     """An entry in a list; `links` are the para-ids that it mentions."""
     snippet = " ".join(one.entry.body.split())[:_SNIPPET]
-    return EntryRow(one.id, one.path, one.entry.title, one.at, snippet, links)
+    return EntryRow(one.id, one.path, one.entry.title, moment(one.at), snippet, links)
 
 
 def whole_of(one: Dated, links: list[str]) -> WholeEntry:
@@ -136,7 +144,7 @@ def whole_of(one: Dated, links: list[str]) -> WholeEntry:
         id=one.id,
         path=one.path,
         title=entry.title,
-        created_at=one.at,
+        created_at=moment(one.at),
         content=entry.body,
         metadata={name: value for name, value in fields.items() if value is not None},
         brain_links=links,

@@ -25,11 +25,14 @@ class TransferRoutes(Module):
     _imports: Imports
 
     @route("POST", "/import", timeout_s=600)
-    async def import_journal(self, source: str, *, dry_run: bool = True) -> ImportReport:
+    async def import_journal(
+        self, source: str, *, dry_run: bool = True, trust: bool = False
+    ) -> ImportReport:
         """Import Day One's JSON, or notes called by their date, from a file or a folder below
-        `Daily/`. With `dry_run`, which is usual, it only says what it would do.
+        `Daily/`. With `dry_run`, which is usual, it only says what it would do. What is imported
+        counts as a stranger's text, or as yours with `trust`: where you wrote all of it.
         """
-        return await self._imports.run(source, is_dry=dry_run)
+        return await self._imports.run(source, is_dry=dry_run, is_own=trust)
 
     @route("POST", "/import/{import_id}/undo", timeout_s=600)
     async def undo_import(self, import_id: str) -> UndoneImport:
@@ -75,10 +78,12 @@ class TransferRoutes(Module):
 
     @command("import")
     async def import_command(
-        self, source: str, *, apply: bool = False, as_text: bool = False
+        self, source: str, *, apply: bool = False, trust: bool = False, as_text: bool = False
     ) -> ImportReport | str:
-        """Show what an import of a folder below Daily/ would add, or with --apply add it."""
-        report = await self.import_journal(source, dry_run=not apply)
+        """Show what an import of a folder below Daily/ would add, or with --apply add it: as a
+        stranger's text, or with --trust as yours, where you wrote all of it.
+        """
+        report = await self.import_journal(source, dry_run=not apply, trust=trust)
         return listed_import(report, is_applied=apply) if as_text else report
 
     @command("export")

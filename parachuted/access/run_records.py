@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from parachuted.access.filter import AccessFilter
+from parachuted.access.origin import Origin
 from parachuted.keys import AccessGrant
 
 _MOST = 1000
@@ -226,6 +227,11 @@ class RunWatch(Protocol):
 
     @property
     def is_tainted(self) -> bool: ...
+
+    @property
+    def origin(self) -> Origin:
+        """What it writes from now on counts as."""
+        ...
 
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
         """Whether that text is untrusted; without `digest` and `data`, as far as the path and its

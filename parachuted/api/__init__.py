@@ -27,7 +27,7 @@ from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
-from parachuted.api.routes.runs import RunRoutes
+from parachuted.api.routes.runs import RunRoutes, undo_limits
 from parachuted.api.routes.search import ParaRoutes
 from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
@@ -82,4 +82,5 @@ __all__ = [
     "file_routes",
     "make_app",
     "make_supervisor_app",
+    "undo_limits",
 ]

@@ -339,7 +339,8 @@ def doctor(options: Namespace) -> int:
 
 def _say_findings(found: list[Json]) -> None:
     for one in found:
-        place = f"{one['path']}: " if one["path"] else ""
+        line = f":{one['line']}" if one["line"] else ""
+        place = f"{one['path']}{line}: " if one["path"] else ""
         advice = f"; {one['advice']}" if one["advice"] else ""
         say(f"module   {one['module']}: {place}{one['problem']}{advice}")
 

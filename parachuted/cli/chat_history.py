@@ -57,7 +57,7 @@ def adopt(names: Sequence[str], *, is_sure: bool, as_json: bool) -> int:
         state = "there already" if one["is_there"] else "adopted" if is_sure else "new"
         said = count(one["message_count"], "message")
         say(f"{state:14} {escape(one['title'][:_SHOWN])} ({said})")
-    for problem in report["errors"]:
+    for problem in (*report["errors"], *report["warnings"]):
         say(f"{'left out':14} {escape(problem)}")
     if not is_sure:
         say("Nothing was done; with --yes it is.")

@@ -47,6 +47,10 @@ _SETTING = argument("key", help="as `parachute config` lists it")
 _UNCLEAR = argument("path", help="the vault that is unclear")
 
 
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
 @command(
     "init",
     "create a vault",
@@ -62,6 +66,8 @@ _UNCLEAR = argument("path", help="the vault that is unclear")
         "--with",
         dest="modules",
         metavar="NAMES",
+        action="extend",
+        type=_names,
         help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
         "what each may do",
     ),
@@ -88,13 +94,12 @@ def _install(options: Namespace) -> int:
         return 0
     from parachuted.cli.modules import install_official
 
-    names = [name.strip() for name in options.modules.split(",") if name.strip()]
     if not (options.yes or sys.stdin.isatty()):
         say(
             "Nothing is approved without a terminal or --yes: read what follows, then run "
             "`parachute modules approve NAME` for each."
         )
-    return install_official(names, yes=options.yes)
+    return install_official(options.modules, yes=options.yes)
 
 
 def _init_from(options: Namespace) -> int:

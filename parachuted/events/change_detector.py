@@ -21,7 +21,14 @@ from parachuted.errors import StorageFailedError
 from parachuted.events.bus import Problems
 from parachuted.events.changes import Change, ChangeCommitter, SortedChanges, sort_seen
 from parachuted.events.disk_scan import DiskScan, FileIdentity, ScanRequest, ScanResult
-from parachuted.events.watcher import ChangeHints, Debouncer, DebounceTimes, FileWatcher
+from parachuted.events.watcher import (
+    UNREPORTED_EVERY_S,
+    ChangeHints,
+    Debouncer,
+    DebounceTimes,
+    FileWatcher,
+    WatchfilesWatcher,
+)
 from parachuted.vault import IGNORE_FILE, PathDifference, printable
 
 log = logging.getLogger(__name__)
@@ -53,7 +60,11 @@ class ChangeDetector:
             watcher,
             problems,
         )
-        self._full_every_s = full_every_s
+        self._full_every_s = (
+            min(full_every_s, UNREPORTED_EVERY_S)
+            if isinstance(watcher, WatchfilesWatcher)
+            else full_every_s
+        )
         self._pace = pace
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scanner")
         self._loop = asyncio.get_running_loop()

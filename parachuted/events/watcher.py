@@ -230,8 +230,13 @@ class NullFileWatcher:
         """Nothing to end."""
 
 
+UNREPORTED_EVERY_S = 60.0
+"""The seconds after which the vault is walked for what watchfiles does not report."""
+
+
 class WatchfilesWatcher:
-    """FSEvents and others through watchfiles: recursive, and only the path is known.
+    """FSEvents and others through watchfiles: recursive, and only the path is known. It says
+    nothing of a file that is written through a map of memory (mmap).
 
     `watch` yields sets of (kind, absolute path), as `watchfiles.awatch` does.
     """

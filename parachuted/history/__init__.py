@@ -11,7 +11,7 @@ from parachuted.history.retention import (
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.run_account import is_without_effect
 from parachuted.history.session_runs import runs_of_session
-from parachuted.history.undo import Undo, UndoResult
+from parachuted.history.undo import Undo, UndoLimits, UndoResult
 from parachuted.history.why import HistoryQueries, LineOrigin, Why
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "RetentionLimits",
     "RevertResult",
     "Undo",
+    "UndoLimits",
     "UndoResult",
     "Why",
     "is_without_effect",

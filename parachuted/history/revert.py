@@ -109,7 +109,7 @@ def _revert(
 
 
 def _taken_out(before: bytes, after: bytes, present: bytes) -> MergeResult:
-    if present == after:  # unchanged since: it is to be what it was, to the byte
+    if present in (before, after):  # unchanged since: it is to be what it was, to the byte
         return MergeResult(data=before, clean=True)
     text, is_whole = _without_what_still_stands(before, after, present)
     return (

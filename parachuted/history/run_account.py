@@ -347,6 +347,20 @@ def net_of(writes: Sequence[Write], objects: ObjectStore) -> list[dict[str, obje
     ]
 
 
+def with_writes(document: Mapping[str, object], store: Store) -> dict[str, object]:
+    """The document of a run that ends now, with all that it wrote."""
+    writes = store.history.writes_by(str(document["id"]))
+    net = net_of(writes, store.objects)
+    quotes = QuotedPaths([str(document["watcher"]), *(printable(one.path) for one in writes)])
+    return {
+        **document,
+        "ended": store.clock().isoformat(),
+        "outcome": "changed" if net else "unchanged",
+        "wrote": net,
+        "quotes": quotes.document(),
+    }
+
+
 def in_force(
     history: History, document: Mapping[str, object], undone: Mapping[str, object] | None
 ) -> None:
@@ -458,24 +472,14 @@ class CallRun:
         """Record what it wrote; a call that wrote nothing after all leaves no record."""
         if self._document is None:
             return
-        history, objects, run = self._store.history, self._store.objects, str(self.run)
-        writes = history.writes_by(run)
-        net = net_of(writes, objects)
+        history, run = self._store.history, str(self.run)
         document, self._document = self._document, None
-        if not (writes or self._must_stay):
+        if not (history.writes_by(run) or self._must_stay):
             history.drop_runs([run], is_durable=False)
             return
         self._earlier = (run,)
         self._must_stay = False
-        quotes = QuotedPaths([str(document["watcher"]), *(printable(one.path) for one in writes)])
-        known = history.run(run) or document
-        ended = {
-            "ended": self._store.clock().isoformat(),
-            "outcome": "changed" if net else "unchanged",
-            "wrote": net,
-            "quotes": quotes.document(),
-        }
-        self._save({**known, **ended})
+        self._save(with_writes(history.run(run) or document, self._store))
 
     def _save(self, document: dict[str, object]) -> None:
         save(self._store.history, document, is_durable=False)

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import partial
-from itertools import zip_longest
+from itertools import dropwhile, zip_longest
+from typing import Any
 
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
+from parachuted.errors import (
+    ActRefusedError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.events import Bus
 from parachuted.history.revert import RefuseText, RevertResult, refuse_nothing, revert, revert_move
 from parachuted.history.run_account import (
@@ -58,6 +67,47 @@ class UndoResult:
     paths: tuple[str, ...]
     kept: Mapping[str, tuple[str, ...]]
     undo: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoLimits:
+    """Where an undo may write, and which texts it may not bring back."""
+
+    may_write: Callable[[str], bool] = _anywhere
+    refuse: RefuseText = refuse_nothing
+
+
+@dataclass(slots=True, kw_only=True)
+class _UndoProgress:
+    """How far an undo is: `step` is the number of the write that it is taking back, `last` that of
+    the last write before that.
+    """
+
+    act: Operation
+    what: str
+    number: int = 0
+    step: int = 0
+    last: int = 0
+
+    def document(self) -> dict[str, object]:
+        act = {**asdict(self.act), "at": self.act.at.isoformat()}
+        return {"kind": UNDO, "act": act, "what": self.what, "step": self.step, "last": self.last}
+
+    @classmethod
+    def from_document(cls, number: int, document: Mapping[str, Any]) -> _UndoProgress:
+        held = document["act"]
+        caller = Caller(*held["caller"]) if held["caller"] is not None else None
+        act = Operation(
+            **{
+                **held,
+                "at": datetime.fromisoformat(held["at"]),
+                "takes_back": tuple(held["takes_back"]),
+                "causes": tuple(held["causes"]),
+                "caller": caller,
+            }
+        )
+        step, last = int(document["step"]), int(document["last"])
+        return cls(act=act, what=str(document["what"]), number=number, step=step, last=last)
 
 
 class Undo:
@@ -107,10 +157,43 @@ class Undo:
             act, reverted = await run_uninterrupted(
                 self._take_back, find, what, may_write, refuse, caller
             )
-            await self._store.notice([item.path for item in reverted if item.changed])
+            return await self._announce(act, what, reverted)
+
+    async def finish_all(self, limits: Callable[[str], UndoLimits]) -> None:
+        """At the start: go on with the undos that the last life did not end. `limits` are those of
+        the API key of that id. Raises StorageFailedError.
+        """
+        for number, document, _last in await asyncio.to_thread(self._history.acts):
+            if document["kind"] == UNDO:
+                async with self._turn:
+                    progress = _UndoProgress.from_document(number, document)
+                    if self._is_over(progress.act):
+                        await run_uninterrupted(self._history.end_act, number)
+                        continue
+                    bounds = limits(progress.act.author.key)
+                    act, reverted = await run_uninterrupted(self._finish, progress, bounds)
+                    await self._announce(act, progress.what, reverted)
+
+    def unfinished(self) -> set[str]:
+        """The runs of the undos that `finish_all` is to go on with."""
+        documents = (document for _number, document, _last in self._history.acts())
+        return {str(one["act"]["run"]) for one in documents if one["kind"] == UNDO}
+
+    def _is_over(self, act: Operation) -> bool:
+        """Whether it has ended, or another undo has taken back the same since."""
+        undone = [(self._history.run(one) or {}).get("undone") for one in act.takes_back]
+        others = [one for one in undone if isinstance(one, dict) and one.get("run") != act.run]
+        return bool(others) or has_ended(self._history.run(act.run))
+
+    async def _announce(
+        self, act: Operation, what: str, reverted: Sequence[RevertResult]
+    ) -> UndoResult:
+        """Have the files looked at, and tell what was undone, also before a crash."""
+        paths = {write.path: None for write in self._history.writes_by(act.run)}
+        await self._store.notice(paths)
         undone = UndoResult(
             runs=act.takes_back,
-            paths=tuple(dict.fromkeys(printable(item.path) for item in reverted if item.changed)),
+            paths=tuple(map(printable, paths)),
             kept=_kept(reverted),
             undo=act.run,
         )
@@ -158,8 +241,28 @@ class Undo:
             caller=caller,
         )
         act.begin(self._history)
-        reverted = self.take_back(names, act.author, may_write, refuse)
+        progress = _UndoProgress(act=act, what=what)
+        progress.number = self._history.begin_act(progress.document())
+        try:
+            return self._finish(progress, UndoLimits(may_write, refuse))
+        except Exception:
+            with suppress(StorageFailedError):  # the next start finds that it was not ended
+                self._history.end_act(progress.number)
+            raise
+
+    def _finish(
+        self, progress: _UndoProgress, limits: UndoLimits
+    ) -> tuple[Operation, list[RevertResult]]:
+        """Take back what is not yet, and record the end."""
+        act, what, names = progress.act, progress.what, progress.act.takes_back
+        is_notes = what not in names
+        reverted = [
+            item
+            for came, gone in self._steps_left(progress)
+            for item in self._revert(came, gone, act.author, limits.may_write, limits.refuse)
+        ]
         by = act.run if is_notes else what
+        followed = [one for one in map(self._history.run, names) if one is not None]
         for one in followed:
             undone = {"at": self._store.clock().isoformat(), "with": by, "run": act.run}
             in_force(self._history, one, undone)
@@ -170,9 +273,24 @@ class Undo:
             *(str(one["watcher"]) for one in followed),
             *(printable(item.path) for item in reverted),
         ]
-        reason = f"{reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
+        reason = f"{act.reason}{more}{f'; kept later texts in {kept}' if kept else ''}"
         act.end(self._history, self._store.objects, self._store.clock(), reason, quotes=quotes)
+        self._history.end_act(progress.number)
         return act, reverted
+
+    def _steps_left(self, progress: _UndoProgress) -> Iterator[tuple[Write, Write | None]]:
+        """The steps that are not done, each recorded before it is: a step writes once, so the
+        undo's writes tell whether the one that a crash cut short was done.
+        """
+        steps = _steps(self._writes_of(progress.act.takes_back))
+        if progress.step:
+            steps = dropwhile(lambda step: step[0].id != progress.step, steps)
+            if any(one.id > progress.last for one in self._history.writes_by(progress.act.run)):
+                next(steps, None)
+        for step in steps:
+            progress.step, progress.last = step[0].id, self._history.last_write()
+            self._history.save_act(progress.number, progress.document())
+            yield step
 
     def take_back(
         self,

@@ -46,6 +46,7 @@ from parachuted.modules.agent_runs import (
 )
 from parachuted.modules.declare import command, event, hook, interface, mcp_tool, route, schedule
 from parachuted.modules.module import Module
+from parachuted.modules.reading import read_each, reading
 from parachuted.modules.results import BytesResponse, FileResponse, Finding, HookResult, Response
 from parachuted.modules.scheduling import Schedules, ScheduleStatus
 from parachuted.modules.services import (
@@ -58,6 +59,7 @@ from parachuted.modules.services import (
     VaultAccess,
 )
 from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
+from parachuted.vault.paths import is_conflict_copy
 
 __all__ = [
     "Activity",
@@ -120,8 +122,11 @@ __all__ = [
     "event",
     "hook",
     "interface",
+    "is_conflict_copy",
     "is_shortened",
     "mcp_tool",
+    "read_each",
+    "reading",
     "route",
     "schedule",
     "visible_to_agents",

@@ -66,12 +66,13 @@ class Response:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is wrong, as `parachute doctor` shows it: what, in which file of the vault,
-    and what to do.
+    on which line of it (the first is 1), and what to do.
     """
 
     problem: str
     advice: str = ""
     path: str | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,17 @@ class VaultAccess(Protocol):
         """Make a new note. ConflictError: there is one already."""
         ...
 
+    async def import_note(
+        self, path: str, text: str, *, base: str | None = None, is_own: bool = False
+    ) -> str:
+        """Make a new note of what another program held, or, with a `base`, give one this text.
+
+        It is a stranger's text: its frontmatter says `origin: imported`. `is_own`: all that is
+        added is what the person wrote, who asks for it and claims it; it counts as theirs then.
+        ConflictError: there is one already.
+        """
+        ...
+
     async def append(self, path: str, section: str, text: str) -> str:
         """Put text at the end of a section, which is made if need be."""
         ...
@@ -200,8 +211,10 @@ class VaultAccess(Protocol):
         with nothing else, and return the run's id. It follows from the run of the present call,
         where that has written.
 
-        Each note is a write of its own, in this order. The first that fails ends it; what was
-        written before is the run's, which the error then names.
+        Each file is named once. What may not be done is refused before anything is; then each is a
+        write of its own, in this order. One that fails all the same ends it; what was written
+        before is the run's, which the error then names. What a kill cuts short is finished at the
+        next start.
         """
         ...
 

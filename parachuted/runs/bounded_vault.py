@@ -6,6 +6,7 @@ by the module's permissions and by the caller's authority, including the key's p
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import copy
@@ -23,10 +24,12 @@ from parachuted.errors import (
     EditRefusedError,
     ParachuteError,
 )
+from parachuted.history.acts import Act, ActFinisher, ActStep, begin_act, end_act
 from parachuted.history.run_account import CallRun
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.bounded_notes import vault_edit
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.vault_writing import VaultWriting
+from parachuted.runs.vault_writing import VaultWriting, encoded
 from parachuted.search import Search
 from parachuted.tools import Mover, MoveResult, Writing, unwatched
 from parachuted.vault import (
@@ -56,11 +59,14 @@ class BoundedVault(VaultWriting):
         """Change several notes in one run of its own that can be undone whole, and return its id.
         It follows from the run of the module's call, where that has written.
 
-        Each is a write of its own, in this order. The first that fails ends it, and is named in
-        the error.
+        All are looked at first: what may not be done, or not any more, is refused before anything
+        is. Then each is a write of its own, in this order; one that fails all the same ends it, and
+        is named in the error. What a crash leaves is finished at the next start.
         """
         if not changes:
             raise EditRefusedError("there is nothing to change")
+        if len({change.path for change in changes}) != len(changes):
+            raise EditRefusedError("a file is named twice; put its edits into one change")
         authority, author = self._authority(), self._author()
         within = authority.call
         causes = within.causes if within is not None and within.run else authority.causes
@@ -69,26 +75,92 @@ class BoundedVault(VaultWriting):
         part._reason = reason[:_LONGEST_REASON]  # noqa: SLF001  a copy of this
         part._authority = lambda: replace(authority, call=call)  # noqa: SLF001
         part._author = lambda: replace(author, run=call.run, causes=call.causes)  # noqa: SLF001
-        done = 0
+        steps = await run_uninterrupted(part._steps, changes)  # noqa: SLF001
+        return await part._change_all(changes, call, steps)  # noqa: SLF001
+
+    async def _change_all(
+        self, changes: Sequence[NoteChange], call: CallRun, steps: Sequence[ActStep]
+    ) -> str:
+        done, number = 0, None
         try:
+            number = await run_uninterrupted(self._begin_act, call, steps)
             for change in changes:
                 if change.text is not None:
-                    await part.create(change.path, change.text)
+                    await self.create(change.path, change.text)
                 elif change.edits is None:
-                    await part.delete(change.path)
+                    await self.delete(change.path)
                 else:
-                    await part.edit(change.path, change.edits, base=change.base)
+                    await self.edit(change.path, change.edits, base=change.base)
                 done += 1
-            return str(call.run)
-        except ParachuteError as error:
-            if not done:
+        except asyncio.CancelledError:  # who asked has gone, and the act is done all the same
+            await run_uninterrupted(self._finish_act, call, number)
+            raise
+        except Exception as error:
+            run = call.run
+            await run_uninterrupted(self._end_act, call, number)
+            if not done or not isinstance(error, ParachuteError):
                 raise
             raise EditRefusedError(
                 f"{error}; {done} of {len(changes)} files were changed before that: "
-                f"`parachute undo {call.run}` takes it back"
+                f"`parachute undo {run}` takes it back"
             ) from error
-        finally:
-            await run_uninterrupted(call.close)
+        run = str(call.run)
+        await run_uninterrupted(self._end_act, call, number)
+        return run
+
+    def _steps(self, changes: Sequence[NoteChange]) -> list[ActStep]:
+        """What the changes come to, their texts kept. Raises what making them would; an agent's run
+        is asked about each by itself, so of that there is none.
+        """
+        steps: list[ActStep] = []
+        for change in changes if self._run is None else ():
+            path, is_new = VaultPath.parse(change.path), change.text is not None
+            real = self._may_write(path, is_named=change.edits is None and not is_new)
+            try:
+                with self._store.root.straight():
+                    steps += self._step(real, change)
+            except ConflictError as error:
+                raise self._as_seen(real, error) from None
+        return steps
+
+    def _step(self, real: VaultPath, change: NoteChange) -> list[ActStep]:
+        if change.text is not None:
+            text = encoded(change.text)
+            planned = ProposedChange(path=str(real), action="create", base=None, data=text)
+        elif change.edits is None:
+            planned = self._gone(real)
+        else:
+            self._refuse_large(real, real)
+            planned = self._planned(real, vault_edit(change.edits, change.base), change.base)
+        objects, data = self._store.objects, planned.data
+        if data is not None:
+            before = b"" if planned.base is None else objects.get(planned.base) or b""
+            self._refuse_watching(real, before, data)
+        after = None if data is None else objects.put(data)
+        if after == planned.base:
+            return []
+        return [ActStep(path=str(real), base=planned.base, after=after)]
+
+    def _begin_act(self, call: CallRun, steps: Sequence[ActStep]) -> int | None:
+        if not steps:
+            return None
+        by = self._author().by
+        with call.writing(by, steps[0].path, self._reason):  # from here on the run has an id
+            what = f"what {by} was doing ({self._reason})"
+            origin = self._watch.origin
+            return begin_act(
+                self._store, Act(what=what, author=self._author(), steps=steps, origin=origin)
+            )
+
+    def _finish_act(self, call: CallRun, number: int | None) -> None:
+        if number is not None:
+            ActFinisher(self._store, self._watch.origins).finish(number)
+        call.close()
+
+    def _end_act(self, call: CallRun, number: int | None) -> None:
+        if number is not None:
+            end_act(self._store, number)
+        call.close()
 
     async def move(self, source: str, target: str) -> str:
         """Give the file another path, which must be free, and return its digest.
@@ -150,6 +222,7 @@ class BoundedVault(VaultWriting):
                     ),
                     are_all=False,
                     writing=self._around,
+                    origin=self._watch.origin,
                 )
             except ConflictError as error:
                 raise self._as_seen(new, error) from None

@@ -58,6 +58,10 @@ class RunGuard:
     def is_tainted(self) -> bool:
         return bool(self.taint)
 
+    @property
+    def origin(self) -> Origin:
+        return self.taint.origin
+
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
         return self._origin(path, digest, data) in UNTRUSTED
 

@@ -5,12 +5,14 @@ start.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
 from parachuted.bubbling import PendingChange, PendingChanges
+from parachuted.errors import StorageFailedError
+from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import has_ended, save
-from parachuted.history.undo import Undo
+from parachuted.history.undo import Undo, UndoLimits
 from parachuted.state import StateStore
 from parachuted.tasks import Queue, Task
 from parachuted.vault import History, VaultIndex, printable
@@ -96,7 +98,7 @@ def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChan
 
 class RunRecovery:
     """To be gone through at the start: `settle_runs` before the vault is looked at, `end_lost_runs`
-    after.
+    and `finish_acts` after.
     """
 
     def __init__(
@@ -106,9 +108,10 @@ class RunRecovery:
         reviews: TaskReviews,
         history: History,
         undo: Undo,
+        acts: ActFinisher,
         clock: Callable[[], datetime],
     ) -> None:
-        self._queue, self._reviews = queue, reviews
+        self._queue, self._reviews, self._acts = queue, reviews, acts
         self._history, self._undo, self._clock = history, undo, clock
 
     def settle_runs(self) -> list[str]:
@@ -129,7 +132,7 @@ class RunRecovery:
 
     def end_lost_runs(self) -> None:
         """Runs that nothing will take up again have failed."""
-        going_on = {task.run for task in self._queue.all()}
+        going_on = {task.run for task in self._queue.all()} | self._undo.unfinished()
         for document in self._history.unended():
             if document["id"] not in going_on:
                 reason = "the daemon ended before the run did"
@@ -143,10 +146,33 @@ class RunRecovery:
                     },
                 )
 
+    async def finish_acts(
+        self,
+        notice: Callable[[Iterable[str]], Awaitable[None]],
+        limits: Callable[[str], UndoLimits],
+    ) -> list[str]:
+        """Finish the acts of several files that were cut short: moves, merges, undos. `limits` are
+        those of an undo by the API key of that id.
+
+        Says what a person should know.
+        """
+        finished = await asyncio.to_thread(self._acts.finish_all)
+        await notice([path for one in finished for path in one.paths])
+        said = [one.problem for one in finished if one.problem is not None]
+        try:
+            await self._undo.finish_all(limits)
+        except StorageFailedError as error:
+            said.append(
+                f"an undo that was cut short cannot be finished ({error.message}); the next start "
+                "tries again"
+            )
+        return said
+
     def _take_back(self, task: Task) -> Iterator[str]:
         """Before the task is put back, or a crash in between would leave writes of a run that
         starts again.
         """
+        self._acts.forget(str(task.run))
         for reverted in self._undo.take_back([str(task.run)]):
             for kept in reverted.kept:
                 yield (

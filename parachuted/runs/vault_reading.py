@@ -50,7 +50,7 @@ class TextWatch:
         load: Callable[[str], FileContent | None],
     ) -> None:
         """`own` is what a module's own texts count as; `load` reads a note that a search found."""
-        self._run, self._authority, self._origins = run, authority, origins
+        self._run, self._authority, self.origins = run, authority, origins
         self._own, self._load = own, load
 
     def read(self, path: str, content: FileContent) -> None:
@@ -60,8 +60,8 @@ class TextWatch:
     def shown(self, path: str, data: bytes, digest: str) -> None:
         if self._run is not None:
             self._run.has_read(path, digest, data)
-        elif self._origins is not None:
-            origin = self._origins.of_text(path, data, digest)
+        elif self.origins is not None:
+            origin = self.origins.of_text(path, data, digest)
             if origin in UNTRUSTED:
                 self._authority().taint.read(path, origin)
 
@@ -77,9 +77,9 @@ class TextWatch:
 
     def names(self, paths: Sequence[str]) -> None:
         """Record names, before a module's code gets them: they may be untrusted text too."""
-        if self._origins is None or (taint := self._authority().taint):
+        if self.origins is None or (taint := self._authority().taint):
             return
-        if (found := self._origins.first_stranger(paths)) is not None:
+        if (found := self.origins.first_stranger(paths)) is not None:
             taint.read(*found)
 
     def hits(self, paths: Sequence[str]) -> set[str]:
@@ -90,24 +90,43 @@ class TextWatch:
         if run is not None:
             return {path for path in paths if run.is_tainted or self._is_trusted(run, path)}
         for path in paths:
-            if self._origins is None or self._authority().taint:
+            if self.origins is None or self._authority().taint:
                 break
             if (content := self._load(path)) is not None:
                 self.read(path, content)
         return set(paths)
 
-    def writing(self, path: VaultPath) -> AbstractContextManager[Callable[[str | None], None]]:
+    @property
+    def origin(self) -> Origin:
+        """What is written now counts as."""
+        if self._run is not None:
+            return self._run.origin
+        taint = self._authority().taint
+        return taint.origin if taint else self._own
+
+    def writing(
+        self, path: VaultPath, origin: Origin | None = None
+    ) -> AbstractContextManager[Callable[[str | None], None]]:
+        """Around a write: whose text it leaves; without an `origin`, that of what was read."""
         if self._run is not None:
             return self._run.writing(path)
-        if self._origins is None:
+        if self.origins is None:
             return nullcontext(lambda _digest: None)
-        taint = self._authority().taint
-        return self._origins.writing(path, taint.origin if taint else self._own)
+        return self.origins.writing(path, origin or self.origin)
+
+    def origin_of_import(self, *, is_own: bool) -> Origin:
+        """What an import counts as. The person's own words can be claimed by the person alone, at
+        whose request nothing but a module of theirs works.
+        """
+        asked = self._authority()
+        is_persons = asked.asked_by == "person" and asked.within is None and not asked.runs
+        is_claimed = is_own and is_persons and self._run is None and self._own not in UNTRUSTED
+        return "you" if is_claimed else "imported"
 
     def moved(self, source: str, target: str, digest: str) -> None:
         """Record a move that a module made: the file's origin moves along."""
-        if self._origins is not None:
-            self._origins.moved(source, target, digest)
+        if self.origins is not None:
+            self.origins.moved(source, target, digest)
 
     def _is_trusted(self, run: RunWatch, path: str) -> bool:
         content = self._load(path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from parachuted.access.authority import Authority, current
 from parachuted.access.notes import NoteEdit
-from parachuted.access.origin import Origin
+from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
 from parachuted.access.run_records import ProposedChange, RunWatch
@@ -40,11 +40,14 @@ from parachuted.vault import (
     FileContent,
     ReplaceAll,
     ReplaceSection,
+    SetFrontmatterKey,
     Store,
     VaultIndex,
     VaultPath,
     WriteResult,
+    apply_edit,
     decide_all,
+    declared_origin,
     digest_of,
     printable,
 )
@@ -97,7 +100,7 @@ class VaultWriting(BoundedNotes):
 
         What others wrote since `base` is merged, or it is a conflict.
         """
-        return await self.write_bytes(path, _encoded(text), base=base)
+        return await self.write_bytes(path, encoded(text), base=base)
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
         """Write these bytes and return their digest.
@@ -113,10 +116,33 @@ class VaultWriting(BoundedNotes):
 
     async def create(self, path: str, text: str) -> str:
         """Make a new note; ConflictError when there is one."""
-        data = _encoded(text)
+        data = encoded(text)
         plan = ProposedChange(path="", action="create", base=None, data=data)
         return await self._written(
             path, lambda real: self._create(real, data), lambda real: replace(plan, path=str(real))
+        )
+
+    async def import_note(
+        self, path: str, text: str, *, base: str | None = None, is_own: bool = False
+    ) -> str:
+        """Make a note of what another program held, or, with a `base`, put it into one.
+
+        Its frontmatter says `origin: imported`, and so does the record of where texts came from,
+        unless it is what the person wrote (`is_own`), who asks for it.
+        """
+        data, origin = encoded(text), self._watch.origin_of_import(is_own=is_own)
+        if origin in UNTRUSTED and not UNTRUSTED.intersection(declared_origin(data)):
+            data = apply_edit(SetFrontmatterKey(key="origin", value=origin), data)
+        plan = ProposedChange(path="", action="create", base=None, data=data)
+        return await self._written(
+            path,
+            lambda real: self._create(real, data) if base is None else self._put(real, data, base),
+            lambda real: (
+                replace(plan, path=str(real))
+                if base is None
+                else self._planned(real, ReplaceAll(data=data), base)
+            ),
+            origin=origin,
         )
 
     async def append(self, path: str, section: str, text: str) -> str:
@@ -163,12 +189,15 @@ class VaultWriting(BoundedNotes):
         plan: Callable[[VaultPath], ProposedChange],
         *,
         is_gone: bool = False,
+        origin: Origin | None = None,
     ) -> str:
-        """`plan` describes the change, for a run that may not make it now."""
+        """`plan` describes the change, for a run that may not make it now; `origin` is whose text
+        it is, where that does not follow from what was read.
+        """
         target = VaultPath.parse(path)
         beyond = await self._beyond("write", target, is_named=is_gone)
         written = await run_uninterrupted(
-            self._write, target, act, plan, beyond=beyond, is_gone=is_gone
+            self._write, target, act, plan, beyond=beyond, is_gone=is_gone, origin=origin
         )
         if isinstance(written, _Objected):
             raise ActRefusedError(await written.run.instead(written.change, written.why))
@@ -184,6 +213,7 @@ class VaultWriting(BoundedNotes):
         *,
         beyond: Sequence[str],
         is_gone: bool,
+        origin: Origin | None,
     ) -> WriteResult | _Objected:
         """`is_gone`: the file is to be removed: the name itself is meant, so a link that has it is
         not followed.
@@ -195,7 +225,7 @@ class VaultWriting(BoundedNotes):
                 return _Objected(run=run, change=plan(real), why=why)
         with self._store.root.straight(), self._as_run(real), self._writing(real) as wrote:
             try:
-                written = act(real) if is_gone else self._recorded(real, act)
+                written = act(real) if is_gone else self._recorded(real, act, origin)
             except ConflictError as error:
                 raise self._as_seen(real, error) from None
             if written.changed:
@@ -225,11 +255,13 @@ class VaultWriting(BoundedNotes):
         self._bounds.with_files("write", beyond).check_write(path, real)
         return real
 
-    def _recorded(self, real: VaultPath, act: Callable[[VaultPath], WriteResult]) -> WriteResult:
+    def _recorded(
+        self, real: VaultPath, act: Callable[[VaultPath], WriteResult], origin: Origin | None
+    ) -> WriteResult:
         """Record who wrote the text: untrusted, if the writer has read untrusted text or is not
         trusted.
         """
-        with self._watch.writing(real) as wrote:
+        with self._watch.writing(real, origin) as wrote:
             written = act(real)
             wrote(written.after if written.changed else None)
         return written
@@ -351,7 +383,8 @@ def _check_size(data: bytes) -> None:
         raise EditRefusedError(f"it is larger than {_LARGEST_WRITE >> 20} MB; nothing was written")
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """The bytes of a note. Raises TypeError or EditRefusedError for what can be none."""
     if not isinstance(text, str):
         raise TypeError(
             f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"

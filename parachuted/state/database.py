@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import sqlite3
@@ -304,7 +305,12 @@ class Database:
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> StorageFailedError:
-        return StorageFailedError(f"{self._label} could not be read or written: {error}")
+        number = getattr(error, "errno", None)
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+            number = errno.ENOSPC
+        return StorageFailedError(
+            f"{self._label} could not be read or written: {error}", errno=number
+        )
 
 
 @contextlib.contextmanager

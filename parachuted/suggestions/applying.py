@@ -438,15 +438,23 @@ class SuggestionResolver:
         return record_of(suggestion, record.file, replace(record.shown, words=""))
 
     def settle(self, record: SuggestionRecord) -> SuggestionRecord:
+        """At the start, of one that was just being applied: it was, if its run wrote; else it waits
+        again, as it did before, so that a tick in its file counts.
+        """
         run, suggestion = str(record.applying), record.suggestion
-        if not self._vault.history.writes_by(run):
-            kept = replace(record, applying=None)
+        writes = self._vault.history.writes_by(run)
+        if not writes:
+            waiting = replace(suggestion, resolved_by=None, modifications=None)
+            kept = replace(record, suggestion=waiting, applying=None)
             self._store.keep(kept)
             return kept
         by = suggestion.resolved_by or USER
-        author = Author(by=f"suggestion:{suggestion.id}", run=run, causes=suggestion.causes)
         return self._done(
-            record, replace(suggestion, applied_run=run), author, AppliedSuggestion(), by
+            record,
+            replace(suggestion, applied_run=run),
+            writes[0].author,
+            AppliedSuggestion(),
+            by,
         )
 
 

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from dataclasses import dataclass
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import PERSON, Bus, Event
 from parachuted.suggestions.store import WRITER, SuggestionRecord
 from parachuted.suggestions.suggestion import FOLDER, SuggestionFile
@@ -63,7 +63,10 @@ class ApprovalListener:
 
     async def run(self) -> None:
         """Look at all files once, then at those that change, until cancelled."""
-        await asyncio.to_thread(self._suggestions.settle)
+        try:
+            await self._suggestions.settle()
+        except StorageFailedError as error:  # whoever resolves one tries again
+            log.warning("suggestions could not be settled", extra={"reason": error.message})
         await self._act_on_all()
         await self._look_through()
         while True:
@@ -97,32 +100,32 @@ class ApprovalListener:
         elif file.is_ticked or (
             file.suggestion is not None and file.suggestion.status != record.suggestion.status
         ):
-            await self._suggestions.say(record.suggestion.id, _OVER)
+            await self._suggestions.say(record.suggestion.id, _OVER, file)
 
     async def _waiting(self, record: SuggestionRecord, file: SuggestionFile, by: str) -> None:
         name, store = record.suggestion.id, self._suggestions.store
         is_same = store.is_as_written(file, record)
         if by != PERSON.by:
             if file.is_ticked or not is_same:
-                await self._suggestions.say(name, _NOBODY if file.is_ticked else _CHANGED)
+                await self._suggestions.say(name, _NOBODY if file.is_ticked else _CHANGED, file)
         elif not file.is_ticked:
             return  # somebody is writing in it; that is theirs to do, and nothing happens
         elif not is_same:
-            await self._suggestions.say(name, _CHANGED)
+            await self._suggestions.say(name, _CHANGED, file)
         elif file.approve and file.reject:
-            await self._suggestions.say(name, _BOTH)
+            await self._suggestions.say(name, _BOTH, file)
         else:
-            await self._resolve(name, is_approved=file.approve)
+            await self._resolve(name, file)
 
-    async def _resolve(self, name: str, *, is_approved: bool) -> None:
+    async def _resolve(self, name: str, file: SuggestionFile) -> None:
         try:
-            if is_approved:
+            if file.approve:
                 await self._suggestions.approve(name)
             else:
                 await self._suggestions.reject(name)
         except ParachuteError as error:
             if self._suggestions.get(name).is_pending:
-                await self._suggestions.say(name, f"It could not be done: {error.message}")
+                await self._suggestions.say(name, f"It could not be done: {error.message}", file)
 
     async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
         """The suggestion of a file at another path: renamed and recognised by its seal, or not one

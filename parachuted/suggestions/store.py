@@ -220,10 +220,15 @@ class SuggestionStore:
             self._table.drop(key)
 
     def put_up(
-        self, record: SuggestionRecord, caller: Caller | None = None, *, only_new: bool = False
+        self,
+        record: SuggestionRecord,
+        caller: Caller | None = None,
+        *,
+        only_new: bool = False,
+        seen: SuggestionFile | None = None,
     ) -> None:
         """Write its file, and create it if the suggestion waits and has none; `only_new`: do no
-        more than that.
+        more than that. One that says something else than what was `seen` stays.
 
         Others' edits of the file are kept in the history.
         """
@@ -238,27 +243,39 @@ class SuggestionStore:
         for _ in range(_ATTEMPTS):
             try:
                 if not (only_new and self.is_in_vault(record.file)):
-                    self._write(path, data, author, may_create=suggestion.is_pending)
+                    self._write(path, data, author, may_create=suggestion.is_pending, seen=seen)
             except ConflictError:
                 continue
             return
 
-    def _write(self, path: VaultPath, data: bytes, author: Author, *, may_create: bool) -> None:
+    def _write(
+        self,
+        path: VaultPath,
+        data: bytes,
+        author: Author,
+        *,
+        may_create: bool,
+        seen: SuggestionFile | None,
+    ) -> None:
         try:
             present = self._store.read(path, keep=True)
         except NotFoundError:
             if may_create:
                 self._store.create(path, data, author)
             return
-        if present.data != data:
+        if present.data != data and (seen is None or read_file(present.data) == seen):
             self._store.replace(path, data, author, base=present.digest)
 
-    def say(self, record: SuggestionRecord, words: str) -> SuggestionRecord:
-        """Write words into its file, boxes empty."""
+    def say(
+        self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
+    ) -> SuggestionRecord:
+        """Write words into its file, boxes empty, where it still says what was `seen`: boxes that
+        were ticked since are another decision.
+        """
         said = record_of(record.suggestion, record.file, replace(record.shown, words=words))
         said = replace(said, applying=record.applying)
         self.keep(said)
-        self.put_up(said)
+        self.put_up(said, seen=seen)
         return said
 
     def write_notice(self, path: VaultPath, words: str) -> None:
@@ -294,8 +311,12 @@ class SuggestionStore:
         return read_file(data) if len(data) <= _LARGEST_FILE else None  # it may have grown
 
     def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
-        """Whether the file says what we wrote, boxes aside."""
-        return file.suggestion == record.suggestion and file.shown == normal(record.body)
+        """Whether the file says what we wrote, boxes aside: now, or before words for a person were
+        put into it that a crash or a full disk kept out of the file.
+        """
+        return file.suggestion == record.suggestion and (
+            file.shown == normal(record.body) or self.is_ours(file)
+        )
 
     def is_ours(self, file: SuggestionFile) -> bool:
         """Whether the file is as we once wrote it, boxes aside, by its seal."""

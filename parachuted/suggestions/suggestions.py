@@ -311,13 +311,13 @@ class Suggestions:
 
         return await asyncio.to_thread(look)
 
-    async def say(self, name: str, words: str) -> None:
-        """Write words for a person into its file."""
+    async def say(self, name: str, words: str, seen: SuggestionFile | None = None) -> None:
+        """Write words for a person into its file, where it still says what was `seen`."""
         status = self.get(name).status
         async with self._hand(name):
             record = self.record(name)
             if record.suggestion.status == status:
-                await self._whole(lambda: self.store.say(record, words))
+                await self._whole(lambda: self.store.say(record, words, seen))
             else:  # the words are out of date, and the file shows the present state
                 await self._whole(lambda: self.store.put_up(record))
         await self._vault.notice([record.file])
@@ -368,16 +368,23 @@ class Suggestions:
                 )
                 await self._whole(lambda over=over: self._resolver.save(over))  # type: ignore[misc]
 
-    def settle(self) -> list[SuggestionRecord]:
+    async def settle(self) -> None:
         """At the start: those that the last daemon was just applying were applied, if their run
-        wrote; else they wait again. Blocks.
+        wrote; else they wait again. Raises StorageFailedError.
         """
-        settled = []
         for name in sorted(self._unsettled):
-            record = self.store.get(name)
-            settled += [self._resolver.settle(record)] if record is not None else []
-            self._unsettled.discard(name)
-        return settled
+            async with self._hand(name):
+                record = self.store.get(name) if name in self._unsettled else None
+                if record is not None:
+                    await self._whole(
+                        lambda record=record: self._resolver.settle(record),  # type: ignore[misc]
+                        self._settled,
+                    )
+                self._unsettled.discard(name)
+
+    def _settled(self, record: SuggestionRecord) -> None:
+        if not record.suggestion.is_pending:
+            self._reports.resolved(record.suggestion, None)
 
     def _same_pending(self, made: Suggestion) -> Suggestion | None:
         def key(of: Suggestion) -> tuple[str, str, str, str]:
@@ -416,8 +423,9 @@ class Suggestions:
     async def _resolved(
         self, name: str, act: Callable[[SuggestionRecord], SuggestionRecord], caller: Caller | None
     ) -> Suggestion:
+        await self.settle()  # where the disk refused it at the start
         record = self.record(name)
-        if name in self._busy or name in self._unsettled:
+        if name in self._busy:
             raise EditRefusedError(f"the suggestion {name} is just being resolved")
         if not record.suggestion.is_pending:
             raise EditRefusedError(

@@ -1,7 +1,7 @@
 """Moves a file, and rewrites every link that led to it or would now lead elsewhere.
 
-The file moves first. If the program dies before the last link is rewritten, nothing is lost: the
-remaining links are listed as broken.
+The file moves first, then each note is written. It is one act: what is left of it when the program
+dies is done at the next start.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from parachuted.access.origin import Origin
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.history.acts import Act, ActStep, recorded_act
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
@@ -20,10 +22,13 @@ from parachuted.vault import (
     Store,
     VaultPath,
     WriteResult,
+    digest_of,
     leads_straight,
     links_in,
     name_key,
     parse_note,
+    place_of,
+    printable,
     resolve,
     rewrite_links,
     spelled,
@@ -147,6 +152,19 @@ class LinkRewrites:
         return self.source if path == self.target else path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rewrite:
+    """A note, at its path before the move, with what is to become of it: None where it may not be
+    written. `wanted` counts the links that are to change, `left` those of them that will not.
+    """
+
+    path: VaultPath
+    note: ParsedNote
+    data: bytes | None
+    wanted: int
+    left: int
+
+
 class Mover:
     """Moves notes.
 
@@ -156,7 +174,7 @@ class Mover:
     def __init__(self, store: Store, linking: Callable[[str], Iterable[str]]) -> None:
         self._store, self._linking = store, linking
 
-    def move(
+    def move(  # noqa: PLR0913  who moves, what they may, and what is told of it
         self,
         source: VaultPath,
         target: VaultPath,
@@ -167,27 +185,59 @@ class Mover:
         may_write: Callable[[str], bool],
         are_all: bool = True,
         writing: Writing = unwatched,
+        origin: Origin = "you",
     ) -> MoveResult:
         """Move the file and rewrite links, each note a write of its own, in those that `may_write`
-        allows. `writing` is entered for each write, and gives what is called with its result.
+        allows. `writing` is entered for each write, and gives what is called with its result;
+        `origin` is what these count as where a crash leaves them to the next start.
 
         `files` are all files of the vault, or, where they are not (`are_all`), all that exist for
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
         `base`.
         """
         rewriting = _rewrites(source, target, files, are_all=are_all)
-        sources = self._sources(rewriting, source, target)
-        with writing(target) as wrote:
-            written = self._store.move(source, target, author, base=base)
-            wrote(written)
-        rewritten, left = [], 0
-        for note in sorted(sources):
-            done, stays = self._rewrite(
-                VaultPath(note), rewriting, author, may_write=may_write(note), writing=writing
-            )
-            rewritten += [done] if done is not None and done.changed else []
-            left += stays
+        old, new = self._store.placed(source), self._store.placed(target)
+        digest = self._store.read(source).digest
+        steps, left = [ActStep(path=new, base=None, after=digest, source=old)], 0
+        wanted: list[int] = []
+        for one in self._rewritten(rewriting, source, target, may_write, keep=True):
+            left += one.left
+            if one.data not in {None, one.note.data}:
+                steps.append(self._step(one, source, new))
+                wanted.append(one.wanted - one.left)
+        what = f"the move of {printable(source)} to {printable(target)}"
+        rewritten: list[WriteResult] = []
+        with recorded_act(self._store, Act(what=what, author=author, steps=steps, origin=origin)):
+            with writing(target) as wrote:
+                written = self._store.move(source, target, author, base=base)
+                wrote(written)
+            for step, links in zip(steps[1:], wanted, strict=True):
+                try:
+                    done = self._write(step, author, writing)
+                # changed in the same place meanwhile, gone, or the disk refuses: the note has moved
+                # all the same
+                except ParachuteError:
+                    left += links
+                else:
+                    rewritten += [done] if done.changed else []
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
+
+    def moved_before(
+        self, source: VaultPath, target: VaultPath, *, base: str | None
+    ) -> MoveResult | None:
+        """The result of a move that was done already, for who asks again since the answer was lost;
+        None where the file did not come from there, or is not there any more.
+        """
+        history, root = self._store.history, self._store.root
+        old, new = self._store.placed(source), self._store.placed(target)
+        last = next(iter(history.writes_of(old)[::-1]), None)
+        came = history.other_half(last) if last is not None and last.after is None else None
+        if came is None or root.is_there(old) or base not in {None, came.after}:
+            return None
+        if came.path != new or place_of(history, came) != new or not root.is_there(new):
+            return None
+        written = WriteResult(path=new, before=None, after=self._store.read(new).digest)
+        return MoveResult(written=written, rewritten=(), left=0)
 
     def plan(
         self,
@@ -205,51 +255,53 @@ class Mover:
         self._store.root.read(source)
         rewriting = _rewrites(source, target, files, are_all=are_all)
         changes, left = list[LinkChange](), 0
-        for name in sorted(self._sources(rewriting, source, target)):
-            path = VaultPath(name)
-            try:
-                note = parse_note(self._store.root.read(path).data)
-            except NotFoundError:
-                continue  # gone since the index saw it
-            if not may_write(name):
-                left += rewriting.count(note, path)
-                continue
-            data, stays = rewriting.rewritten(note, path)
-            left += stays
-            changes += _changed_lines(path, note.data, data)
+        for one in self._rewritten(rewriting, source, target, may_write, keep=False):
+            left += one.left
+            if one.data is not None:
+                changes += _changed_lines(one.path, one.note.data, one.data)
         return MovePlan(changes=tuple(changes), left=left)
 
-    def _sources(self, rewriting: LinkRewrites, source: VaultPath, target: VaultPath) -> set[str]:
-        found = rewriting.sources(self._linking)
-        # Nothing in a file of another kind is a link.
-        return found if target.endswith(NOTE_SUFFIXES) else found - {source}
-
-    def _rewrite(
+    def _rewritten(
         self,
-        path: VaultPath,
         rewriting: LinkRewrites,
-        author: Author,
+        source: VaultPath,
+        target: VaultPath,
+        may_write: Callable[[str], bool],
         *,
-        may_write: bool,
-        writing: Writing,
-    ) -> tuple[WriteResult | None, int]:
-        place = VaultPath(rewriting.target) if path == rewriting.source else path
-        wanted = 0
-        try:
-            content = self._store.read(place, keep=may_write)
-            note = parse_note(content.data)
+        keep: bool,
+    ) -> Iterator[_Rewrite]:
+        """Each note that is concerned; `keep` keeps the text of what is to be written."""
+        sources = rewriting.sources(self._linking)
+        if not target.endswith(NOTE_SUFFIXES):  # nothing in a file of another kind is a link
+            sources -= {source}
+        for name in sorted(sources):
+            path, is_allowed = VaultPath(name), may_write(name)
+            try:
+                note = parse_note(self._store.read(path, keep=keep and is_allowed).data)
+            except ParachuteError:
+                continue  # gone since the index saw it
             wanted = rewriting.count(note, path)
-            if not wanted or not may_write:
-                return None, wanted
-            data, left = rewriting.rewritten(note, path)
-            with writing(place) as wrote:
-                written = self._store.replace(place, data, author, base=content.digest)
-                wrote(written)
-                return written, left
-        # changed in the same place meanwhile, gone, or the disk refuses: the note has moved all the
-        # same
-        except ParachuteError:
-            return None, wanted
+            if is_allowed:
+                data, left = rewriting.rewritten(note, path)
+                yield _Rewrite(path=path, note=note, data=data, wanted=wanted, left=left)
+            else:
+                yield _Rewrite(path=path, note=note, data=None, wanted=wanted, left=wanted)
+
+    def _step(self, one: _Rewrite, source: VaultPath, new: VaultPath) -> ActStep:
+        """Its text is kept, so that it can be written in another life."""
+        path = new if one.path == source else self._store.resolve(one.path)
+        after = self._store.objects.put(one.data or b"")
+        return ActStep(path=path, base=digest_of(one.note.data), after=after)
+
+    def _write(self, step: ActStep, author: Author, writing: Writing) -> WriteResult:
+        path = VaultPath(step.path)
+        data = self._store.objects.get(str(step.after))
+        if data is None:
+            raise NotFoundError(f"what {printable(path)} was to say is no longer kept")
+        with writing(path) as wrote:
+            written = self._store.replace(path, data, author, base=step.base)
+            wrote(written)
+        return written
 
 
 def _rewrites(

@@ -50,6 +50,10 @@ CREATE TABLE IF NOT EXISTS pruned (path TEXT PRIMARY KEY, at TEXT NOT NULL) WITH
 """  # noqa: E501
 
 _KEYS = "ALTER TABLE writes ADD COLUMN key TEXT NOT NULL DEFAULT '';"
+_ACTS = (
+    "CREATE TABLE acts (id INTEGER PRIMARY KEY, document TEXT NOT NULL, last_write INTEGER NOT "
+    "NULL);"
+)
 
 PERSONS = "by a person"
 """The outcome under which an ended act of a person's is kept among the runs, so that no budget of
@@ -78,7 +82,7 @@ class History:
             path,
             label="the history",
             loss="earlier runs cannot be explained or undone",
-            migrations={1: _SCHEMA, 2: _KEYS},
+            migrations={1: _SCHEMA, 2: _KEYS, 3: _ACTS},
         )
         self._unnoticed = self._paths_unnoticed()
 
@@ -129,6 +133,31 @@ class History:
         middle.
         """
         return self._writes("state = 'intended' ORDER BY id", ())
+
+    def begin_act(self, document: Mapping[str, object]) -> int:
+        """Record an act of several writes; returns its number. Durable with its first write."""
+        sql = "INSERT INTO acts (document, last_write) SELECT ?, coalesce(max(id), 0) FROM writes"
+        with self._database.write(is_durable=False) as database:
+            return int(database.execute(sql, (json.dumps(document),)).lastrowid or 0)
+
+    def save_act(self, act: int, document: Mapping[str, object]) -> None:
+        """Record how far it is."""
+        with self._database.write(is_durable=False) as database:
+            database.execute(
+                "UPDATE acts SET document = ? WHERE id = ?", (json.dumps(document), act)
+            )
+
+    def end_act(self, act: int) -> None:
+        """Forget it: all of it is done."""
+        with self._database.write(is_durable=False) as database:
+            database.execute("DELETE FROM acts WHERE id = ?", (act,))
+
+    def acts(self) -> list[tuple[int, dict[str, Any], int]]:
+        """Those that were begun and not ended: the number, the document, and the number of the last
+        write before it.
+        """
+        rows = self._rows("SELECT id, document, last_write FROM acts ORDER BY id", ())
+        return [(act, json.loads(document), last) for act, document, last in rows]
 
     def unnoticed(self, path: str, digest: str | None) -> Write | None:
         """The write that left `path` with that content, unless the scanner has seen it before."""

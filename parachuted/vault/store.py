@@ -341,7 +341,7 @@ class Store:
 
             def attempt(_pause: float) -> WriteResult:
                 nonlocal expected
-                target = self._placed(path)
+                target = self.placed(path)
                 with (
                     named_errors(path),
                     self.root.opened_folder(target.folder) as folder,
@@ -378,7 +378,7 @@ class Store:
         consent: WriteConsent,
         _pause: float,
     ) -> WriteResult:
-        source, target = self._placed(source), self._placed(target)
+        source, target = self.placed(source), self.placed(target)
         content = self.root.read(source)
         data, digest = content.data, content.digest
         if base not in {None, digest}:
@@ -462,8 +462,10 @@ class Store:
                 theirs=self.root.read(path).data,
             ) from error
 
-    def _placed(self, path: VaultPath) -> VaultPath:
-        """The same for a name that is itself to come or go: links are followed on the way only."""
+    def placed(self, path: VaultPath) -> VaultPath:
+        """The same as `resolve` for a name that is itself to come or go: links are followed on the
+        way only.
+        """
         self._refuse_control(path)
         return self.resolve(path.folder) / path.name if path.folder else path
 

@@ -526,6 +526,28 @@ async def test_what_is_added_to_a_private_entity_leaves_what_no_caller_is_shown(
     assert (tmp_path / KIM).read_text().endswith("\nNew.\n")
 
 
+@pytest.mark.parametrize("key", ["body", "content"])
+@pytest.mark.parametrize("is_beside", [True, False])
+async def test_no_text_of_an_entity_is_thrown_away(tmp_path: Path, key: str, *, is_beside: bool):
+    path = tmp_path / "Brain/entities/people/kim.md"
+
+    def asked(text: object) -> dict[str, object]:
+        data, beside = {"name": "Kim"}, {key: text}
+        more = {"data": data, **beside} if is_beside else {"data": {**data, **beside}}
+        return {"entity_type": "person", **more}
+
+    async with brain(tmp_path) as module:
+        answer = await module.request("POST", "/entities", body=asked("Grows beans."))
+        assert answer.status == 201
+        assert path.read_text().endswith("# Kim\n\nGrows beans.\n")
+        again = await module.request("POST", "/entities", body=asked("Grows beans."))
+        assert again.status == 200
+        for other in ("Grows peas.", ["Grows beans."]):
+            with pytest.raises(EditRefusedError, match="body"):
+                await module.request("POST", "/entities", body=asked(other))
+        assert path.read_text().endswith("# Kim\n\nGrows beans.\n")
+
+
 async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(tmp_path: Path):
     path = "Brain/entities/people/bo.md"
     text = "# Bo\n\n## Facts\n\n- Role: Baker (since 2020)\n- Role: Smith (since 2024-03)\n- Tea\n"

@@ -27,6 +27,7 @@ async def test_an_entry_typed_in_an_editor_is_linked_to_whom_it_names(live: Live
         assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()
         assert str(reported["para_id"]) in (vault / DAY).read_text()
         assert (vault / DAY).read_text().endswith(ENTRY)
+        await daemon_rig.settled()  # the index follows a write within moments
         found = await get(daemon_rig, f"/api/brain/context?entity={reported['para_id']}")
         assert DAY in found["text"]
 

@@ -5,6 +5,7 @@ one look at a time.
 from __future__ import annotations
 
 import itertools
+import weakref
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -50,6 +51,7 @@ class ReconcilerRig:
         self._causes = itertools.count(1)
         self._looked: dict[str, list[PendingChange]] = {}
         self.objects = ObjectStore(self.folder / "objects")
+        weakref.finalize(self, self.objects.close)
         self.open()
 
     def open(self) -> None:

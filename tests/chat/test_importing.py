@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
+from parachuted.modules.results import to_json
 from parachuted.testing import ModuleHarness
-from tests.chat.chat_of import files, session
+from tests.chat.chat_of import files, running_chat, session
 from tests.chat.exports import CHATGPT, CLAUDE
 from tests.chat.loading import chat_file
 from tests.chat.test_session_contract import decode_session
+from tests.odd_json import with_odd_members
 
 importing = chat_file("importing")
 
@@ -74,7 +81,7 @@ def test_what_is_not_an_export_is_reported(data: object):
     found, problems = importing.read_export(data)
 
     assert not found
-    assert problems[0].startswith("conversation 1: ")
+    assert problems[0].path == "conversation 1"
 
 
 async def test_an_empty_export_is_refused(chat: ModuleHarness):
@@ -88,7 +95,7 @@ def test_a_branch_that_leads_back_to_itself_ends():
     found, problems = importing.read_export([{"id": "1", "mapping": {"a": node}}])
 
     assert not found
-    assert "no message" in problems[0]
+    assert "no message" in problems[0].problem
 
 
 CLAUDE_CODE = {
@@ -142,3 +149,99 @@ async def test_a_transcript_of_claude_code_is_adopted_once_and_taken_back_whole(
     ]
     assert report["run"]
     assert (await _imported(chat, [CLAUDE_CODE]))["skipped_count"] == 1
+
+
+BEANS = CHATGPT[0]
+
+
+@pytest.mark.parametrize("odd", [[], ["d"], {"id": "d"}, 7])
+@pytest.mark.parametrize("member", ["current_node", "parent"])
+async def test_an_odd_branch_costs_nothing_of_what_stands_beside_it(
+    chat: ModuleHarness, member: str, odd: object
+):
+    broken = copy.deepcopy(BEANS) | {"conversation_id": "broken"}
+    (broken if member == "current_node" else broken["mapping"]["c"])[member] = odd
+
+    report = await _imported(chat, [broken, *CLAUDE])
+
+    assert (report["total_conversations"], report["imported_count"], report["errors"]) == (2, 2, [])
+    assert bool(report["warnings"]) is bool(odd)
+    found = await session(chat, report["session_ids"][0])
+    assert found["messages"][-1]["content"].startswith("<!-- message")
+
+
+async def test_messages_that_cannot_be_read_are_named_and_one_id_twice_costs_no_words(
+    chat: ModuleHarness,
+):
+    said = {"uuid": "same", "sender": "human", "text": "One."}
+    messages = [said, said | {"text": "Two."}, said | {"text": 7}, {"sender": ["human"]}, None]
+
+    report = await _imported(chat, [{"uuid": "a", "name": "T", "chat_messages": messages}])
+
+    found = await session(chat, report["session_ids"][0])
+    assert [one["content"] for one in found["messages"]] == ["One.", "Two."]
+    assert [one.partition(": ")[0] for one in report["warnings"]] == [
+        f"T, message {number}" for number in (3, 4, 5)
+    ]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", 1e300, True, []])
+async def test_a_time_that_no_calendar_has_here_is_not_known(chat: ModuleHarness, at: object):
+    report = await _imported(chat, [CLAUDE[0] | {"created_at": at}])
+
+    assert (report["imported_count"], report["errors"]) == (1, [])
+
+
+async def test_what_an_export_holds_twice_or_cannot_be_written_is_counted_once(
+    chat: ModuleHarness, vault: Path
+):
+    huge = {"uuid": "h", "chat_messages": [{"sender": "human", "text": "x" * (17 << 20)}]}
+    long = CLAUDE[0] | {"uuid": "long", "name": "😀" * 200}
+    data = [huge, long, CLAUDE[0], CLAUDE[0]]
+
+    plan, report = await _imported(chat, data, dry_run=True), await _imported(chat, data)
+
+    assert (plan["skipped_count"], plan["errors"]) == (1, [])
+    assert (report["imported_count"], report["skipped_count"]) == (2, 1)
+    assert "larger than 16 MB" in report["errors"][0]
+    assert len(report["conversations"]) == 3
+    assert len(files(vault)) == 2
+
+
+_ODD_ONES = st.lists(
+    st.one_of(*(with_odd_members(one) for one in (BEANS, CLAUDE[0], CLAUDE_CODE))),
+    min_size=10,
+    max_size=20,
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(_ODD_ONES)
+def test_whatever_an_export_holds_its_good_conversations_are_imported_and_all_are_counted(
+    odd: list[object],
+):
+    good = [
+        copy.deepcopy(BEANS) | {"conversation_id": "good-1"},
+        CLAUDE[0] | {"uuid": "good-2"},
+        CLAUDE_CODE | {"sessionId": "good-3"},
+    ]
+    data = [good[0], *odd[:5], good[1], *odd[5:], good[2]]
+
+    async def imports() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with running_chat(Path(folder)) as module:
+                report = await _imported(module, data)
+                done = (report["imported_count"], report["skipped_count"], len(report["errors"]))
+                assert report["total_conversations"] == len(data) == sum(done)
+                assert "mistake of the module" not in str(to_json(report))
+                wanted = {
+                    importing.session_id_of(source, f"good-{number}")
+                    for number, source in enumerate(("chatgpt", "claude", "claude-code"), 1)
+                }
+                assert wanted <= set(report["session_ids"])
+                for session_id in report["session_ids"]:
+                    decode_session(await session(module, session_id))
+                again = await _imported(module, data)
+                assert (again["imported_count"], again["errors"]) == (0, report["errors"])
+
+    asyncio.run(imports())

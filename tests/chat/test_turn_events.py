@@ -14,6 +14,7 @@ from parachuted.errors import (
     AgentStoppedError,
     AgentUnavailableError,
     NotFoundError,
+    StorageFailedError,
 )
 from parachuted.modules import (
     AgentPermissionRequest,
@@ -209,6 +210,7 @@ async def test_whatever_an_agent_does_the_app_can_read_it(made):
         (AgentFailedError("the model refused to answer: no"), "unknown_error", False),
         (ActRefusedError("the budget hook said no"), "unknown_error", False),
         (NotFoundError("there is none"), "session_not_found", False),
+        (StorageFailedError("the disk refused the log: I/O error"), "session_unavailable", True),
     ],
 )
 def test_an_error_says_what_it_is_and_whether_to_ask_again(error, code, can_retry):

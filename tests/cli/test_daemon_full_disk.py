@@ -4,10 +4,6 @@ daemon runs.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,30 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine
+from tests.small_disk import fill, make_room, mounted_disk
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of eight megabytes."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if (
-        sys.platform != "linux"
-        or subprocess.run(mount, capture_output=True, check=False).returncode
-    ):
-        pytest.skip("no file system can be mounted here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def fill(disk: Path) -> None:
-    with (disk / "fill").open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while file.write(b"x" * 4096):
-            pass
-    assert os.statvfs(disk).f_bavail == 0
+    with mounted_disk(tmp_path / "disk", 8) as disk:
+        yield disk
 
 
 def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(
@@ -65,7 +45,7 @@ def test_a_disk_that_fills_up_while_the_daemon_runs_is_reported_without_a_traceb
         assert "No space left on device" in there.fails(1, "keys", "create", "phone")
         assert there.does("status")
     finally:
-        (small_disk / "fill").unlink()
+        make_room(small_disk)
         there.does("stop")
     for log in ("daemon.log", "start.log"):
         text = (there.home / "logs" / log).read_text()
@@ -83,5 +63,5 @@ def test_restart_on_a_full_disk_says_so_and_leaves_the_daemon_running(
         assert "make room for 4 MB there" in there.fails(1, "restart")
         assert there.json("status")["pid"] == pid
     finally:
-        (small_disk / "fill").unlink()
+        make_room(small_disk)
         there.does("stop")

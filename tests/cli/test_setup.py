@@ -65,8 +65,11 @@ def test_init_leaves_what_is_there(run, vault):
     assert [file.name for file in vault.iterdir()] == ["mine.md"]
 
 
-def test_init_with_modules_shows_each_and_installs_them(run, tmp_path):
-    code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily,brain", "--yes")
+@pytest.mark.parametrize(
+    "words", [("--with", "daily,brain"), ("--with", "daily", "--with", "brain")]
+)
+def test_init_with_modules_shows_each_and_installs_them(run, tmp_path, words):
+    code, said, _ = run("init", str(tmp_path / "Notes"), *words, "--yes")
 
     assert code == 0
     assert "reads" in said

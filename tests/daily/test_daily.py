@@ -16,17 +16,46 @@ from tests.daily.journal_of import DAY, NOON, created, daily, write
 from tests.stories.daemon_rig import Live, save
 
 
+@pytest.mark.usefixtures("in_utc")
 async def test_an_entry_is_a_block_of_its_day_in_the_writers_time_zone(tmp_path: Path):
     async with daily(tmp_path) as module:
         entry_id = await write(module, "Met Kim.", at="2026-02-24T23:30:00-05:00")
 
         assert (tmp_path / DAY).read_text() == (
             f"---\ndate: 2026-02-24\nentries:\n  {entry_id.removeprefix('para:')}:\n"
-            f"    type: text\n    created: 23:30\n---\n\n# {entry_id} 23:30\n\nMet Kim.\n\n---\n"
+            f"    type: text\n    created: 23:30\n    zone: UTC-05:00\n---\n\n"
+            f"# {entry_id} 23:30\n\nMet Kim.\n\n---\n"
         )
         found = await module.request("GET", f"/entries/{entry_id}")
         assert found["content"] == "Met Kim."
         assert created(module) == ["Met Kim."]
+
+
+@pytest.mark.usefixtures("in_utc")
+@pytest.mark.parametrize("layout", ["journals", "entries"])
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        ("2026-01-01T10:00:00+05:30", "2026-01-01T10:00:00+05:30"),
+        ("2026-01-01T23:30:00-08:00", "2026-01-01T23:30:00-08:00"),
+        ("2026-01-01T00:10:00+14:00", "2026-01-01T00:10:00+14:00"),
+        ("2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z"),
+        ("2026-01-01T10:00:00", "2026-01-01T10:00:00Z"),
+    ],
+)
+async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str, at: str, expected: str):
+    async with daily(tmp_path, config={"layout": layout}) as module:
+        body = {"content": "Met Kim.", "created_at": at}
+        made = await module.request("POST", "/entries", body=body)
+        assert made["created_at"] == expected
+        await module.request("PATCH", f"/entries/{made['id']}", body={"content": "Met Jo."})
+        found = await module.request("GET", f"/entries/{made['id']}")
+        assert found["created_at"] == expected
+        page = await module.request("GET", "/entries", query={"date": "2026-01-01"})
+        assert [row["created_at"] for row in page["entries"]] == [expected]
+    assert ("zone:" in (tmp_path / made["path"]).read_text()) == (
+        layout == "journals" and not expected.endswith("Z")
+    )
 
 
 async def test_entries_made_at_once_are_all_kept(tmp_path: Path):

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import tempfile
+import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import BytesResponse
+from parachuted.modules.results import to_json
 from parachuted.testing import ModuleHarness
 from tests.daily.journal_of import DAY, created, daily, write
+from tests.odd_json import with_odd_members
 
 DAY_ONE = {
     "metadata": {"version": "1.0"},
@@ -86,7 +94,8 @@ async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path:
         await module.request("PATCH", f"/entries/{changed}", body={"content": "To the lake."})
         undone = await module.request("POST", f"/import/{done['import_id']}/undo")
         assert undone == {"removed": 1, "kept": [changed]}
-        assert (tmp_path / DAY).read_text().rstrip() == before.rstrip()
+        left = (tmp_path / DAY).read_text()  # what was imported may have been read by an agent
+        assert left.replace("origin: imported\n", "").rstrip() == before.rstrip()
         assert (await module.request("GET", f"/entries/{mine}"))["content"] == "Mine."
 
 
@@ -144,6 +153,8 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         plan = await module.command("import", source="Daily/old")
         assert (plan["added"], await module.command("export", **days)) == (1, "\n")
         assert "Nothing was written. Add --apply" in plan["summary"]
+        mine = await module.command("import", source="Daily/old", trust=True)
+        assert [one["entries"][0]["origin"] for one in (plan, mine)] == ["imported", "you"]
         assert list(plan)[-1] == "summary"
         done = await module.command("import", source="Daily/old", apply=True)
         assert done["summary"].startswith("1 entry added;")
@@ -152,24 +163,29 @@ async def test_the_command_line_shows_a_plan_imports_and_exports(tmp_path: Path)
         again = await module.command("import", source="Daily/old", apply=True)
         text = await module.command("import", source="Daily/old", as_text=True)
         assert text.startswith("2025-03-01  Spring  (there already)\n"), text
-        assert (again["added"], "Nothing was written:" in again["summary"]) == (0, True)
+        assert (again["added"], again["summary"]) == (0, "Nothing was written. Already there: 1.")
         assert await module.command("export", **days) == "# 2025-03-01\n\n## Spring\n\nSowed.\n"
 
 
-async def test_an_import_that_fails_midway_says_what_it_wrote_and_is_undone(tmp_path: Path):
-    put(tmp_path, "Journal.json", json.dumps(DAY_ONE))
-    (tmp_path / "Daily/journals/2026-02-26.md").mkdir(parents=True)
+async def test_an_entry_that_cannot_be_written_is_reported_and_the_others_go_on(tmp_path: Path):
+    entries = [*DAY_ONE["entries"], {"creationDate": "2026-02-27T08:00:00Z", "text": "After."}]
+    put(tmp_path, "Journal.json", json.dumps({"entries": entries}))
+    blocked = tmp_path / "Daily/journals/2026-02-26.md"
+    blocked.mkdir(parents=True)
     async with daily(tmp_path) as module:
-        with pytest.raises(EditRefusedError, match="1 of 2 entries were imported") as refused:
-            await bring(module, dry_run=False)
-        assert (tmp_path / DAY).exists()
-        assert "`parachute undo r-" in str(refused.value)
-        assert "nothing was written" not in str(refused.value).lower()
+        done = await bring(module, dry_run=False)
+        assert [one["day"] for one in done["entries"]] == ["2026-02-24", "2026-02-27"]
+        assert (done["added"], len(done["problems"])) == (2, 1)
+        assert done["problems"][0].startswith("Daily/import/Journal.json, 2026-02-26 ")
+        assert done["summary"].endswith("Left out, as `problems` says: 1.")
 
-        import_id = str(refused.value).partition("/import/")[2].partition("/")[0]
-        undone = await module.request("POST", f"/import/{import_id}/undo")
-        assert undone == {"removed": 1, "kept": []}
+        blocked.rmdir()
+        again = await bring(module, dry_run=False)
+        assert (again["added"], again["already_there"], again["problems"]) == (1, 2, [])
+        undone = await module.request("POST", f"/import/{done['import_id']}/undo")
+        assert undone == {"removed": 2, "kept": []}
         assert not (tmp_path / DAY).exists()
+        assert blocked.exists()
 
 
 async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_persons(tmp_path: Path):
@@ -183,3 +199,149 @@ async def test_undoing_an_import_leaves_no_empty_day_and_takes_no_day_of_a_perso
         await module.request("POST", f"/import/{done['import_id']}/undo")
         assert not (tmp_path / DAY).exists()
         assert own.exists()
+
+
+async def test_whatever_an_entry_of_day_one_holds_is_imported_or_named(tmp_path: Path):
+    at = "2021-08-01T22:30:00Z"
+    rich = {
+        "contents": [
+            {"text": "Only rich\n", "attributes": {"line": {"header": 1}}},
+            {"text": "Sowed "},
+            {"text": "beans.", "attributes": {"bold": True}},
+            {"embeddedObjects": [{"type": "photo"}]},
+            7,
+        ]
+    }
+    entries = [
+        {"uuid": "1", "creationDate": at, "timeZone": "GMT+0200", "text": "Past midnight."},
+        {"uuid": "2", "creationDate": None, "text": "No date."},
+        {"uuid": "3", "creationDate": at, "photos": [{}, {}]},
+        {"uuid": "4", "creationDate": at, "timeZone": "UTC", "richText": json.dumps(rich)},
+        {"uuid": "5", "creationDate": at, "timeZone": "Mars/Olympus", "text": "Red."},
+        {"uuid": "6", "creationDate": "0001-01-01T00:00:00Z", "timeZone": "Etc/GMT+5", "text": "x"},
+        {"uuid": "7", "creationDate": at, "text": {"a": 1}},
+        {"uuid": "1", "creationDate": at, "text": "The same one again."},
+        {"uuid": "8", "creationDate": at, "richText": "{"},
+        {"uuid": "9", "creationDate": at, "text": " "},
+        None,
+    ]
+    put(tmp_path, "Journal.json", json.dumps({"entries": entries}))
+    put(tmp_path, "broken.json", '{\n"entries": [}')
+    put(tmp_path, "2026-02-24.md", "")
+    (tmp_path / SOURCE / "2026-02-25.md").write_bytes(b"\xff")
+    async with daily(tmp_path) as module:
+        plan, done = await bring(module), await bring(module, dry_run=False)
+
+        assert {one["title"]: one["day"] for one in plan["entries"] if one["title"]} == {
+            "Only rich": "2021-08-01"
+        }
+        assert (plan["added"], plan["already_there"], plan["problems"]) == (
+            done["added"],
+            done["already_there"],
+            done["problems"],
+        )
+        assert (done["added"], done["already_there"], len(done["problems"])) == (3, 1, 10)
+        reasons = "\n".join(done["problems"])
+        for said in (
+            "Journal.json, entry 2: it has no date",
+            "Journal.json, entry 3: it has no text, only 2 pictures and recordings",
+            "Journal.json, entry 6: '0001-01-01T00:00:00Z' is no date",
+            "Journal.json, entry 7: its text is none",
+            "Journal.json, entry 9: its richText is not valid JSON",
+            "Journal.json, entry 10: it is empty",
+            "Journal.json, entry 11: it is no entry",
+            "broken.json, line 2: it is not valid JSON",
+            "2026-02-24.md: it is empty",
+            "2026-02-25.md, line 1: it is not UTF-8 text",
+        ):
+            assert f"Daily/import/{said}" in reasons
+        assert "'Mars/Olympus' is not known" in done["warnings"][0]
+        assert done["summary"].endswith("Already there: 1. Left out, as `problems` says: 10.")
+        page = await module.request("GET", "/entries")
+        found = {one["snippet"]: one["created_at"] for one in page["entries"]}
+        assert found["Past midnight."] == "2021-08-02T00:30:00+02:00"
+        assert "Sowed beans." in found
+
+
+@pytest.fixture(params=["Asia/Tokyo", "America/New_York"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine is east or west of Greenwich, where other times fall off the calendar."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("year", ["0001", "9999"])
+async def test_an_entry_of_the_first_or_the_last_year_is_one_like_others(tmp_path: Path, year: str):
+    async with daily(tmp_path) as module:
+        for day in (f"{year}-01-01T00:00:00Z", f"{year}-12-31T23:59:59Z"):
+            await write(module, f"Of {day}.", at=day)
+        put(
+            tmp_path,
+            "Journal.json",
+            json.dumps(
+                {
+                    "entries": [
+                        {"creationDate": f"{year}-01-01T00:00:00Z", "text": "An old one."},
+                        {"creationDate": f"{year}-12-31T23:59:59Z", "text": "A late one."},
+                    ]
+                }
+            ),
+        )
+        put(tmp_path, f"{year}-12-31.md", "The last.")
+        done = await bring(module, dry_run=False)
+        assert done["added"] + len(done["problems"]) == 3
+        assert (await module.request("GET", "/entries"))["count"] == 2 + done["added"]
+
+
+_NOTE = "---\ntitle: Spring\n---\nSowed.\n"
+_FULL = {
+    "uuid": "full",
+    "creationDate": "2021-08-01T22:30:00Z",
+    "timeZone": "Europe/Rome",
+    "text": "# Title\n\nWords.",
+    "richText": json.dumps({"contents": [{"text": "Words.", "attributes": {"line": {}}}]}),
+    "photos": [{"md5": "x"}],
+    "tags": ["a"],
+}
+_RICH = {
+    "uuid": "rich",
+    "creationDate": "2021-08-01T22:30:00Z",
+    "richText": {"contents": [{"text": "Words.", "attributes": {"line": {"header": 1}}}]},
+}
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.one_of(with_odd_members(_FULL), with_odd_members(_RICH)), min_size=10, max_size=20),
+    with_odd_members(DAY_ONE),
+)
+def test_whatever_an_export_holds_its_good_entries_are_imported_and_all_are_counted(
+    odd: list[object], other: object
+):
+    good = [_FULL | {"uuid": f"good{number}", "text": f"Good {number}."} for number in range(3)]
+    entries = [good[0], *odd[:5], good[1], *odd[5:], good[2]]
+
+    async def imports() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            put(Path(folder), "Journal.json", json.dumps({"entries": entries}))
+            put(Path(folder), "Other.json", json.dumps(other))
+            put(Path(folder), "2021-08-03.md", _NOTE)
+            async with daily(Path(folder)) as module:
+                done = await bring(module, dry_run=False)
+                assert "mistake of the module" not in str(to_json(done))
+                lists = isinstance(other["entries"], list)
+                wanted = len(entries) + (len(other["entries"]) if lists else 1) + 1
+                counted = done["added"] + done["already_there"] + len(done["problems"])
+                assert counted == wanted, done
+                page = await module.request("GET", "/entries", query={"limit": "100"})
+                assert page["count"] == done["added"]
+                found = {one["snippet"] for one in page["entries"]}
+                assert {"Good 0.", "Good 1.", "Good 2.", "Sowed."} <= found
+                again = await bring(module, dry_run=False)
+                assert (again["added"], again["problems"]) == (0, done["problems"])
+
+    asyncio.run(imports())

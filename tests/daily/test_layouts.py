@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ParachuteError
+from parachuted.tools.doctor import conflict_copies
 from tests.daily.journal_of import NOON, created, daily, write
 
 ENTRIES = "Daily/entries"
@@ -28,7 +29,7 @@ async def test_a_setting_names_the_layout_of_new_entries(tmp_path: Path):
         )
         found = await module.request("GET", f"/entries/{entry_id}")
         assert (found["content"], found["title"]) == ("Met Kim.", "23:30")
-        assert found["created_at"] == "2026-02-25T04:30:00Z"
+        assert found["created_at"] == "2026-02-24T23:30:00-05:00"
         assert created(module) == ["Met Kim."]
 
 
@@ -109,3 +110,31 @@ async def test_a_file_that_is_not_text_hides_no_other(tmp_path: Path):
         await write(module, "Noon", NOON)
 
         assert rows(await module.request("GET", "/entries")) == ["Noon", "Still here"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "2023-03-14.sync-conflict-20230314-101010-ABCDEFG.md",
+        "2023-03-14 (conflicted copy).md",
+        "2023-03-14 (Jo's conflicted copy 2023-03-14).md",
+    ],
+)
+@pytest.mark.parametrize("folder", ["journals", "entries"])
+async def test_a_conflict_copy_is_no_entry_and_the_doctor_names_it(
+    tmp_path: Path, folder: str, name: str
+):
+    text = (
+        "---\nentry_id: para:daily:abc123def456\ncreated_at: 2023-03-14T10:00:00Z\n---\n\nBeans.\n"
+    )
+    path = f"Daily/{folder}/{name}"
+    (tmp_path / "Daily" / folder).mkdir(parents=True)
+    async with daily(tmp_path) as module:
+        (tmp_path / path).write_text(text)
+        await module.event("file.created", path=path)
+        assert created(module) == []
+    async with daily(tmp_path) as module:
+        assert rows(await module.request("GET", "/entries")) == []
+        assert (await module.request("GET", "/days"))["days"] == []
+    (finding,) = conflict_copies([path])
+    assert finding["path"] == path

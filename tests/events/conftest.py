@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -76,6 +77,7 @@ class EventsRig:
         self.root = VaultRoot(self.vault)
         self.snapshot = IndexSnapshot(self.home)
         self.history = History(self.home / "history.db")
+        weakref.finalize(self, self.history.close)
         self.problems = Problems(self.bus)
         self.committer = ChangeCommitter(
             self.index,

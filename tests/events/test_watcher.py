@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import mmap
 import os
 import resource
 import sys
@@ -370,6 +371,21 @@ async def test_each_engine_goes_on_after_a_name_that_is_not_utf8(real_room):
         await real_room.until(lambda: ("created", "new.md") in real_room.reported())
         (vault / "next.md").write_text("next")
         await real_room.until(lambda: ("created", "next.md") in real_room.reported())
+
+
+@pytest.mark.on_disk
+async def test_each_engine_finds_what_is_written_through_a_map_of_memory(real_room):
+    file = real_room.vault / "old/kept.md"
+    async with real_room.detector() as detector:
+        with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 0) as memory:
+            memory[0:3] = b"new"
+        is_reported = not isinstance(real_room.watcher, WatchfilesWatcher)
+        next_walk_s = detector._next_full - asyncio.get_running_loop().time()
+        assert is_reported or next_walk_s <= 60
+        if not is_reported:
+            await detector.rescan()  # that walk
+        await real_room.until(real_room.reported)
+        assert real_room.reported() == [("modified", "old/kept.md")]
 
 
 async def test_each_engine_tells_of_the_canary(real_room):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import weakref
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,6 +43,8 @@ class RetentionRig:
         self.vault.mkdir(exist_ok=True)
         self.now = datetime.fromtimestamp(time.time()).astimezone()
         self.objects, self.history = ObjectStore(self.folder), History(folder / "history.db")
+        weakref.finalize(self, self.history.close)
+        weakref.finalize(self, self.objects.close)
         self.store = Store(VaultRoot(self.vault), self.objects, self.history, lambda: self.now)
         self.held: set[str] = set()
 

@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.agents import Job
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.history import refuse_nothing
+from parachuted.history import UndoLimits, refuse_nothing
 from parachuted.history.run_account import save
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import AppendToSection, Author, VaultPath
@@ -413,17 +413,22 @@ async def test_notes_that_took_each_others_names_are_both_found(tmp_path: Path):
     assert curator_rig.text("w") == watching("w.md", text=BODY.format("V"))
 
 
-async def test_an_undo_that_was_cut_short_can_be_gone_through_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_an_undo_that_was_cut_short_goes_on_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_written: bool
 ):
     curator_rig = await cascade(tmp_path)
     whole, calls = curator_rig.store.edit, []
 
     def dies(path: VaultPath, *given: object, **named: object) -> object:
         calls.append(path)
-        if len(calls) == 2:
+        if len(calls) == number and not is_written:
             raise KeyboardInterrupt
-        return whole(path, *given, **named)
+        done = whole(path, *given, **named)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return done
 
     run = run_of(curator_rig, "w")
     find = partial(curator_rig.undo.followed, run)
@@ -431,15 +436,23 @@ async def test_an_undo_that_was_cut_short_can_be_gone_through_again(
         patch.setattr(curator_rig.store, "edit", dies)
         with pytest.raises(KeyboardInterrupt):
             curator_rig.undo._take_back(find, run, lambda _path: True, refuse_nothing, None)
+    mine = f"{curator_rig.text('w')}Mine.\n"
+    curator_rig.begin_with(w=mine)
     curator_rig.reopen()
     curator_rig.aftermath.end_lost_runs()
-    assert curator_rig.history.runs()[0]["outcome"] == "failed"
-    await curator_rig.undo.undo(run_of(curator_rig, "w"))
+    await curator_rig.undo.finish_all(lambda _key: UndoLimits())
 
     assert [curator_rig.text(name) for name in "wvu"] == [
-        watching(f"{above}.md", text=BODY.format(name.upper()))
-        for above, name in ("aw", "wv", "vu")
+        watching("a.md", text=f"{BODY.format('W')}Mine.\n"),
+        watching("w.md", text=BODY.format("V")),
+        watching("v.md", text=BODY.format("U")),
     ]
+    undo = curator_rig.history.runs()[0]
+    assert (undo["outcome"], len(undo["wrote"])) == ("changed", 3)
+    assert [one["undone"]["run"] for one in curator_rig.history.runs()[1:4]] == [undo["id"]] * 3
+    assert curator_rig.history.acts() == []
+    with pytest.raises(EditRefusedError, match="undone already"):
+        await curator_rig.undo.undo(run)
 
 
 def document_of(run: str, curator_rig: CuratorRig) -> dict[str, object]:

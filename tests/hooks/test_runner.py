@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 
@@ -92,13 +93,18 @@ async def test_the_environment_is_what_was_given_and_a_mark(run, monkeypatch):
 
 
 async def test_a_program_begins_with_no_descriptor_of_ours_and_no_signal_of_ours_ignored(run):
+    inherited = ", ".join(  # a shell starts what it runs in the background with these ignored
+        str(int(number))
+        for number in (signal.SIGINT, signal.SIGQUIT)
+        if signal.getsignal(number) == signal.SIG_IGN
+    )
     tell = (
         "import os, signal; print(sorted(os.listdir('/proc/self/fd')), [s.name for s in "
         "signal.valid_signals() if s != 9 and "
     )
     tell += (
         "signal.getsignal(s) == signal.SIG_IGN and s not in (signal.SIGPIPE, "
-        "signal.SIGXFSZ)], signal.pthread_sigmask(0, ()))"
+        f"signal.SIGXFSZ, {inherited})], signal.pthread_sigmask(0, ()))"
     )
 
     ran = await run(argv=[sys.executable, "-I", "-S", "-c", tell])

@@ -99,6 +99,7 @@ async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
             '{"jsonrpc": "2.0", "id": {}, "method": 5}',
             '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": 7}',
             '{"jsonrpc": "2.0", "id": 1, "result": {}}',
+            '{"jsonrpc": "2.0", "id": ' + "9" * 5_000 + ', "method": "tools/list"}',
             '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": []}}',
             b"\xff\xfe\x00",
             '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "\\ud800"}}',
@@ -118,6 +119,25 @@ async def test_a_malformed_message_ends_nothing(live: Live, vault: Path):
             "tools/call", {"name": "read_note", "arguments": {"path": "a.md"}}, **named
         )
         assert read["structuredContent"]["text"] == "# A\n"
+
+
+@pytest.mark.parametrize(
+    "number", [2**64, -(2**63) - 1, 10**400], ids=["2^64", "-2^63-1", "10^400"]
+)
+async def test_an_id_of_any_size_comes_back(live: Live, vault: Path, number: int):
+    save(vault / "a.md", "# A\n")
+    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+        bare = RawMcpClient(daemon_rig, session)
+        named = await bare.open()
+        asked = message("tools/call", {"name": "read_note", "arguments": {"path": "a.md"}}, number)
+        for body, headers, expected in (
+            (asked, named, 200),
+            (asked, {}, 200),
+            (asked, {"Mcp-Session-Id": "gone"}, 404),
+            (message("nothing", number=number), named, 200),
+        ):
+            status, _headers, answer = await bare.post(body, **headers)
+            assert (status, answer["id"]) == (expected, number), answer
 
 
 async def test_replies_never_cross_and_sessions_are_bounded(live: Live, vault: Path):

@@ -442,19 +442,40 @@ async def test_several_notes_are_changed_as_one_run(module_rig, daily):
     assert len(document["wrote"]) == 2
 
 
-async def test_of_several_notes_the_first_that_cannot_be_changed_ends_it(module_rig, daily):
+async def test_of_several_notes_one_that_may_not_be_changed_keeps_all_as_they_are(
+    module_rig, daily
+):
+    before = (module_rig.vault / "Daily/monday.md").read_bytes()
     changes = [
         NoteChange("Daily/monday.md", [SetKey("n", 1)]),
         NoteChange("Private/secret.md", [SetKey("n", 1)]),
-        NoteChange("Daily/monday.md", None),
     ]
-    with pytest.raises(EditRefusedError, match=r"may not write .* 1 of 3 files .* undo r"):
+    with pytest.raises(ActRefusedError, match="may not write"):
+        await daily.edit_all(changes, reason="x")
+    with pytest.raises(NotFoundError):
+        await daily.edit_all([changes[0], NoteChange("Daily/none.md", None)], reason="x")
+    with pytest.raises(EditRefusedError, match="named twice"):
+        await daily.edit_all([changes[0], changes[0]], reason="x")
+
+    assert (module_rig.vault / "Daily/monday.md").read_bytes() == before
+    assert (module_rig.vault / "Private/secret.md").read_text() == HIDDEN
+    assert module_rig.store.history.acts() == module_rig.store.history.runs() == []
+
+
+async def test_of_several_notes_the_first_that_cannot_be_written_ends_it(module_rig, daily):
+    module_rig.save("Daily/old.md", "# Old\n")
+    changes = [
+        NoteChange("Daily/monday.md", [SetKey("n", 1)]),
+        NoteChange("Daily/new.md", None, text="# New\n"),
+        NoteChange("Daily/old.md", None),
+    ]
+    module_rig.save("Daily/new.md", "# Mine\n")
+    with pytest.raises(EditRefusedError, match=r"1 of 3 files .* undo r"):
         await daily.edit_all(changes, reason="x")
 
-    assert (module_rig.vault / "Daily/monday.md").exists()
-    assert (module_rig.vault / "Private/secret.md").read_text() == HIDDEN
-    with pytest.raises(ActRefusedError, match="may not write"):
-        await daily.edit_all(changes[1:], reason="x")
+    assert (module_rig.vault / "Daily/old.md").exists()
+    assert (module_rig.vault / "Daily/new.md").read_text() == "# Mine\n"
+    assert module_rig.store.history.acts() == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil  # noqa: F401  it looks at its import what these calls can do
 import sys
 import time
 import traceback
@@ -30,7 +31,8 @@ _START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 class LifeSpan:
     """One daemon's life, until all is settled or step number `dies_at` is taken.
 
-    `began`: when the first of its lives began (monotonic).
+    `began`: when the first of its lives began (monotonic). `does` is what is asked of it once it
+    answers, from which on steps count: one of `ACTS`.
     """
 
     vault: str
@@ -38,6 +40,7 @@ class LifeSpan:
     began: float
     dies_at: int = 0
     quiet_s: float = 0.02
+    does: str = ""
 
 
 class Steps:
@@ -69,13 +72,20 @@ for name in ("rename", "replace", "unlink", "link", "fsync", "fdatasync"):
     setattr(os, name, steps.around(getattr(os, name)))
 
 # The journal remembers the calls as they are when it is imported.
+import aiohttp  # noqa: E402
+
+from parachuted.access.authority import Authority  # noqa: E402
+from parachuted.access.notes import AppendSection, NoteChange, SetKey  # noqa: E402
 from parachuted.agent_choice import BackendChoice  # noqa: E402
 from parachuted.agents import OfflineBackend  # noqa: E402
+from parachuted.bundled import bundled_folder  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
+from parachuted.runs.bounds import ModuleBounds  # noqa: E402
 from parachuted.state import Database  # noqa: E402
+from parachuted.suggestions import Proposal  # noqa: E402
 from parachuted.vault import swap  # noqa: E402
-from tests.stories.daemon_rig import DaemonRig  # noqa: E402
+from tests.stories.daemon_rig import DaemonRig, save  # noqa: E402
 
 swap._renameat2 = steps.around(swap._renameat2)
 _write = Database.write
@@ -108,9 +118,95 @@ async def live(span: LifeSpan) -> None:
         group.create_task(daemon.run(ready.set), name="daemon")
         await asyncio.wait_for(ready.wait(), _SECONDS)
         daemon_rig = DaemonRig(daemon=daemon, vault=Path(span.vault))
+        if span.does:
+            await _calm(daemon_rig)
+            steps.count, steps.dies_at = 0, span.dies_at
+            await ACTS[span.does](daemon_rig)
+        await daemon.approvals.quiet()
         await daemon_rig.settled(_SECONDS)
         await daemon_rig.until(lambda: _is_kept(daemon), _SECONDS)
         daemon.stop()
+
+
+async def _calm(daemon_rig: DaemonRig) -> None:
+    """Nothing is left to do, and links are known."""
+    await daemon_rig.settled(_SECONDS)
+    await daemon_rig.daemon.approvals.quiet()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind, _SECONDS)
+
+
+async def post(daemon_rig: DaemonRig, path: str, body: object) -> Any:
+    """Ask for something over the API; whether it is answered well is seen on the disk."""
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(daemon_rig.url + path, json=body) as answer,
+    ):
+        return await answer.json()
+
+
+async def move(daemon_rig: DaemonRig) -> None:
+    """A note to which others have links."""
+    await post(daemon_rig, "/api/notes/hub.md/move", {"to": "Deep/centre.md"})
+
+
+async def merge(daemon_rig: DaemonRig) -> None:
+    """Two notes that are one, as Brain merges entities: one takes over what the other says, all
+    that name that name it, and the other goes.
+    """
+    sources = daemon_rig.daemon._module_sources
+    bounds = ModuleBounds.of_module("brain", read=["**"], write=["**"])
+    vault = sources.vaults.of_module("brain", bounds, authority=Authority, origins=sources.origins)
+    links = sorted((daemon_rig.vault / "Links").iterdir())
+    changes = [
+        NoteChange("keep.md", [AppendSection("Facts", "- of hub")]),
+        *(NoteChange(f"Links/{one.name}", [SetKey("about", "keep")]) for one in links),
+        NoteChange("hub.md", None),
+    ]
+    await vault.edit_all(changes, reason="merged")
+
+
+async def undo(daemon_rig: DaemonRig) -> None:
+    """The oldest run, with all that followed."""
+    oldest = daemon_rig.daemon.history.runs(limit=1000)[-1]
+    await post(daemon_rig, f"/api/runs/{oldest['id']}/undo", {})
+
+
+async def install(daemon_rig: DaemonRig) -> None:
+    """Chat and Daily."""
+    for name in ("chat", "daily"):
+        source = {"source": str(bundled_folder("modules") / name)}
+        shown = await post(daemon_rig, "/api/modules/install", source)
+        approval = {"hash": shown["hash"], "trust": "trusted"}
+        await post(daemon_rig, f"/api/modules/{name}/approve", approval)
+
+
+async def bring(daemon_rig: DaemonRig) -> None:
+    """Conversations and a journal of another program."""
+    exported = json.loads((daemon_rig.vault / "conversations.json").read_text())
+    await post(daemon_rig, "/api/import/", {"data": exported})
+    await post(daemon_rig, "/api/daily/import", {"source": "Daily/import", "dry_run": False})
+
+
+async def suggest(daemon_rig: DaemonRig) -> None:
+    """What waits for a person."""
+    await daemon_rig.daemon.suggestions.propose(
+        Proposal(
+            source_agent="reflector",
+            reasoning="it follows",
+            path="a.md",
+            payload={"text": "two\n"},
+            action="update",
+        )
+    )
+
+
+async def tick(daemon_rig: DaemonRig) -> None:
+    """A person ticks `approve` in an editor."""
+    (file,) = (daemon_rig.vault / "Suggestions").glob("*.md")
+    save(file, file.read_text().replace("- [ ] approve", "- [x] approve", 1))
+
+
+ACTS = {one.__name__: one for one in (move, merge, undo, install, bring, suggest, tick)}
 
 
 def _is_kept(daemon: Daemon) -> bool:
@@ -135,7 +231,7 @@ def main() -> None:
 
 def _live_and_tell(span: LifeSpan) -> None:
     problem = None
-    steps.count, steps.dies_at = 0, span.dies_at
+    steps.count, steps.dies_at = 0, 0 if span.does else span.dies_at
     try:
         asyncio.run(live(span))
     except BaseException:  # noqa: BLE001  whatever it was, it is told

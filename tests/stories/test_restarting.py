@@ -4,7 +4,6 @@ would have.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -14,16 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from parachuted.presence import running_daemon
-from parachuted.vault import History
-from parachuted.vault_state import state_folder
-from tests.stories.crashing import LifeSpan, line_of
 from tests.stories.daemon_rig import note, save
+from tests.stories.restart_rig import RestartRig, restart_rig
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = {"b": ["p"], "c": ["p"], "d": ["b", "c"], "e": ["d", "p"]}
@@ -32,90 +28,22 @@ own note watches all of them.
 """
 
 
-@dataclass
-class RestartRig:
-    """A vault that a daemon knows, which can be put back to how it was; and a program in which
-    daemons live and die.
-    """
-
-    here: Path
-    template: Path
-    program: subprocess.Popen[bytes]
-    began: float = 0.0
-
-    @property
-    def vault(self) -> Path:
-        return self.here / "vault"
-
-    @property
-    def home(self) -> Path:
-        return self.here / "home"
-
-    def put_back(self) -> None:
-        """How it was, and then a person's edit that no one has noticed yet."""
-        if self.template.exists():
-            shutil.rmtree(self.here)
-            shutil.copytree(self.template, self.here)
-        save(self.vault / "p/AGENTS.md", note("P", focus="- sow"))
-        self.began = time.monotonic()
-
-    def live(self, dies_at: int = 0) -> tuple[bool, int]:
-        """One daemon's life: whether it died, and of how many steps it was."""
-        assert self.program.stdin is not None
-        assert self.program.stdout is not None
-        self.program.stdin.write(
-            line_of(
-                LifeSpan(
-                    vault=str(self.vault), home=str(self.home), began=self.began, dies_at=dies_at
-                )
-            )
-        )
-        self.program.stdin.flush()
-        reported = json.loads(self.program.stdout.readline())
-        assert reported["problem"] is None, reported["problem"]
-        return reported["died"], reported["steps"]
-
-    def files(self) -> dict[str, bytes]:
-        files = (
-            path
-            for path in self.vault.rglob("*")
-            if path.is_file() and ".parachute" not in path.parts
-        )
-        return {path.relative_to(self.vault).as_posix(): path.read_bytes() for path in files}
-
-    def runs(self) -> list[tuple[str, str]]:
-        """Each run's watcher with its outcome."""
-        history = History(state_folder(self.home, self.vault) / "history.db")
-        try:
-            return sorted(
-                (str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000)
-            )
-        finally:
-            history.close()
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartRig]:
-    folder = tmp_path_factory.mktemp("restarting")
-    here = folder / "here"
-    (here / "home").mkdir(parents=True)
-    save(here / "vault/p/AGENTS.md", note("P"))
-    for name, watched in GRAPH.items():
-        save(here / f"vault/{name}/AGENTS.md", note(name.upper(), watch=watched))
-    save(here / "vault/AGENTS.md", note("All", watch=["*"]))
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.stories.crashing"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as program:
-        place = RestartRig(
-            here=here, template=folder / "template", program=program, began=time.monotonic()
-        )
+    with restart_rig(tmp_path_factory.mktemp("restarting")) as place:
+        save(place.vault / "p/AGENTS.md", note("P"))
+        for name, watched in GRAPH.items():
+            save(place.vault / f"{name}/AGENTS.md", note(name.upper(), watch=watched))
+        save(place.vault / "AGENTS.md", note("All", watch=["*"]))
         place.live()
-        shutil.copytree(here, place.template)
+        place.keep()
         yield place
-        program.stdin.close()
+
+
+def put_back(place: RestartRig) -> None:
+    """How it was, and then a person's edit that no one has noticed yet."""
+    place.put_back()
+    save(place.vault / "p/AGENTS.md", note("P", focus="- sow"))
 
 
 @pytest.mark.timeout(900)
@@ -123,7 +51,7 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Rest
     """At every step in turn, or at some of them; and sometimes the next daemon dies too, and the
     one after that.
     """
-    place.put_back()
+    put_back(place)
     _died, steps = place.live()
     expected, runs = place.files(), place.runs()
     assert [watcher for watcher, _outcome in runs] == [
@@ -137,7 +65,7 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Rest
     rng = random.Random(seed)  # noqa: S311
     chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 6))
     for step in chosen:
-        place.put_back()
+        put_back(place)
         deaths = [step]
         died, _steps = place.live(step)
         while died and len(deaths) < 3 and rng.random() < 0.5:
@@ -156,7 +84,7 @@ def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: RestartRig
     """
     texts = []
     for _ in range(2):
-        place.put_back()
+        put_back(place)
         shutil.rmtree(place.home / "state")
         save(place.vault / "p/AGENTS.md", note("P"))
         place.live()
@@ -171,13 +99,13 @@ def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: RestartRig
 @pytest.mark.timeout(900)
 def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: RestartRig, torture):
     """The real command, and a real SIGKILL at a moment that no one chose."""
-    place.put_back()
+    put_back(place)
     run_to_its_end(place)
     expected, runs = timeless(place.files()), place.runs()
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
     for turn in range(100 if torture else 2):
-        place.put_back()
+        put_back(place)
         for _ in range(rng.randint(1, 3)):
             kill_after(place, rng.uniform(0, 0.6))
         run_to_its_end(place)

@@ -8,11 +8,13 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import IN_MEMORY, ON_DISK
 from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.listing import assert_index_equals_disk, kinds
 
@@ -71,9 +73,16 @@ def vim(vault: Path, *settings: str) -> None:
         "wq",
     ]
     words = [word for command in commands for word in ("-c", command)]
+    edit(vault, "vim", "-es", "-u", "NONE", "-i", "NONE", *words, "note.md")
+
+
+def edit(vault: Path, *words: str) -> None:
+    """Run an editor. Below the folder for temporary files editors save otherwise."""
+    is_temporary = vault.is_relative_to(tempfile.gettempdir())
     subprocess.run(
-        ["vim", "-es", "-u", "NONE", "-i", "NONE", *words, "note.md"],
+        words,
         cwd=vault,
+        env={**os.environ, "TMPDIR": str(vault.parent if is_temporary else IN_MEMORY)},
         check=True,
         stdin=subprocess.DEVNULL,
         timeout=20,
@@ -90,6 +99,21 @@ def vim_that_renames(vault: Path) -> None:
 
 def vim_that_leaves_a_backup(vault: Path) -> None:
     vim(vault, "swapfile", "backup", "writebackup", "backupcopy=no", "undofile")
+
+
+def emacs(vault: Path, *settings: str) -> None:
+    """Emacs, whose first save keeps the old file as a backup, and which locks what it edits."""
+    edits = ["(goto-char (point-max))", '(insert "by emacs\\n")', "(save-buffer)"]
+    words = [*(f"(setq {setting})" for setting in settings), '(find-file "note.md")', *edits]
+    edit(vault, "emacs", "-Q", "--batch", "--eval", f"(progn {' '.join(words)})")
+
+
+def emacs_that_copies(vault: Path) -> None:
+    emacs(vault, "backup-by-copying t")
+
+
+def emacs_that_renames_into_place(vault: Path) -> None:
+    emacs(vault, "file-precious-flag t")
 
 
 def sed(vault: Path) -> None:
@@ -253,6 +277,9 @@ STYLES: dict[Style, dict[str, list[str]]] = {
     vim_that_writes_in_place: MODIFIED,
     vim_that_renames: MODIFIED,
     vim_that_leaves_a_backup: MODIFIED,
+    emacs: MODIFIED,
+    emacs_that_copies: MODIFIED,
+    emacs_that_renames_into_place: MODIFIED,
     sed: MODIFIED,
     delete: {"note.md": ["deleted"]},
     delete_and_recreate: MODIFIED,
@@ -283,6 +310,30 @@ STYLES: dict[Style, dict[str, list[str]]] = {
 }
 
 
+EDITORS = [style for style in STYLES if style.__name__.startswith(("vim", "emacs"))]
+LEAVES_A_BACKUP = {
+    vim_that_writes_in_place,
+    vim_that_leaves_a_backup,
+    emacs,
+    emacs_that_copies,
+    emacs_that_renames_into_place,
+}
+CASES = [
+    *(pytest.param(style, None, id=style.__name__) for style in STYLES),
+    *(pytest.param(style, ON_DISK, id=f"{style.__name__} in {ON_DISK}") for style in EDITORS),
+]
+each_style = pytest.mark.parametrize(("style", "vault"), CASES, indirect=["vault"])
+
+
+@pytest.fixture
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """An empty vault in the test's folder, or where editors take no file for a temporary one."""
+    with tempfile.TemporaryDirectory(dir=request.param or tmp_path, prefix="pd-") as made:
+        folder = Path(made) / "vault"
+        folder.mkdir()
+        yield folder
+
+
 @pytest.fixture
 def notes(vault: Path) -> Path:
     """A vault with some notes."""
@@ -293,11 +344,11 @@ def notes(vault: Path) -> Path:
 
 def needed(style: Style) -> None:
     program = style.__name__.partition("_")[0]
-    if program in {"vim", "sed"} and shutil.which(program) is None:
+    if program in {"vim", "emacs", "sed"} and shutil.which(program) is None:
         pytest.skip(f"there is no {program} here")
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+@each_style
 async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes: Path):
     needed(style)
     async with live() as daemon_rig:
@@ -308,7 +359,7 @@ async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes:
         assert_index_equals_disk(daemon_rig.daemon, notes)
 
 
-@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+@each_style
 async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
     style: Style, live: Live, notes: Path
 ):
@@ -316,6 +367,9 @@ async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
     async with live():
         pass
     style(notes)
+    is_outside = not notes.is_relative_to(tempfile.gettempdir())
+    if style in EDITORS:
+        assert (notes / "note.md~").exists() == (style in LEAVES_A_BACKUP and is_outside)
     async with live() as daemon_rig:
         await quiet(daemon_rig)
 

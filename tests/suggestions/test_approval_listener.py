@@ -48,6 +48,66 @@ async def proposed(suggestion_rig: SuggestionRig, text: str = "two\n"):
     return await suggestion_rig.propose("a.md", {"text": text})
 
 
+async def test_a_box_that_is_changed_before_words_are_written_is_the_next_decision(suggestion_rig):
+    made = await proposed(suggestion_rig)
+    file = suggestion_rig.file(made)
+    say = suggestion_rig.suggestions.store.say
+
+    def corrected(record, words, seen):
+        file.write_text(file.read_text("utf-8").replace("- [x] reject", "- [ ] reject"), "utf-8")
+        return say(record, words, seen)
+
+    suggestion_rig.suggestions.store.say = corrected
+    async with listening(suggestion_rig) as listener:
+        suggestion_rig.tick(made, "approve", "reject")
+        saved(suggestion_rig, file)
+        await listener.quiet()
+        saved(suggestion_rig, file)
+    assert suggestion_rig.text("a.md") == "two\n"
+
+
+async def test_a_tick_in_a_file_that_words_did_not_reach_counts(suggestion_rig, monkeypatch):
+    made = await proposed(suggestion_rig)
+    suggestion_rig.tick(made, "approve")
+    store = suggestion_rig.suggestions.store
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "put_up", lambda *_record, **_seen: None)  # the disk is full
+        store.say(suggestion_rig.suggestions.record(made.id), "It could not be done.")
+    suggestion_rig.reopen()
+    async with listening(suggestion_rig):
+        pass
+    assert suggestion_rig.text("a.md") == "two\n"
+
+
+@pytest.mark.parametrize("payload", [{"text": "two\n"}, {"section": "S", "content": "x"}])
+async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
+    suggestion_rig, payload, monkeypatch
+):
+    suggestion_rig.write("a.md", "one\n\n## S\n")
+    made = await suggestion_rig.propose("a.md", payload)
+    suggestion_rig.tick(made, "approve")
+
+    def dies(*_suggestion: object) -> None:
+        raise KeyboardInterrupt
+
+    resolver = suggestion_rig.suggestions._resolver
+    keep = suggestion_rig.suggestions.store.keep
+    kept = []
+    monkeypatch.setattr(resolver.applier, "apply", dies)
+    monkeypatch.setattr(  # the process is gone: nothing is put right
+        suggestion_rig.suggestions.store,
+        "keep",
+        lambda one: kept.append(one) or kept[1:] or keep(one),
+    )
+    with pytest.raises(KeyboardInterrupt):
+        resolver.apply(suggestion_rig.suggestions.record(made.id), "user", None)
+    suggestion_rig.reopen()
+    async with listening(suggestion_rig):
+        pass
+    assert suggestion_rig.suggestions.get(made.id).status == "approved"
+    assert len(suggestion_rig.history.writes_of("a.md")) == 1
+
+
 async def test_a_tick_for_approval_does_it(suggestion_rig):
     made = await proposed(suggestion_rig)
     async with listening(suggestion_rig):

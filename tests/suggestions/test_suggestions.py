@@ -348,7 +348,8 @@ async def test_a_crash_between_the_write_and_its_record_leaves_one_effect_and_on
     monkeypatch.undo()
     suggestion_rig.reopen()
     assert suggestion_rig.suggestions.get(made.id).is_pending
-    suggestion_rig.suggestions.settle()
+    await suggestion_rig.suggestions.settle()
+    assert suggestion_rig.audit.events[-1].target_endpoint == "suggestions.approved"
     done = suggestion_rig.suggestions.get(made.id)
     assert (done.status, suggestion_rig.text("a.md").count("x")) == ("approved", 1)
     assert suggestion_rig.history.run(done.applied_run)["outcome"] == "changed"
@@ -362,7 +363,7 @@ async def test_a_crash_before_the_write_leaves_it_waiting(suggestion_rig, monkey
     record = suggestion_rig.suggestions.record(made.id)
     suggestion_rig.suggestions.store.keep(replace(record, applying="r-never-wrote"))
     suggestion_rig.reopen()
-    suggestion_rig.suggestions.settle()
+    await suggestion_rig.suggestions.settle()
     assert (await suggestion_rig.suggestions.approve(made.id)).status == "approved"
     assert suggestion_rig.text("a.md") == "two\n"
 
@@ -446,10 +447,10 @@ async def test_words_that_are_written_into_its_file_while_it_is_approved_take_no
     store, entered, go_on = suggestion_rig.suggestions.store, threading.Event(), threading.Event()
     say = store.say
 
-    def slowly(record, words):
+    def slowly(record, words, seen):
         entered.set()
         assert go_on.wait(60)
-        return say(record, words)
+        return say(record, words, seen)
 
     store.say = slowly
     async with asyncio.TaskGroup() as group:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import itertools
 import os
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -52,6 +53,7 @@ class WorkerRig:
         self.queue = Queue(
             self.state, Causes(self.state), QuietWindow(quiet_s=2.0, longest_s=60.0), self.order
         )
+        weakref.finalize(self, self.history.close)
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from parachuted.access.origins import Origins
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.history import Undo
+from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
 from parachuted.runs import (
     Curator,
@@ -39,6 +41,7 @@ class CuratorRig(ReconcilerRig):
     def open(self) -> None:
         super().open()
         self.history = History(self.folder / "history.db")
+        weakref.finalize(self, self.history.close)
         self.store = Store(
             VaultRoot(self.vault), self.objects, self.history, self.clock, notice=self.notice
         )
@@ -53,6 +56,7 @@ class CuratorRig(ReconcilerRig):
         )
         self.curator = self.curator_with(self.backend)
         self.aftermath = RunRecovery(
+            acts=ActFinisher(self.store, Origins(self.state)),
             queue=self.queue,
             reviews=self.task_reviews,
             history=self.history,

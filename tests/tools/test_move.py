@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,10 @@ def text(tools_rig: ToolsRig, path: str) -> str:
 
 
 @pytest.fixture
-def tools_rig(tmp_path: Path) -> ToolsRig:
-    return ToolsRig(tmp_path)
+def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
+    tools_rig = ToolsRig(tmp_path)
+    yield tools_rig
+    tools_rig.close()
 
 
 def test_links_follow_a_note_that_moves(tools_rig: ToolsRig):

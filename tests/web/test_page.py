@@ -41,15 +41,43 @@ def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: Command
     assert not [path for path in logs if code in path.read_text() or key in path.read_text()]
 
 
-def test_a_link_with_a_key_signs_in_a_page_that_is_open_already(opens: Opens, daemon: CommandLine):
-    key = KEY.findall(daemon.does("keys", "create", "tablet"))[0]
+def test_a_link_with_a_key_asks_before_it_replaces_who_the_page_is(
+    opens: Opens, daemon: CommandLine
+):
+    first, second = (KEY.findall(daemon.does("keys", "create", name))[0] for name in ("a", "b"))
     it = opens("#/vault", quiet=False)  # it asks on after its key is revoked below
     expect(it.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
-    it.go(f"#key={key}")
-    it.page.wait_for_function("key => localStorage.getItem('parachute.key') === key", arg=key)
 
-    expect(it.page).to_have_url(f"{it.url}/", timeout=PATIENCE_MS)
-    daemon.does("keys", "revoke", "tablet")
+    def offered(key: str, answer: str) -> None:
+        it.go(f"#key={key}")
+        it.sees("Use another key?")
+        expect(it.page).to_have_url(f"{it.url}/", timeout=PATIENCE_MS)
+        assert it.faults() == []
+        it.click(answer)
+        it.misses("Use another key?")
+
+    held = "localStorage.getItem('parachute.key')"
+    offered(first, "Stay as I am")
+    assert it.page.evaluate(held) is None
+    offered(first, "Use the other key")
+    assert it.page.evaluate(held) == first
+    offered(second, "Stay as I am")
+    it.page.goto("about:blank")  # as a foreign page, whose link loads this one
+    it.page.goto(f"{it.url}/#key={second}")
+    it.sees("Now it is signed in as a.")
+    assert it.page.evaluate(held) == first
+    it.click("Stay as I am")
+    offered("para_" + "x" * 32, "Use the other key")
+    it.sees("This key is not valid any more.")
+    assert it.page.evaluate(held) == first
+    it.page.goto("about:blank")
+    it.page.goto(f"{it.url}/#key={first}")
+    it.page.wait_for_function("location.hash === ''")
+    it.misses("Use another key?")
+    offered(second, "Use the other key")
+    assert it.page.evaluate(held) == second
+    for name in ("a", "b"):
+        daemon.does("keys", "revoke", name)
 
 
 def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoked(
@@ -287,6 +315,26 @@ def test_a_run_is_explained_and_taken_back(opens: Opens, daemon: CommandLine):
 def reported(*events: dict[str, object]) -> str:
     """A stream of events, as the daemon sends it."""
     return "".join(f"id: 1-{at}\ndata: {json.dumps(one)}\n\n" for at, one in enumerate(events))
+
+
+@pytest.mark.parametrize(
+    ("screen", "call", "body"),
+    [("runs", "/api/runs?*", '{"runs": []}'), ("chat", "/api/chat?*", '{"sessions": []}')],
+)
+def test_the_words_of_an_empty_list_stand_below_its_heading_and_not_at_the_edge(
+    opens: Opens, screen: str, call: str, body: str
+):
+    one = opens()
+    one.page.route(f"**{call}", lambda route: route.fulfill(body=body))
+    one.go(f"#/{screen}")
+    words = one.page.locator(".list .empty")
+    expect(words).to_be_visible(timeout=PATIENCE_MS)
+    heading = one.page.locator(".list h1").bounding_box()
+    assert heading is not None
+    left = """
+        one => one.getBoundingClientRect().left + parseFloat(getComputedStyle(one).paddingLeft)
+    """
+    assert words.evaluate(left) >= heading["x"] - 1
 
 
 def test_a_chat_is_started_answered_and_renamed(opens: Opens, daemon: CommandLine):

@@ -271,6 +271,8 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
             "the engine's connection is of a kind that cannot be used here; use its unix socket"
         )
     stream = found.dup()
+    # The answer first: Python 3.13 reports one whose socket was closed before it.
+    attached._response.close()  # noqa: SLF001  where docker keeps it
     attached.close()
     found.close()
     found.close()

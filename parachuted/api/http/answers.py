@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from http.client import responses
+from typing import Final
 
 import orjson
 from aiohttp import web
@@ -37,6 +38,8 @@ from parachuted.modules.registry.module_registry import ModuleRegistryError
 from parachuted.modules.registry.module_tree import TreeRefusedError
 from parachuted.vault import digest_of
 
+_INT_BITS: Final = 64  # from here on orjson may refuse it
+
 
 def json_answer(
     document: object, *, status: int = 200, headers: Mapping[str, str] | None = None
@@ -57,22 +60,24 @@ def json_bytes(document: object) -> bytes:
     """The same as bytes.
 
     A text that is not UTF-8, such as a model may send, is sent with escapes, so callers get the
-    rest.
+    rest; an integer beyond 64 bits, such as a note or a caller may hold, as it is.
     """
     try:
         return orjson.dumps(document)
     except orjson.JSONEncodeError:
-        return orjson.dumps(_in_utf8(document))
+        return orjson.dumps(_encodable(document))
 
 
-def _in_utf8(value: object) -> object:
+def _encodable(value: object) -> object:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int) and value.bit_length() >= _INT_BITS:
+        return orjson.Fragment(str(value).encode())
     if isinstance(value, Mapping):
-        return {_in_utf8(key): _in_utf8(one) for key, one in value.items()}
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _in_utf8(getattr(value, one.name)) for one in fields(value)}
-    return [_in_utf8(one) for one in value] if isinstance(value, list | tuple) else value
+        return {one.name: _encodable(getattr(value, one.name)) for one in fields(value)}
+    return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def pieced_answer(name: str, pieces: Iterable[bytes]) -> web.Response:

@@ -81,12 +81,15 @@ class DatabasesResponse(TypedDict):
 
 
 class ModuleFindingResponse(TypedDict):
-    """Something wrong that a module reports: what, what to do, and in which file of the vault."""
+    """Something wrong that a module reports: what, what to do, in which file of the vault, and on
+    which line.
+    """
 
     module: str
     problem: str
     advice: str
     path: str | None
+    line: int | None
 
 
 class DoctorResponse(TypedDict):
@@ -181,6 +184,7 @@ class DoctorRoutes:
                 "problem": one.problem,
                 "advice": one.advice,
                 "path": one.path,
+                "line": one.line,
             }
             for module, one in await self._modules.findings(call)
             if call.grant.alternatives is None

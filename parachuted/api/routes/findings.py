@@ -12,7 +12,7 @@ Remedy = Literal["scan", "accept_missing", "restart"]
 
 class FindingResponse(TypedDict):
     """One thing that is wrong or odd: `about` a subject of `problems`, a module or a code of
-    `notes`, in which file, what to do, and what the API can do about it:
+    `notes`, in which file and on which line, what to do, and what the API can do about it:
 
     `scan` is POST /api/scan, `accept_missing` the same with `{"accept_missing": true}`, `restart`
     is POST /supervisor/server/restart.
@@ -23,6 +23,7 @@ class FindingResponse(TypedDict):
     problem: str
     advice: str
     path: str | None
+    line: int | None
     remedy: Remedy | None
 
 
@@ -76,6 +77,7 @@ def problem_findings(problems: Mapping[str, str]) -> list[FindingResponse]:
                 "problem": problem,
                 "advice": advice,
                 "path": subject.partition(":")[2] if word == "file" else None,
+                "line": None,
                 "remedy": remedy,
             }
         )
@@ -91,6 +93,7 @@ def note_findings(notes: Iterable[Mapping[str, object]]) -> list[FindingResponse
             "problem": str(note["message"]),
             "advice": _OF_NOTES.get(str(note["code"]), _ELSE),
             "path": str(note["path"]),
+            "line": None,
             "remedy": None,
         }
         for note in notes
@@ -108,6 +111,7 @@ def module_findings(findings: Iterable[Mapping[str, object]]) -> list[FindingRes
                 "problem": one["problem"],
                 "advice": one["advice"],
                 "path": one["path"],
+                "line": one["line"],
                 "remedy": None,
             },
         )

@@ -27,7 +27,7 @@ from parachuted.api.routes.write_batcher import (
     WriteBatcher,
     is_program,
 )
-from parachuted.errors import ConflictError
+from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import Search
 from parachuted.tools import MovePlan, Mover, MoveResult
@@ -108,7 +108,7 @@ class NoteMoveRoutes:
     async def move(self, call: ApiCall) -> web.Response:
         """Move a note; links to it are rewritten.
 
-        With `If-Match`: only that text.
+        With `If-Match`: only that text. A move that was made already is answered as one again.
         """
         path, base, target = (
             note_path(call, _ENDING),
@@ -199,15 +199,22 @@ class NoteMoveRoutes:
         refuse_watching_beyond(
             readable(call.identity), self._store, target, lambda text: text, was=path
         )
-        return self._mover(call).move(
-            path,
-            target,
-            self._writer.author(call.caller),
-            base=base,
-            files=filter(call.sight.sees, files),
-            may_write=lambda note: call.sight.sees(note) and not is_program(note),
-            are_all=call.sight.grant.alternatives is None,
-        )
+        mover = self._mover(call)
+        try:
+            return mover.move(
+                path,
+                target,
+                self._writer.author(call.caller),
+                base=base,
+                files=filter(call.sight.sees, files),
+                may_write=lambda note: call.sight.sees(note) and not is_program(note),
+                are_all=call.sight.grant.alternatives is None,
+            )
+        except NotFoundError:
+            moved = mover.moved_before(path, target, base=base)
+            if moved is None:
+                raise
+            return moved
 
 
 def _digest(moved: MoveResult) -> str:

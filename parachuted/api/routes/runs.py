@@ -12,11 +12,20 @@ from aiohttp import web
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
+from parachuted.access.filter import AccessFilter
 from parachuted.access.run_records import RunFilter, paths_of
 from parachuted.api.http.decorators import get, post
-from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
+from parachuted.api.http.route import (
+    ApiCall,
+    Path,
+    RequestModel,
+    Whole,
+    readable,
+    refusing_to_watch_beyond,
+)
 from parachuted.errors import NotFoundError
-from parachuted.history import Undo, Why, is_without_effect, runs_of_session
+from parachuted.history import Undo, UndoLimits, Why, is_without_effect, runs_of_session
+from parachuted.keys import NOWHERE, Identity
 from parachuted.times import Time, with_times
 from parachuted.vault import Store, VaultPath, printable
 
@@ -157,6 +166,20 @@ class WhyQuery(RequestModel):
 
     path: Path
     line: Annotated[Whole, Field(ge=1, le=10_000_000)] | None = None
+
+
+def undo_limits(identity: Identity | None, store: Store) -> UndoLimits:
+    """Those of an undo that this caller asked for in an earlier life of the daemon; None: nothing
+    is known of them any more.
+    """
+    if identity is None:
+        return UndoLimits(may_write=lambda _path: False)
+    writing = identity.grant("vault", "write") or NOWHERE
+    sight = AccessFilter(store.root, identity.grant(_MODULE, "write") or NOWHERE)
+    return UndoLimits(
+        may_write=lambda path: writing.sees(path) and sight.sees(path),
+        refuse=refusing_to_watch_beyond(readable(identity), store),
+    )
 
 
 class RunRoutes:

@@ -306,6 +306,7 @@ async def findings_of(running: RunningModule, authority: Authority) -> list[Find
             problem=_line(one.problem),
             advice=_line(one.advice),
             path=None if one.path is None else _line(one.path),
+            line=one.line,
         )
         for one in reported[:_MOST]
     ]

@@ -86,7 +86,7 @@ DOCTOR = """
 async def doctor(self):
     from parachuted.modules import Finding
     return [
-        Finding(problem="two files have one id", path="Kitchen/a.md", advice="change one"),
+        Finding(problem="two files have one id", path="Kitchen/a.md", line=1, advice="change one"),
         Finding(problem="of another folder", path="Work/b.md"),
         Finding(problem="of none"),
     ]
@@ -116,5 +116,6 @@ async def test_the_doctor_asks_each_module_and_tells_no_key_of_files_that_it_may
         "problem": "two files have one id",
         "advice": "change one",
         "path": "Kitchen/a.md",
+        "line": 1,
     }
     assert (answer[0], len(answer), narrow["modules"]) == (first, 3, [first])

@@ -51,6 +51,23 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
     assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
 
 
+async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
+    save(vault / "a.md", "one")
+    save(vault / "b.md", "[[a]]")
+    async with live() as daemon_rig:
+        await indexed(daemon_rig, 2)
+        path, body = "/api/notes/a.md/move", {"to": "c.md"}
+        first = await post(daemon_rig, path, body)
+        again = await post(daemon_rig, path, body)
+        assert again == {**first, "rewritten": []}
+        match = {"If-Match": f'"{digest("two")}"'}
+        assert (await refused(daemon_rig, "POST", path, json=body, headers=match))[0] == 404
+        elsewhere = {"to": "d.md"}
+        assert (await refused(daemon_rig, "POST", path, json=elsewhere))[0] == 404
+        await post(daemon_rig, "/api/notes/c.md/move", elsewhere)
+        assert (await refused(daemon_rig, "POST", path, json=body))[0] == 404
+
+
 async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")

@@ -7,6 +7,7 @@ import { computed, signal } from '../vendor/view.js';
 import { ApiError, ask, get, heldKey, holdKey, isKeyName, onRefused } from './api.js';
 import { replace } from './router.js';
 import { forgetSeen } from './seen.js';
+import { toast } from './toasts.js';
 
 /**
  * @typedef {{module: string, capabilities: string[], paths?: string[]}} Scope
@@ -20,6 +21,8 @@ export const state = signal(/** @type {'opening' | 'open' | 'closed' | 'unreacha
 /** Why the last sign-in failed, or empty. */
 export const problem = signal('');
 export const caller = signal(/** @type {Caller | null} */ (null));
+/** The key of a link, which waits for the person to take it; empty: none. */
+export const offeredKey = signal('');
 export const isOpen = computed(() => state.value === 'open');
 
 /**
@@ -35,16 +38,37 @@ export const may = (module, capability) =>
 export async function openSession() {
   const [name, value] = takeFromAddress();
   if (name === 'code') return signInWithCode(value);
-  if (name === 'key') return signIn(value);
+  if (name === 'key' && value !== heldKey()) return offer(value);
   return look();
 }
 
-/** Signs in with a key. @param {string} key */
+/**
+ * Any page can link to this one, with a key that is not the person's: where they are signed in
+ * already, they are asked.
+ * @param {string} key
+ */
+async function offer(key) {
+  await look();
+  if (isOpen.peek() || heldKey()) offeredKey.value = key;
+  else await signIn(key);
+}
+
+/** Answers the question whether the key of a link is to be used. @param {boolean} isWanted */
+export async function answerOffer(isWanted) {
+  const key = offeredKey.peek();
+  if (isWanted) await signIn(key);
+  offeredKey.value = '';
+  if (isWanted && heldKey() !== key) toast(problem.peek(), { kind: 'problem' });
+}
+
+/** Signs in with a key; one that is refused does not cost the one before. @param {string} key */
 export async function signIn(key) {
   const before = heldKey();
   holdKey(key.trim());
   await look();
-  if (!isOpen.peek() && before) holdKey(before);
+  if (!before || (isOpen.peek() && heldKey() === key.trim())) return;
+  holdKey(before);
+  await look();
 }
 
 /** Forgets the key of this browser. */

@@ -5,13 +5,13 @@ import { connection } from '../lib/events.js';
 import { running } from '../lib/modules.js';
 import { areFirstStepsDue } from '../lib/first-steps.js';
 import { address, replace, route } from '../lib/router.js';
-import { may, state } from '../lib/session.js';
+import { isOpen, may, offeredKey, state } from '../lib/session.js';
 import { t } from '../lib/strings.js';
 import { SCREENS } from '../screens/index.js';
 import { Navigation } from './navigation.js';
 import { Palette } from './palette.js';
 import { Button, Command, Loading } from './parts.js';
-import { SignIn, Unreachable } from './sign-in.js';
+import { OtherKey, SignIn, Unreachable } from './sign-in.js';
 import { Toasts } from './toasts.js';
 
 /** The components of the screens that are loaded. @type {Map<string, (props: import('../screens/index.js').ScreenProps) => any>} */
@@ -32,6 +32,7 @@ export function loadFirstScreen() {
 export function App() {
   if (state.value === 'opening') return null;
   if (state.value === 'closed') return html`<${SignIn} />`;
+  if (isOpen.value && offeredKey.value) return html`<${OtherKey} />`;
   return state.value === 'unreachable' ? html`<${Unreachable} />` : html`<${Open} />`;
 }
 

@@ -1,7 +1,7 @@
 /** Sign in: asks for a key, where one is needed. */
 
-import { html, useEffect, useState } from '../vendor/view.js';
-import { look, problem, signIn } from '../lib/session.js';
+import { html, useEffect, useRef, useState } from '../vendor/view.js';
+import { answerOffer, caller, look, offeredKey, problem, signIn } from '../lib/session.js';
 import { t } from '../lib/strings.js';
 import { countUnsent, forgetUnsent } from '../lib/unsent.js';
 import { Button, Command } from './parts.js';
@@ -34,6 +34,24 @@ export function SignIn() {
       <p>${t.signIn.phone}</p>
       <${Command}>parachute keys create phone<//>
       <${Left} />
+    </main>`;
+}
+
+/** Asks before the key of a link takes the place of who this browser is. */
+export function OtherKey() {
+  const place = useRef(/** @type {HTMLElement | null} */ (null));
+  const [isAsking, setAsking] = useState(false);
+  useEffect(() => place.current?.querySelector('button')?.focus(), []);
+  const use = () => { setAsking(true); answerOffer(true); };
+  return html`
+    <main class="alone" ref=${place}>
+      <h1>${t.signIn.otherTitle}</h1>
+      <p>${t.signIn.other(caller.value?.name ?? '', offeredKey.value)}</p>
+      <p>${t.signIn.otherWhy}</p>
+      <p class="row">
+        <${Button} kind="main" onClick=${() => answerOffer(false)}>${t.signIn.otherKeep}<//>
+        <${Button} kind="danger" disabled=${isAsking} onClick=${use}>${t.signIn.otherUse}<//>
+      </p>
     </main>`;
 }
 

@@ -24,7 +24,7 @@ export default function Agents({ rest }) {
           <ul class="rows">${found.agents.map((/** @type {any} */ one) => html`<li key=${one.name}><a href=${address('agents', one.name.split('/'))} aria-current=${one.name === chosen}>
             <span class="what"><span>${one.name}</span>${exposure(one.name)?.exposed && html`<${Tag} kind="bad">${t.agents.exposed}<//>`}${one.runs_here === false && html`<${Tag} kind="wait">${t.agents.notHere}<//>`}</span>
             <span class="soft">${one.description}</span></a></li>`)}</ul>
-          ${found.agents.length === 0 && html`<div class="inside"><${Empty}>${t.agents.empty}<//></div>`}`}<//>
+          ${found.agents.length === 0 && html`<${Empty}>${t.agents.empty}<//>`}`}<//>
       </div>
       <div class="chosen">${chosen ? html`<${Agent} key=${chosen} name=${chosen} exposure=${exposure(chosen)} heldBy=${audit.data?.held_by ?? ''} />` : html`<div class="inside"><${Empty}>${t.agents.nothing}<//></div>`}</div>
     </div>`;

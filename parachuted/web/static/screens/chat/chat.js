@@ -32,7 +32,7 @@ export default function Chat({ rest }) {
         </header>
         <${Shown} of=${listed}>${(/** @type {any} */ found) => html`
           <ul class="rows">${found.sessions.map((/** @type {any} */ one) => html`<li key=${one.id}><${Row} session=${one} isChosen=${one.id === chosen} /></li>`)}</ul>
-          ${found.sessions.length === 0 && html`<div class="inside"><${Empty}>${words || isArchive ? t.chat.none : t.chat.empty}<//></div>`}
+          ${found.sessions.length === 0 && html`<${Empty}>${words || isArchive ? t.chat.none : t.chat.empty}<//>`}
           ${found.next && html`<${Button} class="more" onClick=${() => setCount(count + PAGE)}>${t.chat.more}<//>`}
           <${Button} class="more" onClick=${() => setArchive(!isArchive)}>${isArchive ? t.chat.showOpen : t.chat.showArchive}<//>`}
         <//>

@@ -70,7 +70,7 @@ function Finding({ of, onDone }) {
   const screen = SCREENS[of.about.split(/[:. ]/)[0]];
   const mayMend = of.remedy === 'restart' ? may('system', 'admin') : may('curator', 'admin');
   return html`
-    <p><${Tag} kind=${of.is_problem ? 'bad' : 'wait'}>${of.is_problem ? t.health.problem : t.health.note}<//> <strong>${of.path ?? of.about}</strong></p>
+    <p><${Tag} kind=${of.is_problem ? 'bad' : 'wait'}>${of.is_problem ? t.health.problem : t.health.note}<//> <strong>${of.path ?? of.about}${of.line ? `:${of.line}` : ''}</strong></p>
     <p><${Words} text=${of.problem} /></p>
     ${of.advice && html`<p class="soft"><${Words} text=${of.advice} /></p>`}
     <p class="row">

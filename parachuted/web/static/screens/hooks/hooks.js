@@ -28,7 +28,7 @@ export default function Hooks({ rest }) {
           <ul class="rows">${found.hooks.map((/** @type {any} */ one) => html`<li key=${one.name}><a href=${address('hooks', ['hook', one.name])} aria-current=${one.name === chosen}>
             <span class="what"><span>${one.name}</span>${one.problem ? html`<${Tag} kind="bad">${t.hooks.stopped}<//>` : one.blocking && html`<${Tag}>${t.hooks.blocking}<//>`}</span>
             <span class="soft">${one.events.join(', ')}${one.description ? ` · ${one.description}` : ''}</span></a></li>`)}</ul>
-          ${found.hooks.length === 0 && html`<div class="inside"><${Empty}>${t.hooks.empty}<//></div>`}`}
+          ${found.hooks.length === 0 && html`<${Empty}>${t.hooks.empty}<//>`}`}
         <//>
         <h2 class="in-list">${t.hooks.last}</h2>
         <${Shown} of=${runs}>${(/** @type {any} */ found) => html`

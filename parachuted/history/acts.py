@@ -1,0 +1,204 @@
+"""Acts: writes of several files that are one, such as a move and the links that follow it.
+
+What is to be written is recorded before the first write and forgotten after the last. What a killed
+daemon left is finished at the next start, by the same author and in the same run: what was written
+already is not written again, what others saved meanwhile is merged or stays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from parachuted.access.origin import Origin
+from parachuted.access.origins import Origins
+from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
+from parachuted.history.run_account import save, with_writes
+from parachuted.vault import Author, Caller, Store, VaultPath, Write, WriteResult, printable
+
+log = logging.getLogger(__name__)
+
+_KIND = "writes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActStep:
+    """One write: the kept text of digest `base` at `path` becomes that of digest `after` (None:
+    there is no file). With a `source` the file comes from there, as it is.
+    """
+
+    path: str
+    base: str | None
+    after: str | None
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """`what` says it to a person; `origin` is what the texts count as that it writes."""
+
+    what: str
+    author: Author
+    steps: Sequence[ActStep]
+    origin: Origin = "you"
+
+    def document(self) -> dict[str, object]:
+        """As JSON."""
+        return {"kind": _KIND, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedAct:
+    """What came of finishing one: the files that were written, and why others were not."""
+
+    what: str
+    run: str | None
+    paths: tuple[VaultPath, ...]
+    left: tuple[str, ...]
+
+    @property
+    def problem(self) -> str | None:
+        """What a person should know."""
+        if not self.left:
+            return None
+        back = f"; `parachute undo {self.run}` takes it back" if self.run is not None else ""
+        return (
+            f"{self.what} was cut short when the daemon ended, and this of it could not be "
+            f"finished: {'; '.join(self.left)}{back}"
+        )
+
+
+@contextmanager
+def recorded_act(store: Store, act: Act) -> Iterator[None]:
+    """Around the writes of an act; only the end of the process leaves it recorded. Blocks on the
+    disk. Raises StorageFailedError.
+    """
+    number = begin_act(store, act)
+    try:
+        yield
+    finally:
+        end_act(store, number)
+
+
+def begin_act(store: Store, act: Act) -> int:
+    """Record it; returns its number. The texts of its steps are kept already."""
+    return store.history.begin_act(act.document())
+
+
+def end_act(store: Store, number: int) -> None:
+    """Forget it. Where the disk refuses, the next start finds all of it done."""
+    with suppress(StorageFailedError):
+        store.history.end_act(number)
+
+
+class ActFinisher:
+    """Finishes acts. Blocks on the disk."""
+
+    def __init__(self, store: Store, origins: Origins | None) -> None:
+        self._store, self._origins, self._history = store, origins, store.history
+
+    def finish_all(self) -> list[FinishedAct]:
+        """All that the last life left; where the disk refuses, an act waits for the next start."""
+        found = [self.finish(number) for number, _document, _last in self._history.acts()]
+        return [one for one in found if one is not None]
+
+    def forget(self, run: str) -> None:
+        """What that run wrote is taken back, and the rest of its acts with it."""
+        for number, document, _last in self._history.acts():
+            if document["kind"] == _KIND and document["author"]["run"] == run:
+                self._history.end_act(number)
+
+    def finish(self, number: int) -> FinishedAct | None:
+        """Do what is left of it. One of which nothing was done is forgotten. None: there is no such
+        act, or it is none of writes.
+        """
+        found = {one: (document, last) for one, document, last in self._history.acts()}
+        if number not in found or found[number][0]["kind"] != _KIND:
+            return None
+        act, last = _act_from(found[number][0]), found[number][1]
+        done = [one for one in self._history.done_after(last) if one.author == act.author]
+        waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
+        written: list[VaultPath] = []
+        left: list[str] = []
+        try:
+            for step in waiting if done else ():
+                try:
+                    written += self._written(step, act, may_remove=not left)
+                except StorageFailedError:
+                    raise
+                except ParachuteError as error:
+                    left.append(f"{printable(step.path)}: {error.message}")
+            if done:
+                self._account(act.author.run)
+        except StorageFailedError as error:
+            left.append(f"{error.message}; the next start tries again")
+        else:
+            end_act(self._store, number)
+        if waiting and done:
+            log.info(
+                "an act that was cut short is finished",
+                extra={"act": act.what, "written": len(written), "left": len(left)},
+            )
+        return FinishedAct(
+            what=act.what, run=act.author.run, paths=tuple(written), left=tuple(left)
+        )
+
+    def _written(self, step: ActStep, act: Act, *, may_remove: bool) -> Iterable[VaultPath]:
+        path = VaultPath(step.path)
+        if step.after is None and not may_remove:
+            raise ParachuteError("it stays, since what was to take its place is not whole")
+        with (
+            self._store.root.straight(),
+            self._recording(path, act.origin) as record,
+        ):
+            written = self._write(path, step, act.author)
+            record(written.after if written.changed else None)
+        return [written.path] if written.changed else []
+
+    def _recording(
+        self, path: VaultPath, origin: Origin
+    ) -> AbstractContextManager[Callable[[str | None], None]]:
+        if self._origins is None:
+            return nullcontext(lambda _digest: None)
+        return self._origins.writing(path, origin)
+
+    def _write(self, path: VaultPath, step: ActStep, author: Author) -> WriteResult:
+        if step.after is None:
+            return self._store.delete(path, author, base=step.base)
+        data = self._store.objects.get(step.after)
+        if data is None:
+            raise NotFoundError("what was to be written is no longer kept")
+        if step.base is None:
+            return self._store.create(path, data, author)
+        return self._store.replace(path, data, author, base=step.base)
+
+    def _account(self, run: str | None) -> None:
+        """The record of a call tells of all that it wrote; an agent's run says how it ended."""
+        document = self._history.run(run) if run is not None else None
+        if document is not None and document["outcome"] in ("changed", "unchanged"):
+            save(self._history, with_writes(document, self._store))
+
+
+def _is_of(write: Write, step: ActStep) -> bool:
+    is_move = write.operation == "Move"
+    return (
+        write.path == step.path
+        and is_move == (step.source is not None)
+        and (write.after is None) == (step.after is None)
+    )
+
+
+def _act_from(document: Mapping[str, Any]) -> Act:
+    author = dict(document["author"])
+    caller = author["caller"]
+    author["causes"] = tuple(author["causes"])
+    author["caller"] = Caller(*caller) if caller is not None else None
+    return Act(
+        what=str(document["what"]),
+        author=Author(**author),
+        steps=[ActStep(**step) for step in document["steps"]],
+        origin=document["origin"],
+    )

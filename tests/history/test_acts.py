@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from parachuted.access.origins import Origins
+from parachuted.errors import ConflictError, StorageFailedError
+from parachuted.history.acts import Act, ActFinisher, ActStep, begin_act, recorded_act
+from parachuted.history.run_account import save
+from parachuted.state import open_state
+from parachuted.vault import Caller, VaultPath, digest_of
+from parachuted.vault.trail import run_document
+from tests.vault.conftest import StoreRig
+
+
+def merge(store_rig: StoreRig) -> Act:
+    """Two notes that take over what a third says, which goes."""
+    steps = [
+        ActStep(
+            path=name,
+            base=store_rig.put(name, f"# {name}\n\nof {name}\n"),
+            after=store_rig.objects.put(f"# {name}\n\nof {name}\nof c\n".encode()),
+        )
+        for name in ("a.md", "b.md")
+    ]
+    new = store_rig.objects.put(b"new\n")
+    gone = store_rig.put("c.md", "# C\n")
+    return Act(
+        what="a merge",
+        author=replace(store_rig.agent, caller=Caller("module", "brain", "q-1")),
+        steps=[
+            *steps,
+            ActStep(path="d.md", base=None, after=new),
+            ActStep(path="c.md", base=gone, after=None),
+        ],
+    )
+
+
+def do(store_rig: StoreRig, act: Act, count: int) -> None:
+    """So many of its writes."""
+    finisher = ActFinisher(store_rig.store, None)
+    for step in act.steps[:count]:
+        finisher._write(VaultPath(step.path), step, act.author)
+
+
+@pytest.mark.parametrize("count", range(1, 5))
+def test_what_is_left_is_done_once_by_the_same_author(store_rig: StoreRig, count: int):
+    act = merge(store_rig)
+    number = begin_act(store_rig.store, act)
+    do(store_rig, act, count)
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+
+    assert (finished.left, finished.problem) == ((), None)
+    assert [str(path) for path in finished.paths] == ["a.md", "b.md", "d.md", "c.md"][count:]
+    assert store_rig.names() == ["a.md", "b.md", "d.md"]
+    assert store_rig.text("b.md") == "# b.md\n\nof b.md\nof c\n"
+    writes = store_rig.history.done_after(0)
+    assert [write.author for write in writes] == [store_rig.agent] * 4
+    assert store_rig.history.acts() == []
+    assert ActFinisher(store_rig.store, None).finish(number) is None
+
+
+def test_one_of_which_nothing_was_done_is_forgotten(store_rig: StoreRig):
+    act = merge(store_rig)
+    do(store_rig, act, 1)  # another act of the same run, before
+    store_rig.store.replace(VaultPath("a.md"), b"# a.md\n\nof a.md\n", store_rig.agent)
+    begin_act(store_rig.store, act)
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+
+    assert finished.paths == finished.left == ()
+    assert store_rig.text("a.md") == "# a.md\n\nof a.md\n"
+    assert store_rig.history.acts() == []
+
+
+def test_what_a_person_wrote_meanwhile_wins_and_nothing_is_removed_then(store_rig: StoreRig):
+    act = merge(store_rig)
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 1)
+    store_rig.put("b.md", "# b.md\n\nof b.md\nof me\n")
+    store_rig.put("d.md", "mine\n")
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+
+    assert store_rig.text("b.md") == "# b.md\n\nof b.md\nof me\n"
+    assert store_rig.text("d.md") == "mine\n"
+    assert store_rig.names() == ["a.md", "b.md", "c.md", "d.md"]
+    assert [one.partition(":")[0] for one in finished.left] == ["b.md", "d.md", "c.md"]
+    assert "`parachute undo r-1`" in str(finished.problem)
+    assert store_rig.history.acts() == []
+
+
+def test_an_edit_elsewhere_in_a_note_is_merged(store_rig: StoreRig):
+    act = merge(store_rig)
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 1)
+    store_rig.put("b.md", "Mine.\n# b.md\n\nof b.md\n")
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+
+    assert finished.left == ()
+    assert store_rig.text("b.md") == "Mine.\n# b.md\n\nof b.md\nof c\n"
+
+
+def test_where_the_disk_refuses_the_next_start_tries_again(
+    store_rig: StoreRig, monkeypatch: pytest.MonkeyPatch
+):
+    act = merge(store_rig)
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 1)
+
+    def full(*_given: object, **_named: object) -> None:
+        raise StorageFailedError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_rig.store, "replace", full)
+        (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    assert "the disk is full; the next start tries again" in str(finished.problem)
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    assert finished.left == ()
+    assert store_rig.names() == ["a.md", "b.md", "d.md"]
+
+
+def test_its_texts_count_as_what_its_author_had_read(store_rig: StoreRig, home):
+    state = open_state(home / "state.journal")
+    origins = Origins(state)
+    act = replace(merge(store_rig), origin="web")
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 1)
+    ActFinisher(store_rig.store, origins).finish_all()
+
+    found = {path: origins.of_text(path, b"x") for path in ("a.md", "b.md", "d.md")}
+    assert found == {"a.md": "you", "b.md": "web", "d.md": "web"}
+    state.close()
+
+
+def test_the_record_of_the_call_tells_of_all_of_it(store_rig: StoreRig):
+    act = merge(store_rig)
+    at = store_rig.now
+    document = run_document("r-1", watcher="a.md", agent="module:brain", started=at, ended="x")
+    save(store_rig.history, document)
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 2)
+    ActFinisher(store_rig.store, None).finish_all()
+
+    known = store_rig.history.run("r-1")
+    assert known is not None
+    assert [one["path"] for one in known["wrote"]] == ["a.md", "b.md", "d.md", "c.md"]
+    assert known["quotes"] == ["a.md", "b.md", "c.md", "d.md"]
+
+
+def test_the_acts_of_a_run_that_is_taken_back_are_forgotten(store_rig: StoreRig):
+    act = merge(store_rig)
+    begin_act(store_rig.store, act)
+    do(store_rig, act, 1)
+    ActFinisher(store_rig.store, None).forget("r-2")
+    assert len(store_rig.history.acts()) == 1
+    ActFinisher(store_rig.store, None).forget("r-1")
+    assert store_rig.history.acts() == []
+
+
+def test_an_act_that_fails_is_over(store_rig: StoreRig):
+    act = merge(store_rig)
+    with pytest.raises(ConflictError), recorded_act(store_rig.store, act):
+        raise ConflictError(base=b"", ours=b"", theirs=b"")
+    assert store_rig.history.acts() == []
+
+
+def test_a_text_that_is_no_longer_kept_is_named(store_rig: StoreRig):
+    act = merge(store_rig)
+    lost = ActStep(path="b.md", base=None, after=digest_of(b"lost"))
+    begin_act(store_rig.store, replace(act, steps=[act.steps[0], lost]))
+    do(store_rig, act, 1)
+    (finished,) = ActFinisher(store_rig.store, None).finish_all()
+    assert finished.left == ("b.md: what was to be written is no longer kept",)

@@ -1,0 +1,110 @@
+"""Restart rig: a vault that a daemon knows, which can be put back to how it was; and a program in
+which daemons live and die.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from parachuted.vault import History
+from parachuted.vault_state import state_folder
+from tests.stories.crashing import LifeSpan, line_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class RestartRig:
+    """Its vault and home are below `here`."""
+
+    here: Path
+    template: Path
+    program: subprocess.Popen[bytes]
+    began: float = 0.0
+
+    @property
+    def vault(self) -> Path:
+        return self.here / "vault"
+
+    @property
+    def home(self) -> Path:
+        return self.here / "home"
+
+    def put_back(self) -> None:
+        """How it was."""
+        if self.template.exists():
+            shutil.rmtree(self.here)
+            shutil.copytree(self.template, self.here)
+        self.began = time.monotonic()
+
+    def keep(self) -> None:
+        """This is how it was."""
+        shutil.rmtree(self.template, ignore_errors=True)
+        shutil.copytree(self.here, self.template)
+
+    def live(self, dies_at: int = 0, *, does: str = "") -> tuple[bool, int]:
+        """One daemon's life: whether it died, and of how many steps it was. `does` is what is asked
+        of it, from which on the steps count.
+        """
+        assert self.program.stdin is not None
+        assert self.program.stdout is not None
+        self.program.stdin.write(
+            line_of(
+                LifeSpan(
+                    vault=str(self.vault),
+                    home=str(self.home),
+                    began=self.began,
+                    dies_at=dies_at,
+                    does=does,
+                )
+            )
+        )
+        self.program.stdin.flush()
+        reported = json.loads(self.program.stdout.readline())
+        assert reported["problem"] is None, reported["problem"]
+        return reported["died"], reported["steps"]
+
+    def files(self) -> dict[str, bytes]:
+        files = (
+            path
+            for path in self.vault.rglob("*")
+            if path.is_file() and ".parachute" not in path.parts
+        )
+        return {path.relative_to(self.vault).as_posix(): path.read_bytes() for path in files}
+
+    def runs(self) -> list[tuple[str, str]]:
+        """Each run's watcher with its outcome."""
+        history = History(state_folder(self.home, self.vault) / "history.db")
+        try:
+            return sorted(
+                (str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000)
+            )
+        finally:
+            history.close()
+
+
+@contextmanager
+def restart_rig(folder: Path) -> Iterator[RestartRig]:
+    """One with an empty vault, below that folder."""
+    here = folder / "here"
+    (here / "home").mkdir(parents=True)
+    (here / "vault").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.stories.crashing"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as program:
+        yield RestartRig(
+            here=here, template=folder / "template", program=program, began=time.monotonic()
+        )
+        assert program.stdin is not None
+        program.stdin.close()
