@@ -58,6 +58,8 @@ FOLDERS = ("notes", "notes/deep")
         ("\ufeffa.md", {"a.md"}),
         ("?.md", {"A.md", "a.md", "notes/x.md", "notes/deep/x.md"}),
         ("??.md", {"é.md"}),
+        ("[^Ax].md", {"a.md"}),
+        ("[!Ax].md", {"a.md"}),
         ("notes\n!notes/x.md", {"notes", *(path for path in FILES + FOLDERS if "notes/" in path)}),
         ("notes/*\n!notes/x.md", {"notes/deep", "notes/deep/x.md", "notes/x.txt"}),
     ],
