@@ -27,7 +27,6 @@ HEAVY = {
     "private": "parachuted.access.private_text",
     # with regress and re2: 15 ms, 3 MB; only a hook whose matcher is an expression needs it
     "expressions": "parachuted.hooks.expressions",
-    "pathspec": "pathspec",  # with re2: 25 ms, 4 MB; only a vault with `.parachuteignore` needs it
     "watchfiles": "watchfiles",  # on Linux only where `watch.engine` says so
 }
 WITHOUT_AGENT_SDK = (

@@ -21,8 +21,8 @@ from parachuted.hooks import load_hooks
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
 from parachuted.private import is_in
 from parachuted.tools.outside_copies import copy_outside
+from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
-from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, VaultWalk
 

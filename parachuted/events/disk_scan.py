@@ -246,7 +246,7 @@ class DiskScan:
 
     def reload_ignore(self) -> str | None:
         """Load the vault's ignore rules again; returns what is wrong with them."""
-        self._scanner.ignore = load_ignore(self._root)
+        self._scanner.ignore = load_ignore(self._root, self._scanner.ignore)
         return self._scanner.ignore.problem
 
     @property
@@ -287,13 +287,25 @@ class DiskScan:
             self.is_unwatched = True
 
 
-def load_ignore(root: VaultRoot) -> IgnoreRules:
-    """The vault's ignore rules; none when there is no such file."""
+def load_ignore(root: VaultRoot, earlier: IgnoreRules | None = None) -> IgnoreRules:
+    """The vault's ignore rules; none when there is no such file. While it cannot be read, the
+    earlier ones hold, so that nothing that is ignored comes to light.
+    """
     try:
         with root.opened_file(VaultPath(IGNORE_FILE)) as descriptor:
-            return IgnoreRules(os.read(descriptor, _IGNORE_BYTES).decode("utf-8", "replace"))
-    except OSError:
+            data = os.read(descriptor, _IGNORE_BYTES + 1)
+    except FileNotFoundError:
         return IgnoreRules()
+    except OSError as error:
+        rules = earlier or IgnoreRules()
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        rules.problem = f"{IGNORE_FILE} is not applied as it is now: {reason}"
+        return rules
+    whole = data if len(data) <= _IGNORE_BYTES else data[: data.rfind(b"\n") + 1]
+    rules = IgnoreRules(whole.decode("utf-8", "surrogateescape"))
+    if len(whole) < len(data):
+        rules.problem = f"{IGNORE_FILE} is not applied after its first megabyte"
+    return rules
 
 
 def _joined(scans: list[ScanFindings]) -> ScanFindings:

@@ -7,13 +7,16 @@ could block the daemon.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import re2  # type: ignore[import-untyped]
 import regress
 
-_AHEAD = re.compile(r"\^\(\?([!=])")
+_FIRST_AHEAD = re.compile(r"\^\(\?([!=])")
+_AHEAD = re.compile(r"\^?\(\?([!=])")
+_REPEATED = ("*", "+", "?", "{")
+_SIGNS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|[()|]", re.DOTALL)
 _OTHERWISE = re.compile(
     r"\\[ACEGQZpPz]|\[\[:|\[\^?\]"
 )  # what RE2 reads, and otherwise than JavaScript
@@ -44,34 +47,38 @@ def compile_expression(text: str) -> Test:
 
 
 def _compile(text: str) -> Test | None:
-    if (ahead := _AHEAD.match(text)) is None:
-        expression = _linear(text)
-        return (
-            None
-            if expression is None
-            else lambda subject: expression.search(_encoded(subject)) is not None
-        )
-    for end in (place for place, sign in enumerate(text) if sign == ")"):
-        condition, rest = _linear(f"^(?:{text[ahead.end() : end]})"), text[end + 1 :]
-        if condition is not None and _linear(text[ahead.end() : end]) is not None:
-            follows = None if _has_alternatives(rest) else _compile(f"^{rest}")
-            wanted = ahead[1] == "="
-            if follows is None:
-                return None
-            return lambda subject: (
-                (condition.search(_encoded(subject)) is not None) is wanted and follows(subject)
-            )
-    return None
+    """RE2 knows no look-ahead, so those at the beginning are expressions of their own."""
+    conditions: list[tuple[Any, bool]] = []
+    rest = 0
+    while ahead := (_AHEAD if rest else _FIRST_AHEAD).match(text, rest):
+        end = next(place for place, sign in _outside_groups(text, ahead.end()) if sign == ")")
+        condition = _linear(f"^(?:{text[ahead.end() : end]})")
+        is_alternative = not rest and any(_outside_groups(text, end + 1))
+        # the other side of a `|` would have no `^`, and a repeated condition may hold no times
+        if condition is None or is_alternative or text.startswith(_REPEATED, end + 1):
+            return None
+        conditions.append((condition, ahead[1] == "="))
+        rest = end + 1
+    expression = _linear(f"^{text[rest:]}" if conditions else text)
+    if expression is None:
+        return None
+
+    def test(subject: str) -> bool:
+        data = _encoded(subject)
+        return all(
+            (condition.search(data) is not None) is wanted for condition, wanted in conditions
+        ) and (expression.search(data) is not None)
+
+    return test
 
 
-def _has_alternatives(text: str) -> bool:
-    """Whether it is one thing or another as a whole, so that a ^ before it would belong to the
-    first alone.
-    """
-    bars = (place for place, sign in enumerate(text) if sign == "|")
-    return any(
-        _compile(text[:bar]) is not None and _compile(text[bar + 1 :]) is not None for bar in bars
-    )
+def _outside_groups(text: str, start: int) -> Iterator[tuple[int, str]]:
+    """Where a `|` stands in no group that begins after `start`, or a `)` closes none of them."""
+    depth = 0
+    for found in _SIGNS.finditer(text, start):
+        if not depth and found[0] in {"|", ")"}:
+            yield found.start(), found[0]
+        depth += (found[0] == "(") - (found[0] == ")")
 
 
 def _linear(text: str) -> Any | None:  # noqa: ANN401  a compiled expression of RE2, which has no types

@@ -25,6 +25,7 @@ from parachuted.vault.history import (
     History,
     new_id,
 )
+from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
 from parachuted.vault.links import (
     Link,
@@ -49,15 +50,7 @@ from parachuted.vault.note import (
     parse_note,
 )
 from parachuted.vault.objects import IncomingFile, ObjectStore
-from parachuted.vault.paths import (
-    IGNORE_FILE,
-    IgnoreRules,
-    VaultPath,
-    begins_with_dot,
-    fold_name,
-    printable,
-    refusal,
-)
+from parachuted.vault.paths import VaultPath, begins_with_dot, fold_name, printable, refusal
 from parachuted.vault.placing import place_incoming
 from parachuted.vault.recovery import Recovery
 from parachuted.vault.rescue import rescue

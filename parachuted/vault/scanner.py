@@ -16,15 +16,9 @@ from typing import NamedTuple
 
 from parachuted.errors import PathRefusedError
 from parachuted.vault.frontmatter import BOM, NoteProblem, declared_origin, declared_watch
+from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import IndexEntry, VaultIndex
-from parachuted.vault.paths import (
-    MOST_FOLDERS,
-    IgnoreRules,
-    VaultPath,
-    name_refusal,
-    printable,
-    refusal,
-)
+from parachuted.vault.paths import MOST_FOLDERS, VaultPath, name_refusal, printable, refusal
 from parachuted.vault.root import VaultRoot, let_go
 
 NOTE_SUFFIXES = (".md", ".markdown")

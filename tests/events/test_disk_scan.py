@@ -158,7 +158,31 @@ def test_a_link_in_place_of_the_rules_is_not_followed(events_rig):
     (events_rig.vault.parent / "elsewhere").write_text("*\n")
     (events_rig.vault / ".parachuteignore").symlink_to(events_rig.vault.parent / "elsewhere")
 
-    assert not load_ignore(events_rig.root).file("", "note.md")
+    rules = load_ignore(events_rig.root)
+    assert not rules.file("", "note.md")
+    assert rules.problem == ".parachuteignore is not applied as it is now: it is a link"
+
+
+def test_while_the_rules_cannot_be_read_the_earlier_ones_hold(events_rig):
+    rules = events_rig.vault / ".parachuteignore"
+    rules.write_text("private/\n")
+    earlier = load_ignore(events_rig.root)
+    rules.unlink()
+    rules.mkdir()
+    kept = load_ignore(events_rig.root, earlier)
+
+    assert kept.folder("", "private")
+    assert kept.problem == ".parachuteignore is not applied as it is now: not a regular file"
+    rules.rmdir()
+    assert not load_ignore(events_rig.root, kept).folder("", "private")
+
+
+def test_rules_beyond_a_megabyte_are_a_problem(events_rig):
+    (events_rig.vault / ".parachuteignore").write_text("a.md\n" + f"#{'x' * 4000}\n" * 300)
+    rules = load_ignore(events_rig.root)
+
+    assert rules.file("", "a.md")
+    assert rules.problem == ".parachuteignore is not applied after its first megabyte"
 
 
 def test_a_new_file_with_an_old_ones_number_is_not_the_same(events_rig):

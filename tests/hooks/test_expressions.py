@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -42,6 +43,22 @@ def test_no_expression_holds_the_daemon(text: str):
     began = time.process_time()
     test("a" * 4096 + "!")
     assert time.process_time() - began < 5  # by backtracking, far longer than any test waits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "^" + "(?!a)" * 3000,
+        "^(?=a)" * 150 + "|b" * 40,
+        "^(?!a)(b)|" * 500,
+        "^(?!a" + "(b)" * 5000 + ")",
+    ],
+)
+def test_an_expression_is_read_in_no_time_however_many_conditions_it_has(text: str):
+    began = time.process_time()
+    with contextlib.suppress(ValueError):
+        compile_expression(text)("b" * 4096)
+    assert time.process_time() - began < 5
 
 
 @given(
@@ -107,6 +124,8 @@ def test_what_is_not_javascript_is_said(text: str):
         "a(?=b)",
         "(?<!a)b",
         "^(?!a)b|c",
+        "^(?!a){0}b",
+        "^(?!a)*b",
         "\\u0041",
         "\\Qa.b\\E",
         "[[:alpha:]]",

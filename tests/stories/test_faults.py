@@ -516,8 +516,10 @@ async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
     save(vault / ".parachuteignore", "a\\\n!\n")
     async with live() as daemon_rig:
         assert ".parachuteignore" in daemon_rig.daemon.problems.open
-        save(vault / ".parachuteignore", "drafts/\n")
+        save(vault / ".parachuteignore", "[[:upper:]].md\n[z-a]\n*\n!*/\n!*.md\n")
         await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        save(vault / "note.md", "seen\n")
+        await daemon_rig.until(lambda: kinds(daemon_rig).get("note.md") == ["created"])
 
 
 # The state

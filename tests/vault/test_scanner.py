@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import IndexEntry, VaultIndex
-from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, Scanner
 

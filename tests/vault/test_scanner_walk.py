@@ -11,8 +11,8 @@ import time
 
 import pytest
 
+from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
-from parachuted.vault.paths import IgnoreRules
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, VaultWalk
 
