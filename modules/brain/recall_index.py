@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -66,6 +67,8 @@ class RecallIndex:
         except sqlite3.DatabaseError:
             _delete(path)
             self._database = _open(path)
+        # a limited view's goes out of use while an answer may still come from it
+        weakref.finalize(self, self._database.close)
         self._searching = RecallSearch(self._database)
         self._vectors = VectorTable(self._database, embedder) if embedder else None
         self._next = {

@@ -17,14 +17,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import chain, islice
 
 from parachuted.search.index_tables import COLUMNS, text_of
-from parachuted.search.query import ParsedQuery, SearchTerm, folded, is_spaceless, joined, plain
+from parachuted.search.query import ParsedQuery, SearchTerm
+from parachuted.search.words import FoldedText, is_part, is_spaceless, joined, plain
 from parachuted.state import Database
 
 LOOKED_AT = 300_000
 _WIDTH, _LEAD = 220, 60
-_MOST_PLACES = 200
+_MOST_PLACES, _MOST_LOOKED_AT = 200, 2_000
 _LONGEST_WORD = 24
 _BLANKS = re.compile(r"\s+")
 
@@ -33,22 +35,25 @@ class SnippetMarker:
     """Finds the terms of one query in texts."""
 
     def __init__(self, terms: Sequence[SearchTerm]) -> None:
-        patterns = sorted({_pattern(term) for term in terms}, key=len, reverse=True)
-        self._patterns = [re.compile(pattern) for pattern in patterns]
-        self._any = re.compile("|".join(patterns)) if patterns else None
+        patterns = sorted(
+            {(_pattern(term), _pattern(term, is_part=True)) for term in terms},
+            key=lambda pair: len(pair[0]),
+            reverse=True,
+        )
+        self._patterns = [(re.compile(whole), part) for whole, part in patterns]
 
     def count(self, text: str) -> int:
         """How often a term stands in the text."""
-        return sum(1 for _ in self._any.finditer(folded(text))) if self._any is not None else 0
+        return len(self._spans(text))
 
     def snippet(self, text: str) -> str:
         """The part of the text that holds most of the terms, with `<mark>` around each; its
         beginning where it holds none.
         """
         text = text[:LOOKED_AT]
-        places = self._places(folded(text))
-        start = _best(places) if places else 0
-        start = max(0, start - _LEAD) if places else 0
+        folded = FoldedText(text)
+        places = sorted(self._places(text, folded))
+        start = max(0, folded.place(_best(places)) - _LEAD) if places else 0
         if start:
             start = _word_start(text, start)
         stop = _word_stop(text, min(len(text), start + _WIDTH))
@@ -57,28 +62,43 @@ class SnippetMarker:
 
     def marked(self, text: str) -> str:
         """The whole text, escaped, with its marks."""
-        if self._any is None:
-            return escape(text)
         parts, at = [], 0
-        for match in self._any.finditer(folded(text)):
-            parts += [
-                escape(text[at : match.start()]),
-                "<mark>",
-                escape(text[match.start() : match.end()]),
-                "</mark>",
-            ]
-            at = match.end()
+        for start, stop in self._spans(text):
+            parts += [escape(text[at:start]), "<mark>", escape(text[start:stop]), "</mark>"]
+            at = stop
         return "".join([*parts, escape(text[at:])])
 
-    def _places(self, text: str) -> list[tuple[int, int]]:
-        """Where terms stand, and which: the first places of each, in order."""
-        found: list[tuple[int, int]] = []
-        for number, pattern in enumerate(self._patterns):
-            for match in pattern.finditer(text):
-                found.append((match.start(), number))
-                if len(found) >= _MOST_PLACES * (number + 1):
-                    break
-        return sorted(found)
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        """Where terms stand, in order; of two that overlap the first, or the longer term."""
+        folded, found = FoldedText(text), list[tuple[int, int]]()
+        matches = [
+            (match.start(), number, match.end())
+            for number in range(len(self._patterns))
+            for match in self._matches(number, text, folded)
+        ]
+        matches.sort()
+        for start, _number, stop in matches:
+            if not found or start >= found[-1][1]:
+                found.append((start, stop))
+        return [(folded.place(start), folded.place(stop)) for start, stop in found]
+
+    def _places(self, text: str, folded: FoldedText) -> Iterator[tuple[int, int]]:
+        """Where terms stand in the folded text, and which: the first places of each."""
+        for number in range(len(self._patterns)):
+            for match in islice(self._matches(number, text, folded), _MOST_PLACES):
+                yield match.start(), number
+
+    def _matches(self, number: int, text: str, folded: FoldedText) -> Iterator[re.Match[str]]:
+        """One that is nowhere a whole word is looked for in parts of words."""
+        whole, part = self._patterns[number]
+        found = whole.finditer(folded.text)
+        if (first := next(found, None)) is not None:
+            return chain([first], found)
+        return (
+            match
+            for match in islice(re.finditer(part, folded.text), _MOST_LOOKED_AT)
+            if is_part(text, folded.place(match.start()), folded.place(match.end()))
+        )
 
 
 def _best(places: Sequence[tuple[int, int]]) -> int:
@@ -96,8 +116,9 @@ def _best(places: Sequence[tuple[int, int]]) -> int:
     return best
 
 
-def _pattern(term: SearchTerm) -> str:
+def _pattern(term: SearchTerm, *, is_part: bool = False) -> str:
     """As SQLite's tokenizer cuts: letters and digits make words, all else stands between them.
+    `is_part`: the first word may begin, and the last end, within a word.
 
     What must not stand before a word is looked for after it, so that the search can leap from word
     to word.
@@ -108,11 +129,11 @@ def _pattern(term: SearchTerm) -> str:
             loose = is_spaceless(word) and is_spaceless(term.words[number - 1])
             parts.append(r"[\W_]{0,8}" if loose else r"[\W_]{1,8}")
         parts.append(re.escape(word))
-        if not number and not is_spaceless(word):
+        if not (number or is_part or is_spaceless(word)):
             parts.append(rf"(?<![^\W_]{re.escape(word)})")
     after = (
         ""
-        if is_spaceless(term.words[-1])
+        if is_part or is_spaceless(term.words[-1])
         else r"[^\W_]{0,40}"
         if term.is_beginning
         else r"(?![^\W_])"

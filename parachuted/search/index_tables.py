@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from parachuted.search.indexed_note import IndexedNote
-from parachuted.search.query import emoji, plain
+from parachuted.search.words import emoji, plain
 from parachuted.state import Database
 from parachuted.vault import name_key
 
 COLUMNS = ("title", "headings", "body", "tags", "matter", "place", "facets")
-_VERSION = 5
+_VERSION = 6
 # FTS5 collects 4 MB of words in memory before it writes a segment; with its default of 1 MB a third
 # of the time goes into merging
 _SCHEMA = f"""

@@ -12,7 +12,8 @@ from hashlib import sha256
 from typing import Literal, NamedTuple, TypeAlias
 
 from parachuted.access.private_text import without_private
-from parachuted.search.query import ValueKind, cut, facet, measure, plain, storable, words_of
+from parachuted.search.query import ValueKind, facet, measure
+from parachuted.search.words import cut, has_parts, indexed, plain, storable, words_of
 from parachuted.vault import Link, links_in, parse_note, printable
 
 Operator: TypeAlias = Literal["eq", "ne", "gt", "lt", "in", "exists"]
@@ -225,7 +226,7 @@ def make_unread_note(
         typed="",
         fields=(),
         links=(),
-        texts=(cut(_stem(path)), "", "", "", "", cut(_stem_path(path)), folders_of(path)),
+        texts=(indexed(_stem(path)), "", "", "", "", indexed(_stem_path(path)), folders_of(path)),
         reason=reason,
     )
 
@@ -260,6 +261,7 @@ def _make_note(
     )
     tags = _tags(values, body)
     fields = tuple(_fields(values)) if values else ()
+    write = indexed if has_parts(note.data) or has_parts(_stem_path(path).encode()) else cut
     return IndexedNote(
         path=path,
         title=title,
@@ -272,12 +274,12 @@ def _make_note(
         fields=fields,
         links=links_in(whole)[:_MOST_LINKS] if b"[" in whole.data else (),
         texts=(
-            cut(title if stem == title else f"{title}\n{stem}"),
-            cut(storable("\n".join(title for _level, title in headings))),
-            cut(body),
-            cut(" ".join(tags)),
-            cut("\n".join(field.text for field in fields)),
-            cut(_stem_path(path)),
+            write(title if stem == title else f"{title}\n{stem}"),
+            write(storable("\n".join(title for _level, title in headings))),
+            write(body),
+            write(" ".join(tags)),
+            write("\n".join(field.text for field in fields)),
+            write(_stem_path(path)),
             _all_facets(path, tags, fields),
         ),
         reason=reason,

@@ -12,7 +12,8 @@ from parachuted.search.indexed_note import (
     NoteQuery,
     make_indexed_note,
 )
-from parachuted.search.query import measure, plain, storable
+from parachuted.search.query import measure
+from parachuted.search.words import plain, storable
 
 _BUILT_IN = {"title": "text", "modified": "number", "size": "number"}
 _MOST_VALUES = 200

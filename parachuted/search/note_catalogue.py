@@ -15,7 +15,7 @@ from parachuted.search.indexed_note import (
     NoteQuery,
 )
 from parachuted.search.listing import make_listing
-from parachuted.search.query import plain, storable
+from parachuted.search.words import plain, storable
 from parachuted.state import Database
 from parachuted.vault import Link, resolve, resolve_target
 

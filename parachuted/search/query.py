@@ -4,97 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
+from parachuted.search.words import cut, is_spaceless, plain, words_of, written_words_of
+
 FacetKind: TypeAlias = Literal["folder", "tag", "key", "value"]
-
-_APART = "\u200b"
-_SPACELESS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u312f\u3131-\u318f\u31a0-\u31ff"
-    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
-)
-_EMOJI = (
-    (0x2600, 0x27BF),
-    (0x2B50, 0x2B50),
-    (0x2B55, 0x2B55),
-    (0x1F1E6, 0x1F1FF),
-    (0x1F300, 0x1FAFF),
-)
-_SPACELESS += "".join(f"{chr(first)}-{chr(last)}" for first, last in _EMOJI)
-_ONE = re.compile(f"[{_SPACELESS}]")
-_WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
-_LONE = re.compile("[\ud800-\udfff\0]")
-
-
-def emoji() -> str:
-    """The characters beside letters and digits that are words."""
-    return "".join(chr(code) for first, last in _EMOJI for code in range(first, last + 1))
-
-
-class _Folds(dict[int, str]):
-    """For each character one that stands for it, letter case and accents aside; so that places in a
-    text stay what they are.
-    """
-
-    def __missing__(self, code: int) -> str:
-        one = chr(code)
-        plain = one if is_spaceless(one) else unicodedata.normalize("NFD", one)[:1].casefold()
-        folded = plain if len(plain) == 1 else one
-        if len(self) < 1 << 14:
-            self[code] = folded
-        return folded
-
-
-_FOLDS = _Folds()
-
-
-def storable(text: str) -> str:
-    """The text without what SQLite's text cannot hold: lone surrogates and NUL."""
-    return text if text.isascii() and "\0" not in text else _LONE.sub("\ufffd", text)
-
-
-def cut(text: str) -> str:
-    """The text as it is indexed."""
-    if text.isascii():
-        return text
-    return _ONE.sub(f"{_APART}\\g<0>{_APART}", unicodedata.normalize("NFC", text))
-
-
-def joined(text: str) -> str:
-    """The text that was cut."""
-    return text if text.isascii() else text.replace(_APART, "")
-
-
-def folded(text: str) -> str:
-    """The text in lower case and without accents, of the same length."""
-    return text.lower() if text.isascii() else text.translate(_FOLDS)
-
-
-def plain(text: str) -> str:
-    """What two texts have in common that are the same to a person: accents, case and white space
-    around them aside.
-    """
-    return folded(text if text.isascii() else unicodedata.normalize("NFC", text)).strip()
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, folded, in order."""
-    return _WORD.findall(plain(text))
-
-
-def written_words_of(text: str) -> list[str]:
-    """The words of a text as they are written, in order."""
-    return _WORD.findall(unicodedata.normalize("NFC", text))
-
-
-def is_spaceless(word: str) -> bool:
-    """Whether the word is a character of a script without spaces."""
-    return _ONE.match(word) is not None
 
 
 def facet(kind: FacetKind, text: str) -> str:
@@ -151,6 +69,7 @@ _TERM = re.compile(
     r"(?P<minus>-?)(?:(?P<key>[^\W\d_][\w-]*):)?(?:\"(?P<phrase>[^\"]*)(?:\"|\Z)|(?P<word>[^\s\"]+))?",
     re.UNICODE,
 )
+_VERSION_SIGN = re.compile(r"(?<![^\W_])[vV](?=\d+\.\d)")
 _LINE = re.compile(r"([^\W\d_][\w-]*):\s+(.+)")  # a line of frontmatter, as a phrase
 _BLANK = re.compile(r"\s+")
 _COLUMNS = {
@@ -286,7 +205,7 @@ class _Reading:
         return f"({wanted}) NOT ({' OR '.join(self._unwanted)})" if self._unwanted else wanted
 
     def _free(self, value: str, is_beginning: bool, minus: str) -> str | None:  # noqa: FBT001
-        words = words_of(value)
+        words = words_of(_VERSION_SIGN.sub("", value))
         if not words:
             return None
         term = SearchTerm(tuple(words), is_beginning)
@@ -347,7 +266,8 @@ def _valued(key: str, value: str) -> str:
 
 
 def _letters(value: str) -> str:
-    return " ".join(written_words_of(value))
+    """Its words; `v1.2` is sought as `1.2`, by which both are found."""
+    return " ".join(written_words_of(_VERSION_SIGN.sub("", value)))
 
 
 def _word(text: str) -> str:

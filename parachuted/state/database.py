@@ -241,11 +241,20 @@ class Database:
                 check_same_thread=False,
                 isolation_level=None,
             )
-            return _set_memory(connection), self._generation
+            try:
+                _set_memory(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection, self._generation
 
     def _put_back(self, connection: sqlite3.Connection, generation: int) -> None:
-        connection.set_progress_handler(None, 0)
-        connection.rollback()
+        try:
+            connection.set_progress_handler(None, 0)
+            connection.rollback()
+        except BaseException:
+            connection.close()
+            raise
         with self._lock:
             keep = (
                 generation == self._generation
@@ -326,10 +335,9 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _set_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _set_memory(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
     connection.execute("PRAGMA temp_store = MEMORY")
-    return connection
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import yaml
 
 from parachuted.errors import EditRefusedError
 
+TextStyle: TypeAlias = Literal["plain", "single", "double", "block", "flow"]
 YamlValue: TypeAlias = "str | list[YamlValue] | dict[str, YamlValue]"
 
 MAX_BYTES = 64 * 1024
@@ -29,6 +30,12 @@ _TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expect
 _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
 _BRACKETS = re.compile(r"[\[\]{}]")
 _OPENS = frozenset("[{")
+_STYLES: dict[str, TextStyle] = {
+    "'": "single",
+    '"': "double",
+    "|": "block",
+    ">": "block",
+}
 _STARTS = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
 _ENDS = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
@@ -143,6 +150,46 @@ def read_value(
     """
     builder = _Builder(events, convert)
     return builder.take(), tuple(builder.problems.values())
+
+
+class YamlText(NamedTuple):
+    """A text, key or value, and where it stands, in characters; `flow` is a list in a list, which
+    `[[words]]` without quotes is.
+    """
+
+    style: TextStyle
+    start: int
+    stop: int
+    value: str
+
+
+def read_texts(text: str) -> Iterator[YamlText]:
+    """Every text of the document, in order. Raises YamlRefusedError as `read_events` does."""
+    events = read_events(text, has_aliases=True)
+    at = 0
+    while at < len(events):
+        event, stop = events[at], at + 1
+        if isinstance(event, yaml.ScalarEvent):
+            style = _STYLES.get(event.style or "", "plain")
+            yield YamlText(style, start_of(event), stop_of(event), event.value)
+        elif isinstance(event, yaml.SequenceStartEvent) and _is_list_in_list(events, at):
+            stop = node_stop(events, at)
+            yield YamlText("flow", start_of(event), stop_of(events[stop - 1]), "")
+        at = stop
+
+
+def _is_list_in_list(events: list[yaml.Event], at: int) -> bool:
+    """Whether all that the list holds is a list of words without quotes."""
+    if start_of(events[at + 1]) != start_of(events[at]) + 1 or not isinstance(
+        events[at + 1], yaml.SequenceStartEvent
+    ):
+        return False
+    inner_stop = node_stop(events, at + 1)
+    return isinstance(events[inner_stop], yaml.SequenceEndEvent) and all(
+        plain_text(event) is not None
+        or isinstance(event, yaml.MappingStartEvent | yaml.MappingEndEvent)
+        for event in events[at + 2 : inner_stop - 1]
+    )
 
 
 def plain_text(event: yaml.Event) -> str | None:
@@ -343,9 +390,9 @@ _TYPED = frozenset(["", *"tTfFnN~-.0123456789"])
 _LARGEST_NUMBER = 2**63
 _LONGEST_NUMBER = 30
 _RESERVED = frozenset({"y", "Y", "n", "N", "=", "<<"})
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
-_ESCAPED = re.compile(f'["\\\\]|{_UNPRINTABLE.pattern}')
+_ESCAPED = re.compile(f'["\\\\]|{UNPRINTABLE.pattern}')
 
 
 def kind_of(word: str) -> ScalarKind:
@@ -402,7 +449,7 @@ def write_key(name: str) -> str:
 
 def is_bare(text: str) -> bool:
     """Whether the text may stand unquoted as a key, a value or an item of a list."""
-    if _UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
+    if UNPRINTABLE.search(text) or "---" in text or text in _RESERVED or kind_of(text) != "text":
         return False
     try:
         events = read_events(f"k: {text}\n")
@@ -432,7 +479,7 @@ def _quote(text: str) -> str:
         raise EditRefusedError("a frontmatter value cannot hold NUL")
     if re.search("[\ud800-\udfff]", text):
         raise EditRefusedError("a frontmatter value cannot hold text that is not Unicode")
-    if _ESCAPED.search(text) and not _UNPRINTABLE.search(text) and "---" not in text:
+    if _ESCAPED.search(text) and not UNPRINTABLE.search(text) and "---" not in text:
         return "'" + text.replace("'", "''") + "'"
     return '"' + _ESCAPED.sub(_escape, text).replace("---", "--\\x2D") + '"'
 

@@ -33,6 +33,7 @@ from parachuted.vault.bounded_yaml import (
 __all__ = [
     "BOM",
     "MAX_NOTE_BYTES",
+    "CharacterOffsets",
     "FrontmatterBlock",
     "FrontmatterKey",
     "FrontmatterValues",
@@ -331,7 +332,7 @@ def _no_watch(what: str, hint: str = "") -> NoteProblem:
 
 
 def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[FrontmatterKey]:
-    data, offset = text.encode(), _Offsets(text)
+    data, offset = text.encode(), CharacterOffsets(text)
     return [
         _key(key[0], value, data, offset, base)
         for key, value in _pairs(events)
@@ -340,7 +341,7 @@ def _keys_by_events(events: list[yaml.Event], text: str, base: int) -> list[Fron
 
 
 def _key(
-    key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: _Offsets, base: int
+    key: yaml.ScalarEvent, value: list[yaml.Event], data: bytes, offset: CharacterOffsets, base: int
 ) -> FrontmatterKey:
     line = data.rfind(b"\n", 0, offset.bytes(start_of(key))) + 1
     colon = offset.bytes(stop_of(key))
@@ -375,7 +376,7 @@ def _is_block(event: yaml.Event) -> bool:
     return isinstance(event, yaml.ScalarEvent) and event.style in {"|", ">"}
 
 
-class _Offsets:
+class CharacterOffsets:
     """The parser's marks, asked for in rising order, as bytes: they count characters, and a byte
     order mark at the beginning not at all.
     """

@@ -9,19 +9,24 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from parachuted.vault.frontmatter import Span
+from parachuted.vault.bounded_yaml import MAX_BYTES, YamlRefusedError, YamlText, read_texts
+from parachuted.vault.frontmatter import CharacterOffsets, Span, keys_by_line
 from parachuted.vault.note import ParsedNote
 
 LinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
-Form: TypeAlias = Literal["wiki", "single", "double", "bare", "angle"]
+Form: TypeAlias = Literal[
+    "wiki", "bare", "angle", "single", "double", "plain", "block", "flow", "unparsed"
+]
 
 _MARK = re.compile(rb"[\\`~<%\[\]]")
 _WIKI = re.compile(rb"\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]")
-_IN_MATTER = re.compile(
-    rb"""(["'])\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]\1"""
+_IN_UNPARSED = re.compile(
+    rb"""(["']?)\[\[([^\[\]\r\n#|]*+)(?:#([^\[\]\r\n|]*+))?(?:\|([^\[\]\r\n]*+))?\]\]"""
 )
 _BARE = rb"(?P<bare>(?:[^\s()\\<]|\\.)(?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.|\((?>(?:[^\s()\\]|\\.)*)\))*)\))*))"  # noqa: E501
 _TARGET = rb"(?:<(?P<angle>(?>(?:[^<>\\\r\n]|\\.)*))>|" + _BARE + rb")"
@@ -29,6 +34,11 @@ _TITLE = rb"""(?:"(?>(?:[^"\\]|\\.){0,2000})"|'(?>(?:[^'\\]|\\.){0,2000})'|\((?>
 _INLINE = re.compile(
     rb"\]\([ \t]*+(?:\r?\n[ \t]*+)?" + _TARGET + rb"(?:\s++" + _TITLE + rb")?\s*+\)"
 )
+_IN_SCALAR = re.compile(  # a text in the frontmatter may go on in the next line
+    rb"\[\[([^\[\]#|]*+)(?:#([^\[\]|]*+))?(?:\|([^\[\]]*+))?\]\]"
+    rb"|\[([^\[\]\r\n]*+)" + _INLINE.pattern
+)
+_FOLD = re.compile(rb"[ \t]*+\r?\n[ \t]*+")
 _DEFINITION = re.compile(rb"\[(?!\^)([^\[\]\r\n]++)\]:[ \t]*+" + _TARGET)
 _TICKS = re.compile(rb"`++")
 _TILDES = re.compile(rb"~{3,}+")
@@ -64,20 +74,91 @@ def find_links(note: ParsedNote) -> Iterator[LinkMark]:
 
 
 def _matter_links(note: ParsedNote) -> Iterator[LinkMark]:
-    """Links that are the whole of a quoted value, as Obsidian's properties hold them."""
-    if (
-        note.frontmatter is None
-        or b"[[" not in note.data[note.frontmatter.start : note.frontmatter.stop]
-    ):
+    """Links in the keys and values of the frontmatter, however YAML lets these be written; in one
+    that is not YAML, those of each key whose own lines are.
+    """
+    block = note.frontmatter
+    if block is None or b"[" not in note.data[block.start : block.stop]:
         return
-    for match in _IN_MATTER.finditer(note.data, note.frontmatter.start, note.frontmatter.stop):
-        line = note.data[
+    try:
+        yield from _parsed_links(note.data, block)
+    except YamlRefusedError:
+        is_large = block.stop - block.start > MAX_BYTES
+        starts = [] if is_large else [key.span.start for key in keys_by_line(note.data, block)[0]]
+        for start, stop in pairwise([block.start, *starts, block.stop]):
+            yield from _links_of_lines(note.data, Span(start=start, stop=stop))
+
+
+def _links_of_lines(data: bytes, lines: Span) -> Iterator[LinkMark]:
+    if data.find(b"[", lines.start, lines.stop) < 0:
+        return
+    try:
+        yield from _parsed_links(data, lines)
+    except YamlRefusedError:
+        yield from _unparsed_links(data, lines)
+
+
+def _unparsed_links(data: bytes, lines: Span) -> Iterator[LinkMark]:
+    """What looks like a link. Where it is the whole of a quoted text, it certainly ends there."""
+    for match in _IN_UNPARSED.finditer(data, lines.start, lines.stop):
+        line = data[
             max(
-                note.data.rfind(b"\n", 0, match.start()) + 1, match.start() - _WIDEST_MARGIN
+                data.rfind(b"\n", 0, match.start()) + 1, match.start() - _WIDEST_MARGIN
             ) : match.start()
         ]
         if not line.lstrip().startswith(b"#"):
-            yield from _wiki(match, "wiki", "single" if match[1] == b"'" else "double", first=2)
+            is_whole = match[1] and data.startswith(match[1], match.end())
+            form: Form = "unparsed" if not is_whole else "single" if match[1] == b"'" else "double"
+            yield from _wiki(match, "wiki", form, first=2)
+
+
+def _parsed_links(data: bytes, lines: Span) -> list[LinkMark]:
+    """The links of lines that are YAML. Raises YamlRefusedError."""
+    try:
+        text = data[lines.start : lines.stop].decode()
+    except UnicodeDecodeError as error:
+        raise YamlRefusedError("frontmatter-not-utf8", "it is not UTF-8") from error
+    offset = CharacterOffsets(text)
+    found: list[LinkMark] = []
+    for one in read_texts(text):
+        place = Span(
+            start=lines.start + offset.bytes(one.start), stop=lines.start + offset.bytes(one.stop)
+        )
+        found += _flow_links(data, place) if one.style == "flow" else _text_links(data, place, one)
+    return found
+
+
+def _flow_links(data: bytes, place: Span) -> Iterator[LinkMark]:
+    match = _WIKI.fullmatch(data, place.start, place.stop)
+    if match is not None:
+        yield from _wiki(match, "wiki", "flow")
+
+
+def _text_links(data: bytes, place: Span, text: YamlText) -> Iterator[LinkMark]:
+    start = place.start
+    if text.style == "block":
+        start = data.find(b"\n", start, place.stop) + 1 or place.stop
+    for match in _IN_SCALAR.finditer(data, start, place.stop):
+        is_split = b"\n" in match[0]
+        if match[4] is not None:
+            target = match["bare"] or match["angle"] or b""
+            if not is_split and not (b"\\" in target or b"''" in target):
+                yield from _written_target(match, "markdown", match[4])
+        elif not is_split or scalar_text(match[0], text.style) in text.value:
+            yield from _wiki(match, "wiki", text.style)
+
+
+def scalar_text(raw: bytes, form: Form) -> str:
+    """What that piece of a text in the frontmatter says, lines joined and escapes undone."""
+    if form == "double" and b"\\" in raw:
+        with suppress(YamlRefusedError, UnicodeDecodeError):
+            (text,) = read_texts(f'"{raw.decode()}"')
+            return text.value
+        raw = re.sub(rb"\\(.)", rb"\1", raw)
+    raw = _FOLD.sub(b" ", raw)
+    return (raw.replace(b"''", b"'") if form == "single" else raw).decode(
+        "utf-8", "surrogateescape"
+    )
 
 
 def _wiki(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 from urllib.parse import unquote_to_bytes
 
+from parachuted.vault.bounded_yaml import UNPRINTABLE
 from parachuted.vault.frontmatter import Span
 from parachuted.vault.link_marks import (
     ABROAD_WIKI,
@@ -24,11 +25,14 @@ from parachuted.vault.link_marks import (
     LinkKind,
     LinkMark,
     find_links,
+    scalar_text,
 )
 from parachuted.vault.note import ParsedNote
 
 _ESCAPED = re.compile(rb"\\([!-/:-@\[-`{-~])")
 _NOT_IN_WIKI = re.compile(rb"[\[\]\r\n#|\0`]|\\$|%%|<!--")
+_ENDS_PLAIN = re.compile(r":(?: |\Z)")
+_IN_FLOW = re.compile(r"[^-?:,\[\]{}#&*!|>'\"%@`\s][^?:,{}]*")
 _SUFFIX = ".md"
 
 
@@ -39,8 +43,10 @@ class Link:
     `target` is its path part as it is meant, escapes undone; `span` is where that stands, in bytes;
     `line` from 1.
 
-    `form` says how it is written: `wiki`, the same within the quotes of a frontmatter value
-    (`single`, `double`), `bare` or `angle`.
+    `form` says how it is written: `wiki`, `bare` or `angle`; in the frontmatter as `wiki`, within a
+    text that is in quotes (`single`, `double`), has none (`plain`) or stands in lines of its own
+    (`block`), as a list in a list, which `[[Note]]` without quotes is to YAML (`flow`), or in lines
+    that are not YAML (`unparsed`).
     """
 
     kind: LinkKind
@@ -81,22 +87,36 @@ def written(link: Link, target: str, data: bytes) -> bytes | None:
     """The target as it is to stand in that link's place; None where its form cannot hold it:
     `[[a#b]]` never means a file `a#b`.
     """
+    old = data[link.span.start : link.span.stop]
     try:
         text = target.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return None
+    old = data[link.span.start : link.span.stop]
     if link.form in {"bare", "angle"}:
-        return _percent(text, link.form, old=data[link.span.start : link.span.stop])
+        return _percent(text, link.form, old=old)
     if (
         not target
         or target != target.strip()
         or _NOT_IN_WIKI.search(text)
         or ABROAD_WIKI.match(text)
+        or not (link.form == "wiki" or _fits(link, old, target))
     ):
         return None
     if link.form == "single":
         return text.replace(b"'", b"''")
     return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') if link.form == "double" else text
+
+
+def _fits(link: Link, old: bytes, target: str) -> bool:
+    """Whether the target in the frontmatter leaves YAML what it is; one that goes over the end of a
+    line stays.
+    """
+    if link.form == "unparsed" or b"\n" in old or UNPRINTABLE.search(target):
+        return False
+    if link.form == "flow":
+        return all(map(_IN_FLOW.fullmatch, (link.target, target)))
+    return link.form != "plain" or _ENDS_PLAIN.search(target) is None
 
 
 def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
@@ -122,7 +142,7 @@ def _links_of(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
             line += data.count(b"\n", at, one.span.start)
             at = one.span.start
             anchor = None if one.anchor is None else _target(one.anchor, one.form)
-            label = None if one.label is None else _text(one.label[:LONGEST_LABEL])
+            label = None if one.label is None else _label(one.label[:LONGEST_LABEL], one.form)
             yield Link(
                 kind=one.kind,
                 target=target,
@@ -136,12 +156,12 @@ def _links_of(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
 
 def _target(raw: bytes, form: Form) -> str:
     if form in {"bare", "angle"}:
-        raw = unquote_to_bytes(_ESCAPED.sub(rb"\1", raw))
-    elif form == "single":
-        raw = raw.replace(b"''", b"'")
-    elif form == "double":
-        raw = re.sub(rb"\\(.)", rb"\1", raw)
-    return _text(raw)
+        return _text(unquote_to_bytes(_ESCAPED.sub(rb"\1", raw)))
+    return _text(raw) if form == "wiki" else scalar_text(raw, form)
+
+
+def _label(raw: bytes, form: Form) -> str:
+    return _text(raw) if form in {"bare", "angle"} else _target(raw, form)
 
 
 def _text(data: bytes) -> str:

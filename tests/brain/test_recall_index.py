@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -231,3 +232,13 @@ def test_after_any_updates_it_answers_as_if_built_again_from_what_is_left(steps,
     }
     one.close()
     again.close()
+
+
+def test_an_index_that_is_no_longer_in_use_lets_go_of_its_database():
+    made = filled()
+    database = made._database
+    del made
+    gc.collect()
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        database.execute("SELECT 1")

@@ -32,8 +32,10 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
 async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
     """The module's data folder; when the block ends the module is enabled once more."""
     running = module._running.inner
+    before = running._module.sessions
     yield module._services.data_folder
     await running._contained("on_enable", running._module.on_enable(), 60, Authority())
+    before._index.close()
 
 
 def conversations(module: ModuleHarness) -> Any:

@@ -104,9 +104,8 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     }
     assert contents(command_line.home)["keys.yaml"] == home["keys.yaml"]
     for database in command_line.home.rglob("*.db"):
-        assert sqlite3.connect(database).execute("PRAGMA integrity_check").fetchone() == ("ok",), (
-            database
-        )
+        with contextlib.closing(sqlite3.connect(database)) as opened:
+            assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",), database
     start(command_line)
     said = command_line.does("doctor")
     assert "All is well" in said

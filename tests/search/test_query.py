@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import example, given
@@ -11,11 +12,12 @@ from parachuted.search.query import LONGEST, QueryError, parse_query
 
 @pytest.fixture(scope="module")
 def table():
-    database = sqlite3.connect(":memory:")
-    database.execute(
-        "CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)"
-    )
-    return database
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE texts USING fts5("
+            "title, headings, body, tags, matter, place, facets)"
+        )
+        yield database
 
 
 ODD = [
@@ -52,18 +54,14 @@ def test_no_query_is_a_mistake_of_syntax(table, text):
 @given(st.text(alphabet=st.sampled_from("ab \"*:-^(){}+,.\\'\0東é\udcff"), max_size=40))
 @example('tag:"')
 @example('-"a')
-def test_nor_is_any_heap_of_marks(text):
-    database = sqlite3.connect(":memory:")
-    database.execute(
-        "CREATE VIRTUAL TABLE texts USING fts5(title, headings, body, tags, matter, place, facets)"
-    )
+def test_nor_is_any_heap_of_marks(table, text):
     try:
         query = parse_query(text, part="title", within=[["a"], ["b", "c"]])
     except QueryError:
         return
     for expression in (query.expression, query.titles):
         if expression is not None:
-            database.execute("SELECT 1 FROM texts WHERE texts MATCH ?", (expression,)).fetchall()
+            table.execute("SELECT 1 FROM texts WHERE texts MATCH ?", (expression,)).fetchall()
 
 
 @pytest.mark.parametrize(

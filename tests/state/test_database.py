@@ -87,7 +87,7 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     assert (write.state, write.author.run, write.author.causes) == ("done", "r-1", ("c-1",))
     assert history.run("r-1") == {"id": "r-1", "outcome": "done"}
     assert [one.kind for one in history.sightings_of("note.md")] == ["modified"]
-    assert (history.problem, history.status().version) == (None, 2)
+    assert (history.problem, history.status().version) == (None, 3)
     history.close()
 
 
@@ -247,6 +247,27 @@ def test_reading_ends_when_its_time_is_up(database):
         connection.execute(endless)
     with database.reading(5) as connection:
         assert connection.execute("SELECT name FROM notes").fetchone() == ("one",)
+
+
+def test_a_reader_that_finds_damage_lets_go_of_the_file(database, path, monkeypatch):
+    add(database, "one")
+    with database.writer() as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.write(b"garbled" * 2_000)
+    readers = []
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3,
+        "connect",
+        lambda *args, **more: readers.append(connect(*args, **more)) or readers[-1],
+    )
+
+    with pytest.raises(StorageFailedError, match="not a database"), database.reading():
+        pass
+
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        readers[0].execute("SELECT 1")
 
 
 def test_a_reader_is_refused_until_the_file_is_made(database):

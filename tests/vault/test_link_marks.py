@@ -52,6 +52,11 @@ def targets(text: str | bytes) -> list[str]:
         "[t](two words.md)",
         "---\n# [[no]]\nkey: [[a], [b]]\n---\n",
         '---\n# x: "[[no]]"\n---\n',
+        '---\nkey: x # "[[no]]"\nlist: | # [[no]]\n  x\n---\n',
+        "---\nkey: [[a #no]]\n  ]]\n---\n",
+        "---\nkey: |\n  [[no\n  more]]\n---\n",
+        "---\nkey: >\n  [[no\n\n  more]]\n---\n",
+        "---\nkey: [[1, 2], [3, 4]]\n---\n",
     ],
 )
 def test_these_hold_no_link(text: str):
@@ -89,6 +94,29 @@ def test_these_do(text: str, expected: list[str]):
     assert targets(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("matter", "expected"),
+    [
+        ("up: see [[A]] and [[B#x|y]]", ["A", "B"]),
+        ("up: 'see [[It''s]]'\nby: \"\\\"[[Caf\\xE9]]\\\"\"", ["It's", "Café"]),
+        ("up: [[A]]\nby: [[[B]], [[C|c]]]\nnew: [[Smith, John]]", ["A", "B", "C", "Smith, John"]),
+        ("[[é]]: [[[[A]]], [['é', '[[B]]']]]\nby: '[[C]]'", ["é", "A", "B", "C"]),
+        ("up:\n- [[A]]\n- x [[B]]\n- {deep: '[[C]]'}", ["A", "B", "C"]),
+        ("up: |\n  [[A]]\n\n  [[B]]\nby: >-\n  a [[C]]\n  b [[D]]", ["A", "B", "C", "D"]),
+        ("up: a [[My\n  long note]]\nby: >\n  [[And\n  this]]", ["My long note", "And this"]),
+        ('up: "a [[Caf\\xE9\\\n  \\ bar]]"', ["Café bar"]),
+        ("up: '[t](a%20b.md#x) [u](<c d.md>)'", ["a b.md", "c d.md"]),
+        ("no: yaml: here\nup: see [[A]]\nby:\n- '[[B]]'", ["A", "B"]),
+        ("no: yaml: [[A]] '[[B]]'\nup: [[C]]", ["A", "B", "C"]),
+    ],
+)
+def test_the_frontmatter_holds_links_however_yaml_writes_its_texts(
+    matter: str, expected: list[str]
+):
+    for text in (matter, matter.replace("\n", "\r\n"), f"é: ü\n{matter}"):
+        assert targets(f"---\n{text}\n---\n") == expected
+
+
 def test_a_name_that_is_not_utf8_is_kept_as_file_names_are():
     assert targets(b"[[caf\xe9]] [t](caf%E9.md)") == ["caf\udce9", "caf\udce9.md"]
 
@@ -113,6 +141,9 @@ def test_a_name_that_is_not_utf8_is_kept_as_file_names_are():
         b"<pre>[" * 33_000,
         b"[[a]]" * 40_000,
         b"\n" * 200_000 + b"[`" * 2_000,
+        b"---\n" + b"a: [[b]]\n" * 7_000 + b"*\n---\n",
+        b"---\n" + b"a: [[b]]\n" * 200_000 + b"---\n",
+        b'---\na: "' + b"[[a#" * 15_000 + b'"\n---\n',
     ],
     ids=lambda text: repr(text[:12]),
 )

@@ -80,15 +80,21 @@ def usage_store(tmp_path):
     usage_store.close()
 
 
-def again(usage_store):
+@pytest.fixture
+def again(request):
     """The same file in the next life."""
-    usage_store.close()
-    later = UsageStore(usage_store._database.path, CLOCK)
-    later.open()
-    return later
+
+    def reopened(usage_store):
+        usage_store.close()
+        later = UsageStore(usage_store._database.path, CLOCK)
+        request.addfinalizer(later.close)
+        later.open()
+        return later
+
+    return reopened
 
 
-def test_sums_by_run_cause_and_time_outlive_a_restart(usage_store):
+def test_sums_by_run_cause_and_time_outlive_a_restart(usage_store, again):
     note(
         usage_store,
         usage(1),
@@ -111,7 +117,7 @@ def test_sums_by_run_cause_and_time_outlive_a_restart(usage_store):
     later.close()
 
 
-def test_what_is_followed_is_known_before_it_is_written_down(usage_store):
+def test_what_is_followed_is_known_before_it_is_written_down(usage_store, again):
     note(usage_store, usage(1))
     later = again(usage_store)
     later.follow("r1", ("c1", "c7"))
@@ -124,7 +130,7 @@ def test_what_is_followed_is_known_before_it_is_written_down(usage_store):
     later.close()
 
 
-def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store):
+def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store, again):
     note(
         usage_store,
         usage(1, ago=timedelta(hours=23)),
@@ -179,7 +185,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(usage_store
     assert usage_store.report(NOW, 60)["total"]["usd"] == 71
 
 
-def test_what_is_older_than_a_year_and_a_bit_goes(usage_store):
+def test_what_is_older_than_a_year_and_a_bit_goes(usage_store, again):
     note(usage_store, usage(1, ago=timedelta(days=500)), usage(2))
     later = again(usage_store)
     assert later.spent().usd == 2
@@ -194,7 +200,7 @@ def test_what_is_older_than_a_year_and_a_bit_goes(usage_store):
         lambda data: data[:4096] + os.urandom(len(data) - 4096),
     ],
 )
-def test_a_garbled_file_is_set_aside_and_said(usage_store, spoil):
+def test_a_garbled_file_is_set_aside_and_said(usage_store, spoil, again):
     note(usage_store, *[usage(run=f"r{number}") for number in range(200)])
     usage_store.close()
     usage_store._database.path.write_bytes(spoil(usage_store._database.path.read_bytes()))
@@ -239,7 +245,7 @@ def test_after_its_close_it_says_so_and_counts_on(usage_store):
     assert last(usage_store, NOW)[1] == 2
 
 
-def test_what_is_in_memory_is_reported_at_once_while_the_file_makes_others_wait(usage_store):
+def test_what_is_in_memory_is_reported_at_once_while_the_file_makes_others_wait(usage_store, again):
     usage_store = again(usage_store)
     usage_store.follow("r1", ["c1"])
     other = sqlite3.connect(
@@ -259,7 +265,7 @@ def test_what_is_in_memory_is_reported_at_once_while_the_file_makes_others_wait(
     usage_store.close()
 
 
-def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(usage_store):
+def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(usage_store, again):
     cheap, free, left = UsageEntry(), UsageEntry(), UsageEntry()
     for entry in (cheap, free, left):
         usage_store.reserve(entry, usage(2))
@@ -282,7 +288,7 @@ def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_rese
     assert usage_store.spent().usd == 0.5
 
 
-def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(usage_store):
+def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(usage_store, again):
     note(
         usage_store,
         usage(1, ago=timedelta(minutes=30)),
