@@ -50,6 +50,12 @@ def mark_of(at: os.stat_result) -> tuple[int, ...]:
 def mark_at(path: Path) -> tuple[int, ...] | None:
     try:
         return mark_of(os.stat(path))  # noqa: PTH116  half the time, and this is looked at twice a second
+    except FileNotFoundError:
+        return None
+    except OSError:
+        pass
+    try:  # a link that leads to itself is something, whose removal is a change
+        return mark_of(path.lstat())
     except OSError:
         return None
 

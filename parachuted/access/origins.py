@@ -89,9 +89,7 @@ class Origins:
         is what the vault held when it was last looked at, by which copies of what lies there are
         known. Raises ValueError for what is not a pattern.
         """
-        self._globs = tuple(
-            (PathGlob(pattern), PathGlob(_folded(pattern))) for pattern in untrusted
-        )
+        self._globs = tuple((PathGlob(pattern), _folded_glob(pattern)) for pattern in untrusted)
         self._entered: tuple[str | None, str, tuple[tuple[PathGlob, PathGlob], ...]] = None, "", ()
         self._state, self._table = state, state.table("origins")
         self._lock = threading.Lock()
@@ -391,6 +389,16 @@ def _kept_as(row: Mapping[str, object]) -> Origin | None:
     """
     found = row["origin"] if row["origin"] in UNTRUSTED else row.get(_WAS)
     return found if found in UNTRUSTED else None
+
+
+def _folded_glob(pattern: str) -> PathGlob:
+    """The pattern for folded paths: as it is where folding makes no pattern of it, such as `../a`
+    of wide dots or one that has become too long.
+    """
+    try:
+        return PathGlob(_folded(pattern))
+    except ValueError:
+        return PathGlob(pattern)
 
 
 def _folded(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from parachuted.home_files import (
     edit_document,
     read_document,
 )
-from parachuted.private import is_in, locked, replace_private
+from parachuted.private import is_in, locked, replace_private, without_waiting
 
 NAME = "config.yaml"
 _LIMIT = 256 * 1024
@@ -50,7 +51,9 @@ def read_file(home: Path) -> str:
     Raises ConfigError if it cannot be read.
     """
     try:
-        with (home / NAME).open("rb") as file:
+        with open(home / NAME, "rb", opener=without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError([f"{NAME} cannot be read: it is not a file"])
             data = file.read(_LIMIT + 1)
     except FileNotFoundError:
         return ""

@@ -266,7 +266,9 @@ class ChangeDetector:
             finally:
                 # `run` may be asleep until a later moment than what is to be looked at now
                 self._wake.set()
-            if any(IGNORE_FILE in (change.path, change.source) for change in changes):
+            if self._disk_scan.is_ignore_stale or any(
+                IGNORE_FILE in (change.path, change.source) for change in changes
+            ):
                 await (
                     self._reload_ignore()
                 )  # within the lock: until the next walk is arranged, this turn is not over
@@ -425,8 +427,9 @@ class ChangeDetector:
     async def _reload_ignore(self) -> None:
         problem = await self._loop.run_in_executor(self._thread, self._disk_scan.reload_ignore)
         self._problems.set(IGNORE_FILE, problem)
-        self._next.everything = True
-        self._wake.set()
+        if not self._disk_scan.is_ignore_stale:
+            self._next.everything = True
+            self._wake.set()
 
 
 @contextlib.contextmanager

@@ -250,6 +250,11 @@ class DiskScan:
         return self._scanner.ignore.problem
 
     @property
+    def is_ignore_stale(self) -> bool:
+        """Whether the ignore rules could not be read when they were last loaded."""
+        return self._scanner.ignore.is_stale
+
+    @property
     def ignore_problem(self) -> str | None:
         """What is wrong with the ignore rules."""
         return self._scanner.ignore.problem
@@ -299,7 +304,7 @@ def load_ignore(root: VaultRoot, earlier: IgnoreRules | None = None) -> IgnoreRu
     except OSError as error:
         rules = earlier or IgnoreRules()
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
-        rules.problem = f"{IGNORE_FILE} is not applied as it is now: {reason}"
+        rules.problem, rules.is_stale = f"{IGNORE_FILE} is not applied as it is now: {reason}", True
         return rules
     whole = data if len(data) <= _IGNORE_BYTES else data[: data.rfind(b"\n") + 1]
     rules = IgnoreRules(whole.decode("utf-8", "surrogateescape"))

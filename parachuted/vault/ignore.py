@@ -34,8 +34,10 @@ class IgnoreRules:
     def __init__(self, text: str = "") -> None:
         """`text` is the ignore file's, as `os.fsdecode` gives it.
 
-        Lines that can mean no file are passed over; `problem` names the first.
+        Lines that can mean no file are passed over; `problem` names the first. `is_stale`: what
+        the file says now could not be read.
         """
+        self.is_stale = False
         self._lines = GitIgnoreLines(text)
         self.problem = self._lines.problem
 
@@ -67,7 +69,7 @@ class GitIgnoreLines:
 
     def __init__(self, text: str) -> None:
         self.problem: str | None = None
-        rules = []
+        rules: list[_Rule] = []
         lines = _bytes(text.removeprefix("\ufeff")).split(b"\n")
         if len(lines) > _MOST_LINES:
             self.problem = (

@@ -38,6 +38,13 @@ def test_folders_that_the_setting_names_hold_strangers_texts(origins: Origins, p
     assert origins.of_text(path, b"x") == "imported"
 
 
+@pytest.mark.parametrize(
+    "pattern", ["Mail\uff0f", "\uff0a\uff0aa", "\uff0e\uff0e/b", "\uff5e/x", "\u00df" * 700]
+)
+def test_a_pattern_that_folds_to_no_pattern_is_taken_as_it_is(state: StateStore, pattern: str):
+    assert Origins(state, [pattern]).of_text(pattern, b"x") == "imported"
+
+
 def test_the_setting_names_other_folders(state: StateStore):
     assert Origins(state, ["Mail/**"]).of_text("Mail/a.md", b"x") == "imported"
     assert Origins(state, ["Mail/**"]).of_text("Inbox/a.md", b"x") == "you"
