@@ -83,9 +83,13 @@ class WatchedVault:
         self.is_first_contact = False
         self.index = self._load_index()
         watcher = make_watcher(self.root.folder, settings.watch.engine)
+        ignore_copy = self.folder / "parachuteignore"
         self.detector = ChangeDetector(
             disk_scan=DiskScan(
-                self.root, Scanner(self.root, self.index, load_ignore(self.root)), watcher
+                self.root,
+                Scanner(self.root, self.index, load_ignore(self.root, copy=ignore_copy)),
+                watcher,
+                ignore_copy,
             ),
             committer=ChangeCommitter(self.index, self._snapshot, self.history, self.load, clock),
             watcher=watcher,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.events.watcher import FileWatcher
+from parachuted.private import replace_private
 from parachuted.vault import (
     IGNORE_FILE,
     IgnoreRules,
@@ -185,8 +186,16 @@ class ScanResult:
 class DiskScan:
     """Runs the scanner, and has each folder watched before it is walked."""
 
-    def __init__(self, root: VaultRoot, scanner: Scanner, watcher: FileWatcher) -> None:
+    def __init__(
+        self,
+        root: VaultRoot,
+        scanner: Scanner,
+        watcher: FileWatcher,
+        ignore_copy: Path | None = None,
+    ) -> None:
+        """`ignore_copy` is where the ignore rules are kept for a time when they cannot be read."""
         self._root, self._scanner, self._watcher = root, scanner, watcher
+        self._ignore_copy = ignore_copy
         self.is_unwatched = False
         self.network: str | None = None
         self.entered: set[str] = set()
@@ -246,7 +255,7 @@ class DiskScan:
 
     def reload_ignore(self) -> str | None:
         """Load the vault's ignore rules again; returns what is wrong with them."""
-        self._scanner.ignore = load_ignore(self._root, self._scanner.ignore)
+        self._scanner.ignore = load_ignore(self._root, self._scanner.ignore, self._ignore_copy)
         return self._scanner.ignore.problem
 
     @property
@@ -292,20 +301,37 @@ class DiskScan:
             self.is_unwatched = True
 
 
-def load_ignore(root: VaultRoot, earlier: IgnoreRules | None = None) -> IgnoreRules:
+def load_ignore(
+    root: VaultRoot, earlier: IgnoreRules | None = None, copy: Path | None = None
+) -> IgnoreRules:
     """The vault's ignore rules; none when there is no such file. While it cannot be read, the
-    earlier ones hold, so that nothing that is ignored comes to light.
+    earlier ones hold, so that nothing that is ignored comes to light: those of an earlier life are
+    in `copy`, a file outside the vault.
     """
     try:
         with root.opened_file(VaultPath(IGNORE_FILE)) as descriptor:
             data = os.read(descriptor, _IGNORE_BYTES + 1)
     except FileNotFoundError:
+        if copy is not None:
+            copy.unlink(missing_ok=True)
         return IgnoreRules()
     except OSError as error:
+        if earlier is None and copy is not None and copy.exists():
+            earlier = _ignore_rules(copy.read_bytes())
         rules = earlier or IgnoreRules()
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
         rules.problem, rules.is_stale = f"{IGNORE_FILE} is not applied as it is now: {reason}", True
         return rules
+    rules = _ignore_rules(data)
+    if copy is not None and not (copy.exists() and copy.read_bytes() == data):
+        try:
+            replace_private(copy, data)
+        except OSError as error:
+            rules.problem = rules.problem or f"{IGNORE_FILE} was not copied: {error.strerror}"
+    return rules
+
+
+def _ignore_rules(data: bytes) -> IgnoreRules:
     whole = data if len(data) <= _IGNORE_BYTES else data[: data.rfind(b"\n") + 1]
     rules = IgnoreRules(whole.decode("utf-8", "surrogateescape"))
     if len(whole) < len(data):

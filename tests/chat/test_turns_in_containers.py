@@ -110,6 +110,7 @@ async def test_a_turn_that_is_stopped_in_its_container_ends_and_the_next_one_goe
             "capabilities: [Bash]\n---\n"
         )
         await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        await daemon_rig.settled()  # Chat knows the file
         body = {"message": "Hang.", "sessionId": session}
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(events(daemon_rig, "POST", "/api/chat", body))

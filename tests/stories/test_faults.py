@@ -500,6 +500,27 @@ async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, v
         assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
+async def test_what_is_ignored_stays_so_where_the_rules_cannot_be_read_at_a_start(
+    live: Live, vault: Path
+):
+    rules = vault / ".parachuteignore"
+    save(vault / "secret.md", "# secret\n")
+    save(rules, "secret.md\n")
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+    rules.unlink()
+    rules.mkdir()
+    for _life in range(2):
+        async with live() as daemon_rig:
+            await daemon_rig.settled()
+            assert daemon_rig.daemon.index.get("secret.md") is None
+            assert ".parachuteignore" in daemon_rig.daemon.problems.open
+    rules.rmdir()
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        assert daemon_rig.daemon.index.get("secret.md") is not None
+
+
 async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
     fill(vault, 60)
     save(vault / "note.md", "# note\n")
