@@ -218,3 +218,16 @@ async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_
             assert "Where do the beans go?" in asked[-1]
             assert (await call(daemon_rig, "GET", pending))[1]["pending"] == []
             assert (await call(daemon_rig, "POST", path, body))[0] == 404
+
+
+async def test_a_restarted_chat_leaves_the_model_within_reach_of_every_agent(talking):
+    model = Model("One.", "Two.", "Three.")
+    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        body: dict[str, object] = {"message": "Count.", "module": "chat"}
+        for answer in ("One.", "Two.", "Three."):
+            done = (await events(daemon_rig, "POST", "/api/chat", body))[-1][1]
+            assert (done["type"], done.get("response")) == ("done", answer), done
+            body = {"message": "And on?", "sessionId": done["sessionId"]}
+            status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})
+            assert status == 200, module
