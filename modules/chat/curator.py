@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Finding, Module, reading
+from parachuted.modules import AgentNarrowing, Finding, Module, reading
 
 from .no_model import activity_from, summary_from, title_from
 from .run_sessions import RunSessions
@@ -252,14 +252,14 @@ class Curator:
         on with is left for a new one.
         """
         try:
-            return await self._run_agent(session.id, prompt, session.curator_session_id)
+            return await self._run_agent(session, prompt, session.curator_session_id)
         except ParachuteError:
             if session.curator_session_id is None or self._running[session.id].calls:
                 raise
-            return await self._run_agent(session.id, prompt, None)
+            return await self._run_agent(session, prompt, None)
 
     async def _run_agent(
-        self, session_id: str, prompt: str, own_session: str | None
+        self, session: Session, prompt: str, own_session: str | None
     ) -> tuple[str, str | None]:
         instructions = await self._instructions()
         with self._runs.starting():
@@ -269,8 +269,9 @@ class Curator:
                 session_id=own_session,
                 timeout_s=_LIMIT_S,
                 max_turns=_MOST_TURNS,
+                narrowing=AgentNarrowing(tools=_tools_for(session)),
             )
-            self._runs.add(run.id, session_id, is_curator=True)
+            self._runs.add(run.id, session.id, is_curator=True)
         result = await run.result()
         return result.text, result.session_id
 
@@ -348,3 +349,9 @@ def _line(text: str | None) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _tools_for(session: Session) -> tuple[str, ...]:
+    """The module tools of a curator's run: no title where the person gave the session one."""
+    tools = (UPDATE_SUMMARY, LOG_ACTIVITY, UPDATE_CONTEXT)
+    return tools if session.title_source == "user" else (UPDATE_TITLE, *tools)

@@ -14,6 +14,8 @@ from parachuted.modules import AgentPermissionRequest, StateAccess
 ALLOW: Final = "Allow"
 DENY: Final = "Deny"
 _ALWAYS: Final = "Allow "
+_WHOLE: Final = "For the rest of this conversation"
+_BEGIN: Final = "Agent"  # what an agent asks for that works only if a person allows it
 _LONGEST_SHOWN: Final = 300
 _LONGEST_KEPT: Final = 20_000
 
@@ -176,17 +178,21 @@ def permission_question(
     tool: str, arguments: Mapping[str, object], patterns: tuple[str, ...]
 ) -> dict[str, object]:
     """A permission request as a question with options, which is what the app can show."""
-    shown = ", ".join(f"{name}: {value}" for name, value in arguments.items())
+    begins = tool == _BEGIN
+    listed = ", ".join(f"{name}: {value}" for name, value in arguments.items())
+    question = f"May the agent use {tool}? {listed[:_LONGEST_SHOWN]}"
+    if begins:
+        question = f"May the agent {arguments.get('name')} work in this conversation?"
     options = [
-        {"label": ALLOW, "description": "This once"},
-        *(
-            {"label": _ALWAYS + one, "description": "For the rest of this conversation"}
-            for one in patterns
-        ),
-        {"label": DENY, "description": "The agent goes on without it"},
+        {"label": ALLOW, "description": _WHOLE if begins else "This once"},
+        *({"label": _ALWAYS + one, "description": _WHOLE} for one in patterns),
+        {
+            "label": DENY,
+            "description": "It does not begin" if begins else "The agent goes on without it",
+        },
     ]
     return {
-        "question": f"May the agent use {tool}? {shown[:_LONGEST_SHOWN]}".strip(),
+        "question": question.strip(),
         "header": "Permission",
         "options": options,
         "multiSelect": False,

@@ -171,6 +171,12 @@ class PreparedAgentRun:
     def session(self) -> str | None:
         return self.account.cost.session_id if self.account.cost is not None else None
 
+    async def is_allowed(self) -> bool:
+        """Whether a person allows it to begin; asked in the conversation, where there is one."""
+        if self.order.conversation is not None and self.order.follower is not None:
+            self.order.follower.began(self.id)  # who follows it sees the question, and answers it
+        return await self._guard.may_begin(self._definition.who)
+
     async def prepare(self) -> None:
         """The agent's prompt, and its tools.
 

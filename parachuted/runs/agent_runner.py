@@ -312,7 +312,7 @@ class AgentRunner:
         one = run.order.definition
         if not one.config.requires_explicit_approval:
             return
-        if not await self._guards.may_begin(run.id, run.order.session, one.name, one.who):
+        if not await run.is_allowed():
             raise ActRefusedError(
                 f"{one.who} starts only when a person allows it, and none has; see `parachute "
                 "permissions list`"

@@ -17,6 +17,7 @@ from parachuted.access.origin import UNTRUSTED, Origin, SessionTaints, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.run_records import ProposedChange
 from parachuted.agents.permission import (
+    Answer,
     PendingPermission,
     PermissionRequest,
     PermissionRequests,
@@ -99,9 +100,17 @@ class RunGuard:
 
     async def _asked(self, request: PermissionRequest) -> bool:
         """A run without a waiting caller asks no person."""
-        if not self.grant.asks or self.permissions is None:
-            return False
-        return await self.permissions.ask(
+        return self.grant.asks and await self._ask(request)
+
+    async def may_begin(self, who: str) -> bool:
+        """Whether a person allows an agent to begin that is asked about for each session."""
+        what = self.grant.agent
+        return await self._ask(
+            PermissionRequest(kind="trusted", what=what, why=f"{who} asks to begin")
+        )
+
+    async def _ask(self, request: PermissionRequest) -> bool:
+        return self.permissions is not None and await self.permissions.ask(
             run=self.run,
             session=self.session,
             agent=self.grant.agent,
@@ -240,12 +249,14 @@ class RunGuards:
     def answer(self, question: PendingPermission, value: object) -> bool:
         """Answer a permission request as a conversation does: `allow`, `deny` or a pattern.
 
+        An agent that asks to begin is allowed for the session.
         Raises ActRefusedError for anything else.
         """
         if self._permissions is None:
             return False
         if value in ("allow", "deny"):
-            self._permissions.answer(question.id, "once" if value == "allow" else "deny")
+            allowed: Answer = "session" if question.request.kind == "trusted" else "once"
+            self._permissions.answer(question.id, allowed if value == "allow" else "deny")
         elif isinstance(value, Mapping) and isinstance(value.get("pattern"), str):
             self._permissions.answer(question.id, "session", pattern=str(value["pattern"]))
         else:
@@ -271,10 +282,3 @@ class RunGuards:
         if self._taints is not None:
             for session in sessions:
                 self._taints.keep(session, taint, agent=agent)
-
-    async def may_begin(self, run: str, session: str | None, agent: str, who: str) -> bool:
-        """Whether a person allows an agent to begin that is asked about for each session."""
-        request = PermissionRequest(kind="trusted", what=agent, why=f"{who} asks to begin")
-        return self._permissions is not None and await self._permissions.ask(
-            run=run, session=session, agent=agent, request=request
-        )

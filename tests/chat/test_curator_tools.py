@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from parachuted.agents import Job
 from parachuted.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
@@ -79,6 +81,22 @@ async def test_its_tools_write_the_session_that_it_observes_and_no_other(live: L
         assert job.agent == "chat/observer"
         assert "You observe a conversation" in job.system_prompt
         assert "read_note" in job.prompt
+
+
+@pytest.mark.parametrize("source", ["default", "user"])
+async def test_it_is_offered_its_own_tools_and_no_title_where_the_person_gave_one(
+    live: Live, vault: Path, source: str
+):
+    backend = ScriptedBackend([say("nothing to add")])
+    async with live(backend) as daemon_rig:
+        await with_chat(daemon_rig, vault, TEXT.replace("source: default", f"source: {source}"))
+        await last_run(daemon_rig)
+
+    (job,) = backend.jobs
+    offered = {tool.name for tool in job.tools}
+    assert offered >= {"update_summary", "log_activity", "update_context"}
+    assert ("update_title" in offered) is (source == "default")
+    assert offered.isdisjoint({"chat-send", "chat-sessions", "update_session_title"})
 
 
 async def test_a_title_typed_into_the_file_while_it_works_stays(live: Live, vault: Path):

@@ -218,3 +218,65 @@ async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_
             assert "Where do the beans go?" in asked[-1]
             assert (await call(daemon_rig, "GET", pending))[1]["pending"] == []
             assert (await call(daemon_rig, "POST", path, body))[0] == 404
+
+
+async def test_a_restarted_chat_leaves_the_model_within_reach_of_every_agent(talking):
+    model = Model("One.", "Two.", "Three.")
+    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        body: dict[str, object] = {"message": "Count.", "module": "chat"}
+        for answer in ("One.", "Two.", "Three."):
+            done = (await events(daemon_rig, "POST", "/api/chat", body))[-1][1]
+            assert (done["type"], done.get("response")) == ("done", answer), done
+            body = {"message": "And on?", "sessionId": done["sessionId"]}
+            status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})
+            assert status == 200, module
+
+
+async def waiting_question(daemon_rig: DaemonRig, session: str) -> dict[str, Any]:
+    """The question that a conversation shows, once it does."""
+    pending = f"/api/chat/{session}/pending-questions"
+    async with asyncio.timeout(30):
+        while not (waiting := (await call(daemon_rig, "GET", pending))[1]["pending"]):
+            await asyncio.sleep(0.01)
+    return waiting[0]
+
+
+async def test_the_trusted_agent_asks_in_the_conversation_and_once_for_all_of_it(talking):
+    model = Model("Hello.", "As you allowed.", "Still allowed.")
+    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
+        found = await events(daemon_rig, "POST", "/api/chat", {"message": "Hello."})
+        session = found[-1][1]["sessionId"]
+        status, shown = await call(daemon_rig, "PATCH", f"/api/chat/{session}", {"mode": "trusted"})
+        assert status == 200, shown
+
+        body = {"message": "Tidy up.", "sessionId": session}
+        for label in ("Deny", "Allow"):
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(events(daemon_rig, "POST", "/api/chat", body))
+                waiting = await waiting_question(daemon_rig, session)
+                [question] = waiting["questions"]
+                assert [one["label"] for one in question["options"]] == ["Allow", "Deny"]
+                answer = {
+                    "request_id": waiting["request_id"],
+                    "answers": {question["question"]: label},
+                }
+                status, said = await call(daemon_rig, "POST", f"/api/chat/{session}/answer", answer)
+                assert status == 200, said
+            found = reading.result()
+            assert waiting["request_id"] in [
+                one["requestId"] for _, one in found if one["type"] == "user_question"
+            ]
+            last = found[-1][1]
+            if label == "Deny":
+                assert "error" in last["type"], last
+                assert len(model.asked) == 1
+        assert last["response"] == "As you allowed."
+
+        body = {"message": "Go on.", "sessionId": session}
+        found = await events(daemon_rig, "POST", "/api/chat", body)
+        assert found[-1][1]["response"] == "Still allowed."
+        assert "user_question" not in [one["type"] for _, one in found]
+        pending = f"/api/chat/{session}/pending-questions"
+        assert (await call(daemon_rig, "GET", pending))[1]["pending"] == []

@@ -11,6 +11,7 @@ import base64
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -311,7 +312,9 @@ class IdleProcesses:
 
     def _close(self, process: CliProcess) -> None:
         task = asyncio.get_running_loop().create_task(
-            process.close(), name="the end of an idle CLI"
+            process.close(),
+            name="the end of an idle CLI",
+            context=Context(),  # not the module's whose call ends it: it would be cancelled with it
         )
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

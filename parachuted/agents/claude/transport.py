@@ -18,6 +18,7 @@ import shutil
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -288,7 +289,9 @@ class AgentContainer(AgentTransport):
     def kill(self) -> None:
         if self._killing is None:
             self._killing = asyncio.get_running_loop().create_task(
-                self._end(), name="the end of an agent's container"
+                self._end(),
+                name="the end of an agent's container",
+                context=Context(),  # it goes on when the module that began the run has ended
             )
 
     def is_ready(self) -> bool:

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -130,9 +131,11 @@ class GatewayListeners:
         """The port on 127.0.0.1. OSError when none is to be had."""
         async with self._opening:
             if self._runner is None:
-                runner = await _run(self._serve)
-                await web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG).start()
-                self._runner, self._port = runner, int(runner.addresses[0][1])
+                self._runner = await _listen(
+                    self._serve,
+                    lambda runner: web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG),
+                )
+                self._port = int(self._runner.addresses[0][1])
             return self._port
 
     @asynccontextmanager
@@ -144,9 +147,8 @@ class GatewayListeners:
             yield None
             return
         bound = listen_in(folder, NAME)
-        runner = await _run(serve)
+        runner = await _listen(serve, lambda runner: web.SockSite(runner, bound, backlog=_BACKLOG))
         try:
-            await web.SockSite(runner, bound, backlog=_BACKLOG).start()
             yield folder / NAME
         finally:
             await runner.cleanup()
@@ -204,7 +206,24 @@ class _RefuseConnection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None: ...
 
 
-async def _run(serve: RequestHandler) -> web.ServerRunner:
-    runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
-    await runner.setup()
-    return runner
+async def _listen(
+    serve: RequestHandler, site: Callable[[web.ServerRunner], web.BaseSite]
+) -> web.ServerRunner:
+    """Listen in a context of its own, which each request inherits.
+
+    In that of the caller, the requests of all runs would be tasks of the module whose call was the
+    first, and be cancelled once that module is restarted.
+    """
+
+    async def begin() -> web.ServerRunner:
+        runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
+        try:
+            await runner.setup()
+            await site(runner).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        return runner
+
+    loop = asyncio.get_running_loop()
+    return await loop.create_task(begin(), name="opening the gateway", context=Context())
