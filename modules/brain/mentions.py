@@ -261,6 +261,7 @@ class MentionIndex:
         exact = " ".join(folded[hit.first : hit.after])
         several = hit.after - hit.first > 1
         manner = f"{'several words' if several else 'a single word'}, {case}"
+        joined, is_only = list(_joined_on(text, hit)), len({name.id for name in hit.names}) == 1
         judged: dict[str, _Judged] = {}
         for name in hit.names:
             entity = self._entities[name.id]
@@ -269,7 +270,9 @@ class MentionIndex:
             ):
                 continue
             why = _reasons(written, exact, name, case)
-            why += _joined_on(text, hit)
+            why += joined
+            if is_only and _is_exact(exact, name, case, entity.type) and not joined:
+                why.append(("written as a name that only it has", 1.8))
             if shared := len(entity.context & near):
                 why.append(("words near it that belong to it", 0.8 * min(shared, 3)))
             if not beside.isdisjoint(_CUES.get(entity.type, _NONE)):
@@ -433,6 +436,21 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
     if name.is_own:
         why.append(("its own name, no alias", 0.4))
     return why
+
+
+def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
+    """Whether a single word is written as a name is, and is no other word. At the start of a
+    sentence only people's names are: there every word has a capital.
+    """
+    return (
+        name.words == 1
+        and name.is_capital
+        and not name.is_acronym
+        and exact == name.exact
+        and exact not in _ORDINARY
+        and len(exact) > 2  # noqa: PLR2004
+        and (case == _ALIKE or (case == _FIRST and kind == "person"))
+    )
 
 
 def _joined_on(text: str, hit: _Hit) -> Iterator[tuple[str, float]]:
