@@ -55,6 +55,7 @@ from .rows import (
     type_shown,
 )
 from .store import EntityStore
+from .unknown_names import UnknownNames
 from .views import View, Views
 from .writing import Writer
 
@@ -93,6 +94,7 @@ class Brain:
         self._answers = MentionAnswers(self.store, whole, state, suggest)
         self._mentions = MentionFinder(self.store, self.writer, self._answers, state, publish)
         self._contradictions = Contradictions(self.store, state, suggest)
+        self._unknown = UnknownNames(self.store, state, suggest)
         self._earlier = EarlierMentions(vault, self._mentions, self._answers, self.writer)
 
     async def load(self) -> None:
@@ -199,9 +201,13 @@ class Brain:
         """The same for a text that was saved at `path`, with the entities that it links to.
 
         Each that is named with a confidence of 0.5 or more is given an id, and
-        `brain.mention.detected` is published once for each entity and source.
+        `brain.mention.detected` is published once for each entity and source. For a person or a
+        topic that an entry names and that has no file, one is suggested, once.
         """
-        return await self._mentions.detect(path, text, entry_id)
+        found = await self._mentions.detect(path, text, entry_id)
+        if entry_id is not None:
+            await self._unknown.offer(path, text)
+        return found
 
     @interface("BrainInterface")
     async def answer_mention(self, para_id: str, text: str, accepted: bool) -> None:  # noqa: FBT001

@@ -50,7 +50,7 @@ def _set_of(words: str) -> frozenset[str]:
 
 
 # Words of every day that are names too.
-_ORDINARY = _set_of(
+ORDINARY = _set_of(
     """
     a about after again all also am an and any april are art as at august autumn back be bill book
     bot brave but by can case chance change christmas clay cliff code cook course day dawn december
@@ -180,7 +180,7 @@ class MentionIndex:
             next(iter(written), key),
             type,
             tuple(found.values()),
-            frozenset(near - own - _ORDINARY),
+            frozenset(near - own - ORDINARY),
             is_capitalised_only,
         )
         for one in found.values():
@@ -427,7 +427,7 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
     elif name.is_capital:
         weight = _CAPITAL_WEIGHTS[case]
         why.append((case, weight / 2 if several and weight < 0 else weight))
-    if not several and exact in _ORDINARY:
+    if not several and exact in ORDINARY:
         why.append(("an ordinary word", -1.5))
     elif len(exact) < 3 and not (name.is_acronym or name.head or name.tail):  # noqa: PLR2004
         why.append(("very short", -1.5))
@@ -447,7 +447,7 @@ def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
         and name.is_capital
         and not name.is_acronym
         and exact == name.exact
-        and exact not in _ORDINARY
+        and exact not in ORDINARY
         and len(exact) > 2  # noqa: PLR2004
         and (case == _ALIKE or (case == _FIRST and kind == "person"))
     )

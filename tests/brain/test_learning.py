@@ -8,10 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
+from tests.brain.engines import engine
 from tests.brain.test_brain import KIM, a_vault, brain, make, write
 
+unknown = engine("unknown_names")
 TODAY = datetime.now(UTC).date()
 DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
@@ -163,3 +167,30 @@ async def test_a_projects_instructions_are_read_where_they_are_or_said_not_to_be
         assert "SECRET" not in texts["shed"]
         assert "Paint it." in texts["fence"]
         assert "not read" not in texts["gone"]
+
+
+async def test_a_person_and_a_topic_without_a_file_are_suggested_once(tmp_path: Path):
+    text = (
+        "Met with Zuzana Prokop and Kim Lee. Asked Monday, told `Ana`, called home. "
+        "She adds a module on prompt engineering."
+    )
+    async with brain(a_vault(tmp_path)) as module:
+        api = module.interface("BrainInterface")
+        for path in (DAY, OLD):
+            await api.detect_mentions(path, text, "para:daily:abc")
+        await api.detect_mentions("Notes/other.md", "Met with Ota Novak.")  # that is no entry
+
+        assert [(action, path) for action, path, _payload in module.suggested] == [
+            ("create", "Brain/entities/people/zuzana-prokop.md"),
+            ("create", "Brain/entities/topics/prompt-engineering.md"),
+        ]
+        made = str(module.suggested[0][2]["text"])
+        assert made.startswith("---\npara_id: para:brain:")
+        assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
+
+
+@given(st.text(alphabet="aAbB metwith'\u2019.\n-`", max_size=60))
+def test_a_name_is_a_piece_of_the_text(text: str):
+    for name, kind in unknown.names_in(text):
+        assert name in text
+        assert kind in {"person", "topic"}
