@@ -55,6 +55,7 @@ from .rows import (
     type_shown,
 )
 from .store import EntityStore
+from .unknown_names import UnknownNames
 from .views import View, Views
 from .writing import Writer
 
@@ -62,6 +63,8 @@ _SURE_ENOUGH: Final = 0.6
 _MOST: Final = 200
 _SPARE: Final = 3  # times as many are looked for where some are to be left out
 _RECENT: Final = 10
+_ALIASES: Final = 5
+_ENTRIES: Final = "Daily/"
 _WORD: Final = re.compile(r"[^\s/]{1,200}")
 _DATE: Final = re.compile(r"\d{4}(-\d\d){0,2}")
 
@@ -91,6 +94,7 @@ class Brain:
         self._answers = MentionAnswers(self.store, whole, state, suggest)
         self._mentions = MentionFinder(self.store, self.writer, self._answers, state, publish)
         self._contradictions = Contradictions(self.store, state, suggest)
+        self._unknown = UnknownNames(self.store, state, suggest)
         self._earlier = EarlierMentions(vault, self._mentions, self._answers, self.writer)
 
     async def load(self) -> None:
@@ -197,9 +201,13 @@ class Brain:
         """The same for a text that was saved at `path`, with the entities that it links to.
 
         Each that is named with a confidence of 0.5 or more is given an id, and
-        `brain.mention.detected` is published once for each entity and source.
+        `brain.mention.detected` is published once for each entity and source. For a person or a
+        topic that an entry names and that has no file, one is suggested, once.
         """
-        return await self._mentions.detect(path, text, entry_id)
+        found = await self._mentions.detect(path, text, entry_id)
+        if entry_id is not None:
+            await self._unknown.offer(path, text)
+        return found
 
     @interface("BrainInterface")
     async def answer_mention(self, para_id: str, text: str, accepted: bool) -> None:  # noqa: FBT001
@@ -287,19 +295,25 @@ class Brain:
         guide = await read_instructions(found, self._vault, self._folders)
         if guide is not None:
             text.add("instructions", *guide)
-        mentions = await self._recent(found)
-        text.add_lines("mentions", "Mentioned in", (f"- {path}" for path in mentions))
+        text.add_lines("mentions", "Mentioned in", await self._recent(found))
         return text.whole(row(found))
 
     async def _recent(self, entity: Entity) -> list[str]:
-        """Notes outside Brain/ that have its id or its name, the newest days first. No text of
-        them: a journal may hold what no prompt may.
+        """Notes outside Brain/ that have its id or one of its names, the newest days first, each
+        as a line; those of the journal with what they say of it.
         """
         found: set[str] = set()
-        for wanted in filter(None, (entity.name, entity.para_id)):
+        for wanted in filter(None, (entity.name, entity.para_id, *entity.aliases[:_ALIASES])):
             hits = await self._vault.search('"' + wanted.replace('"', " ") + '"', _MOST)
             found.update(hit.path for hit in hits if not hit.path.startswith("Brain/"))
-        return sorted(found, reverse=True)[:_RECENT]
+        lines = []
+        for path in sorted(found, reverse=True)[:_RECENT]:
+            says = ""
+            with reading(path, []):  # it is gone, or not to be read by the caller
+                if path.startswith(_ENTRIES):
+                    says = await self._mentions.excerpt(await self._vault.note(path), entity)
+            lines.append(f"- {path}: {says}" if says else f"- {path}")
+        return lines
 
     async def _meant(self, text: str) -> Entity:
         """The entity of that id or path, or that the text surely means. Raises NotFoundError."""

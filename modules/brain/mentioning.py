@@ -7,18 +7,20 @@ from dataclasses import replace
 from typing import Final
 
 from parachuted.errors import ActRefusedError
-from parachuted.modules import StateAccess
+from parachuted.modules import Note, StateAccess
 
 from .answers import MentionAnswers
 from .entity import Entity
 from .hiding import wikilinks
 from .mentions import LINKED_FROM, Mention
+from .private import without_private
 from .rows import MentionRow
 from .store import EntityStore
 from .writing import Writer
 
 SUGGESTED_FROM: Final = 0.5
 _ANNOUNCED: Final = "mentions/"
+_EXCERPT: Final = 300  # characters
 
 
 class MentionFinder:
@@ -67,6 +69,16 @@ class MentionFinder:
         """The surest place that names that entity."""
         found = [one for one, named in await self._mentions(text) if named.path == entity.path]
         return max(found, key=lambda one: one.confidence, default=None)
+
+    async def excerpt(self, note: Note, entity: Entity) -> str:
+        """The paragraph of a note that names the entity, in one line; empty where none does."""
+        text = without_private(note)[note.body_start :]
+        best = await self.surest(text, entity)
+        if best is None:
+            return ""
+        before, after = text[: best.start].rpartition("\n\n")[2], text[best.start :]
+        words = " ".join((before + after.partition("\n\n")[0]).split())
+        return words if len(words) <= _EXCERPT else f"{words[: _EXCERPT - 1].rstrip()}…"
 
     async def _announce(self, source: str, found: Iterable[MentionRow]) -> None:
         sure: dict[str, float] = {}

@@ -50,7 +50,7 @@ def _set_of(words: str) -> frozenset[str]:
 
 
 # Words of every day that are names too.
-_ORDINARY = _set_of(
+ORDINARY = _set_of(
     """
     a about after again all also am an and any april are art as at august autumn back be bill book
     bot brave but by can case chance change christmas clay cliff code cook course day dawn december
@@ -180,7 +180,7 @@ class MentionIndex:
             next(iter(written), key),
             type,
             tuple(found.values()),
-            frozenset(near - own - _ORDINARY),
+            frozenset(near - own - ORDINARY),
             is_capitalised_only,
         )
         for one in found.values():
@@ -261,6 +261,7 @@ class MentionIndex:
         exact = " ".join(folded[hit.first : hit.after])
         several = hit.after - hit.first > 1
         manner = f"{'several words' if several else 'a single word'}, {case}"
+        joined, is_only = list(_joined_on(text, hit)), len({name.id for name in hit.names}) == 1
         judged: dict[str, _Judged] = {}
         for name in hit.names:
             entity = self._entities[name.id]
@@ -269,7 +270,9 @@ class MentionIndex:
             ):
                 continue
             why = _reasons(written, exact, name, case)
-            why += _joined_on(text, hit)
+            why += joined
+            if is_only and _is_exact(exact, name, case, entity.type) and not joined:
+                why.append(("written as a name that only it has", 1.8))
             if shared := len(entity.context & near):
                 why.append(("words near it that belong to it", 0.8 * min(shared, 3)))
             if not beside.isdisjoint(_CUES.get(entity.type, _NONE)):
@@ -424,7 +427,7 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
     elif name.is_capital:
         weight = _CAPITAL_WEIGHTS[case]
         why.append((case, weight / 2 if several and weight < 0 else weight))
-    if not several and exact in _ORDINARY:
+    if not several and exact in ORDINARY:
         why.append(("an ordinary word", -1.5))
     elif len(exact) < 3 and not (name.is_acronym or name.head or name.tail):  # noqa: PLR2004
         why.append(("very short", -1.5))
@@ -433,6 +436,21 @@ def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str
     if name.is_own:
         why.append(("its own name, no alias", 0.4))
     return why
+
+
+def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
+    """Whether a single word is written as a name is, and is no other word. At the start of a
+    sentence only people's names are: there every word has a capital.
+    """
+    return (
+        name.words == 1
+        and name.is_capital
+        and not name.is_acronym
+        and exact == name.exact
+        and exact not in ORDINARY
+        and len(exact) > 2  # noqa: PLR2004
+        and (case == _ALIKE or (case == _FIRST and kind == "person"))
+    )
 
 
 def _joined_on(text: str, hit: _Hit) -> Iterator[tuple[str, float]]:

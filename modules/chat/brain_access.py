@@ -18,8 +18,8 @@ _MOST_ANSWERS: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundEntity:
-    """An entity that Brain found. `path` is empty where the provider says none, `passage` is
-    markdown as it stands in the file.
+    """What Brain found: an entity, or another note, which has no type. `path` is empty where the
+    provider says none, `passage` is markdown as it stands in the file.
     """
 
     name: str
@@ -29,6 +29,11 @@ class FoundEntity:
     para_id: str = ""
     confidence: float = 1.0
     passage: str = ""
+
+    @property
+    def is_entity(self) -> bool:
+        """Whether it is an entity."""
+        return bool(self.type)
 
 
 class BrainAccess:

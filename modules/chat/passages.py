@@ -81,7 +81,7 @@ async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
     try:
         note = await module.vault.note(passage.path)
     except ParachuteError:  # it was removed meanwhile, or has no text
-        return replace(passage, text=_words_of(passage.text, passage.title))
+        return replace(passage, text=words_of(passage.text, passage.title))
     front = {line.strip() for line in note.text[: note.body_start].splitlines()}
     lines = [one for one in passage.text.splitlines() if one.strip() not in front]
     if sum(one.level == 1 for one in note.sections) > 1:
@@ -90,7 +90,7 @@ async def _cleaned(module: Module, passage: Passage, message: str) -> Passage:
     return replace(
         passage,
         title=re.sub(r"[\[\]|]", "", title),
-        text=_words_of(text, title),
+        text=words_of(text, title),
         facts=tuple(" ".join(plain_lines(one)) for one in passage.facts),
         is_generated="generated_at" in note.frontmatter,
     )
@@ -120,8 +120,10 @@ def _title_above(note: Note, lines: list[str]) -> str:
     return title if title in visible_to_agents(note.text) else ""
 
 
-def _words_of(text: str, title: str) -> str:
-    """Its words in one line: no headings, where there is other text, and not the title again."""
+def words_of(text: str, title: str) -> str:
+    """The words of a passage in one line: no headings, where there is other text, and not the title
+    again.
+    """
     lines = text.splitlines()
     prose = [one for one in lines if not _is_heading(one)]
     words = _plain("\n".join(prose)) or _plain("\n".join(lines))

@@ -4,6 +4,7 @@ wants a value.
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 
 from typing_extensions import TypedDict
@@ -41,6 +42,7 @@ class AppSession(TypedDict):
     workspaceId: str | None
     curatorSessionId: str | None
     curatorLastRun: Json | None
+    bridgeContextLog: str | None
     parentSessionId: str | None
     createdBy: str | None
     mode: str
@@ -123,6 +125,9 @@ def session_shape(session: Session) -> AppSession:
         workspaceId=session.workspace,
         curatorSessionId=session.curator_session_id,
         curatorLastRun=last_run,
+        bridgeContextLog=json.dumps([dict(one) for one in session.bridge_context_log])
+        if session.bridge_context_log
+        else None,
         parentSessionId=session.parent_id,
         createdBy=session.created_by,
         mode=session.mode,

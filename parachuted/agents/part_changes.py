@@ -10,7 +10,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from parachuted.agents.extract import bare, escape, plain, visible_lines
-from parachuted.vault.note import FRONTMATTER, OPENING, WHOLE, parse_note, unit_texts
+from parachuted.vault.note import (
+    FRONTMATTER,
+    OPENING,
+    PARA_ID,
+    WHOLE,
+    holds_ids,
+    parse_note,
+    unit_texts,
+)
 
 _MOST_UNITS = 8
 _MOST_ITEMS = 6
@@ -71,7 +79,12 @@ def find_news(
     if old is None or new is None or WHOLE in units:
         return ()
     named = [unit for unit in units if unit not in _IDS]
-    shown = [unit for unit in named if unit[1:].casefold() not in _STAMPS] or named
+    said = [
+        unit
+        for unit in named
+        if not all(holds_ids(unit, one[unit]) for one in (old, new) if unit in one)
+    ]
+    shown = [unit for unit in said if unit[1:].casefold() not in _STAMPS] or said or named
     found = [
         news
         for unit in shown[:_MOST_UNITS]
@@ -90,7 +103,9 @@ def _news(unit: str, old: str | None, new: str | None, title: str | None) -> Par
     label = (
         ""
         if unit == title
-        else _LABELS.get(unit, plain(unit.removeprefix(f"{title} > ").replace(" > ", " / ")))
+        else _LABELS.get(
+            unit, plain(PARA_ID.sub("", unit.removeprefix(f"{title} > ").replace(" > ", " / ")))
+        )
     )
     items = list(_line_news(_lines(old or ""), _lines(new or "")))
     if new is None:
@@ -116,7 +131,7 @@ def _key_news(key: str, old: str | None, new: str | None) -> PartChanges:
             if values
         ]
         return PartChanges(label=key, items=("; ".join(parts) or "in another order",))
-    before = f" (was {_value(was)})" if was not in (None, "", []) else ""
+    before = f" (was {_value(was)})" if isinstance(was, str | list) and was else ""
     return PartChanges(
         label=key, items=(f"{_value(now)}{before}" if new is not None else f"removed{before}",)
     )

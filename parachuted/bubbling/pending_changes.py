@@ -28,6 +28,7 @@ from parachuted.vault.note import (
     conflict_line,
     meaning,
     plain_title,
+    says_something,
 )
 
 __all__ = ["Meaning", "changed_units", "matters", "meaning"]
@@ -194,7 +195,7 @@ class PendingChanges:
         now = self.get(looked.watcher, looked.path)
         if now is None:
             return  # the watcher no longer watches it, or is gone
-        digest = looked.reviewing or None
+        digest = (looked if now.reviewing is None else now).reviewing or None
         if (digest == present or looked.is_of_all) and not now.asked_again:
             self.close(looked.watcher, looked.path)
         else:
@@ -280,13 +281,15 @@ class Evaluation:
     """What a change means for one watcher.
 
     `known`: the difference that was open when it was evaluated; `review`: the one that is open now,
-    if any. `wakes`: the change itself meant something too.
+    if any. `wakes`: the change itself meant something too. `is_of_ids`: it is all that a module
+    added, and only ids.
     """
 
     touched: WatchedChange
     known: PendingChange | None
     review: PendingChange | None
     wakes: bool
+    is_of_ids: bool = False
 
 
 class ChangeEvaluator:
@@ -337,6 +340,9 @@ class ChangeEvaluator:
             known=known,
             review=review if is_open else None,
             wakes=wakes and not is_in_conflict,
+            is_of_ids=bool(units)
+            and (known is None or known.reviewing is not None)
+            and self._are_ids(units, touched, seen_by(review)),
         )
 
     def _is_in_conflict(self, digest: str | None) -> bool:
@@ -365,6 +371,13 @@ class ChangeEvaluator:
     def _mattering(self, touched: WatchedChange, base: str | None) -> tuple[str, ...]:
         units = self._changed(base, touched.after)
         return units if units == (UNKNOWN,) else matters(units, touched.match)
+
+    def _are_ids(self, units: Iterable[str], touched: WatchedChange, base: str | None) -> bool:
+        """Whether a module added ids and nothing else, and the watcher does not name their keys."""
+        if touched.match.narrowings or not touched.change.author.is_module or UNKNOWN in units:
+            return False
+        old, new = self._meaning(base), self._meaning(touched.after)
+        return not any(says_something(unit, old, new) for unit in units)
 
     def _is_there_for(self, touched: WatchedChange) -> bool:
         """Whether a moved file holds anything that the watcher cares for."""

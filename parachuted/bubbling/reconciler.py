@@ -367,9 +367,14 @@ class Reconciler:
         earlier = self.reviews.get(watcher, touched.source) if touched.source is not None else None
         if earlier is not None:
             self.reviews.close(watcher, earlier.path)
-        if item.review is None:
+        causes = touched.change.author.causes
+        if item.review is None or (
+            item.is_of_ids and not self.causes.that_may_wake(watcher, causes)
+        ):  # what gave the ids has woken it already
             if item.known is not None and item.known.reviewing is None:
                 self.reviews.close(watcher, touched.path)
+            elif item.known is not None:  # the agent at work has seen what the new text says
+                self.reviews.open(replace(item.known, reviewing=touched.after or ""))
             self._withdraw_if_idle(watcher, outcome)
             return False
         if item.known is not None:

@@ -1,4 +1,5 @@
-"""Acts when a person ticks a box in a suggestion's file; other edits have no effect.
+"""Acts when a person ticks a box in a suggestion's file; other edits have no effect. Withdraws what
+is about a note, or what a module has an id for, that was deleted.
 
 Only a person's tick counts, in the file that the daemon wrote, with everything but its boxes
 unchanged. Anything else is answered by a note in the file.
@@ -21,6 +22,7 @@ from parachuted.vault import VaultPath, VaultRoot
 
 log = logging.getLogger(__name__)
 
+_FILES = frozenset({"file.created", "file.modified", "file.moved", "file.deleted"})
 _MOST_WAITING = 5_000
 _MOST_LOOKED_AT = 5_000
 _CHANGED = (
@@ -47,6 +49,7 @@ class _FileEvent:
     is_gone: bool = False
     runs: tuple[str, ...] = ()
     source: str | None = None
+    para_id: str | None = None
 
 
 class ApprovalListener:
@@ -57,9 +60,7 @@ class ApprovalListener:
         self._events: deque[_FileEvent] = deque(maxlen=_MOST_WAITING)
         self._came = asyncio.Event()
         self._idle = asyncio.Event()
-        self._end = bus.subscribe(
-            self._hear, "run.undone", "file.created", "file.modified", "file.moved", "file.deleted"
-        )
+        self._end = bus.subscribe(self._hear)
 
     async def run(self) -> None:
         """Look at all files once, then at those that change, until cancelled."""
@@ -193,6 +194,14 @@ class ApprovalListener:
         if event.runs:
             await self._suggestions.taken_back(event.runs)
             return
+        if event.para_id is not None:
+            await self._suggestions.withdraw(event.para_id)
+            return
+        if not _is_among(event.path):
+            store = self._suggestions.store
+            if not await asyncio.to_thread(store.is_in_vault, event.path):
+                await self._suggestions.withdraw(event.path)
+            return
         if event.source is not None:
             await self._moved(event.source, event)
         if event.is_gone:
@@ -229,6 +238,10 @@ class ApprovalListener:
                 )
             )
             return
+        if event.event not in _FILES:
+            if event.event.endswith(".deleted") and "para_id" in data:  # a module's own
+                self._take(_FileEvent(path="", by="", para_id=str(data["para_id"])))
+            return
         if data.get("by") == WRITER:
             return
         path, by = str(data.get("path", "")), str(data.get("by", ""))
@@ -239,6 +252,8 @@ class ApprovalListener:
             )
         elif source is not None and _is_among(source):
             self._take(_FileEvent(path=source, by=by, is_gone=True, source=source))
+        elif event.event == "file.deleted":
+            self._take(_FileEvent(path=path, by=by, is_gone=True))
 
     def _take(self, event: _FileEvent) -> None:
         self._events.append(event)

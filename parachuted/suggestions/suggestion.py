@@ -52,6 +52,14 @@ class Proposal:
     origin: Origin = "agent"
 
 
+def is_about(suggestion: Suggestion, gone: str) -> bool:
+    """Whether it changes the note at that path, links to it, or names what has that para-id."""
+    if suggestion.action != "create" and gone == suggestion.path:
+        return True
+    held = suggestion.payload.get("to" if suggestion.action == "link" else "value")
+    return gone in held if isinstance(held, list | tuple) else gone == held
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """A proposal with a name, and its resolution. First the fields of the specification, then ours.

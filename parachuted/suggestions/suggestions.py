@@ -11,6 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -48,6 +49,7 @@ from parachuted.suggestions.suggestion import (
     SuggestionFile,
     SuggestionPreview,
     file_name,
+    is_about,
     stands_for,
 )
 from parachuted.vault import Caller, Store, printable
@@ -234,6 +236,22 @@ class Suggestions:
         return await self._resolved(
             name, lambda record: self._resolver.close(record, "rejected", by, says, caller), caller
         )
+
+    async def withdraw(self, gone: str) -> None:
+        """End those that wait and are about what is gone: a note, by its path, or what has that
+        para-id. Raises StorageFailedError.
+        """
+        for one in self.all(status="pending"):
+            if is_about(one, gone):
+                says = f"{printable(gone)} was deleted, so nothing was changed"
+                with suppress(EditRefusedError):  # a person is just deciding on it
+                    await self._resolved(
+                        one.id,
+                        lambda record, says=says: self._resolver.close(  # type: ignore[misc]
+                            record, "superseded", AUTO, says
+                        ),
+                        None,
+                    )
 
     async def approve_all(
         self,

@@ -37,3 +37,8 @@ class Author:
     causes: tuple[str, ...] = ()
     key: str = ""
     caller: Caller | None = field(default=None, compare=False)
+
+    @property
+    def is_module(self) -> bool:
+        """Whether a module made it, without an agent."""
+        return self.by.startswith("module:") and "/" not in self.by

@@ -150,9 +150,16 @@ class ParsedNote:
 
     @cached_property
     def title(self) -> str | None:
-        """The first level-1 heading."""
+        """The first level-1 heading; that of an entry, which begins with its para-id, names the
+        entry and not the note.
+        """
         return next(
-            (heading.title for heading in self.outline.headings if heading.level == 1), None
+            (
+                heading.title
+                for heading in self.outline.headings
+                if heading.level == 1 and not PARA_ID.match(heading.title)
+            ),
+            None,
         )
 
     def section(self, name: str | Sequence[str]) -> Section | None:
@@ -284,8 +291,12 @@ def _block_problems(note: ParsedNote) -> Iterator[NoteProblem]:
 
 Meaning = Mapping[str, str]
 """The digest of each unit in the note's order: sections by heading path (`Projects > A`), keys
-(`@status`), `(opening text)`.
+(`@status`), `(opening text)`. That of a key that holds ids alone begins with `ids:`.
 """
+
+PARA_ID = re.compile(r"para:[a-z][a-z0-9-]*:[a-z0-9]{6,12}(?![\w-])\s*", re.IGNORECASE)
+_NAMED_BY_ID = re.compile(r"(?:para:)?[a-z][a-z0-9-]*:[a-z0-9]{6,12}", re.IGNORECASE)
+_IDS = "ids:"
 
 OPENING = "(opening text)"
 FRONTMATTER = "(frontmatter)"
@@ -301,11 +312,31 @@ def meaning(data: bytes) -> Meaning:
     are numbered.
     """
     units = unit_texts(parse_note(data))
-    return (
-        {WHOLE: _digest(data)}
-        if units is None
-        else {name: _digest(" ".join(text.split()).encode()) for name, text in units.items()}
-    )
+    if units is None:
+        return {WHOLE: _digest(data)}
+    return {
+        name: f"{_IDS if holds_ids(name, text) else ''}{_digest(' '.join(text.split()).encode())}"
+        for name, text in units.items()
+    }
+
+
+def holds_ids(unit: str, text: str) -> bool:
+    """Whether the text of a unit says nothing to a person: para-ids alone, or what a program notes
+    by them.
+    """
+    if not unit.startswith("@"):
+        return False
+    value = json.loads(text)
+    if isinstance(value, dict):
+        return bool(value) and all(map(_NAMED_BY_ID.fullmatch, value))
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and all(isinstance(one, str) and PARA_ID.fullmatch(one) for one in values)
+
+
+def says_something(unit: str, old: Meaning | None, new: Meaning | None) -> bool:
+    """Whether a changed unit holds, or held, anything but ids."""
+    found = [one[unit] for one in (old or {}, new or {}) if unit in one]
+    return not all(digest.startswith(_IDS) for digest in found)
 
 
 def unit_texts(note: ParsedNote) -> dict[str, str] | None:

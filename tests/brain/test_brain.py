@@ -345,7 +345,12 @@ async def test_entities_of_all_types_are_listed_by_a_part_of_a_name_and_twins_in
 
 
 async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_path: Path):
-    write(tmp_path, "Daily/journals/2026-02-24.md", "# Noon\n\nLunch with Kim Lee.\n")
+    write(tmp_path, "Daily/journals/2026-02-24.md", "# Noon\n\nLunch with Kim Lee.\n\nThen home.\n")
+    write(
+        tmp_path,
+        "Daily/journals/2026-02-25.md",
+        "# Noon #private\n\nSaid in confidence by Kim Lee.\n\n# Late\n\nKimmy left.\n",
+    )
     write(tmp_path, "Work/garden/AGENTS.md", "# Garden\n\nWater it.\n")
     write(
         tmp_path,
@@ -356,7 +361,9 @@ async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_pa
         text = await module.tool("brain-context", entity="Kim Lee")
         assert "Grows *beans*." in text
         assert "- Acme (organization) - Founder" in text
-        assert "Daily/journals/2026-02-24.md" in text
+        assert "- Daily/journals/2026-02-24.md: Lunch with Kim Lee.\n" in text
+        assert "- Daily/journals/2026-02-25.md: Kimmy left.\n" in text
+        assert "Said in confidence" not in text
         found = await module.request("GET", "/context", query={"entity": "garden"})
         assert [part["kind"] for part in found["parts"]] == [
             "entity",

@@ -8,10 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
+from tests.brain.engines import engine
 from tests.brain.test_brain import KIM, a_vault, brain, make, write
 
+unknown = engine("unknown_names")
 TODAY = datetime.now(UTC).date()
 DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
@@ -48,7 +52,7 @@ async def test_an_alias_that_comes_later_links_earlier_entries_too(tmp_path: Pat
 async def test_an_entry_that_less_surely_names_it_gets_a_suggestion_whose_answer_counts(
     tmp_path: Path,
 ):
-    write(tmp_path, DAY, "# Noon\n\nThen Tara slept.\n")
+    write(tmp_path, DAY, "# Noon\n\nThen met Tara-Lou.\n")
     text = f"---\npara_id: {TARA_ID}\ntype: person\n---\n# Tara\n"
     async with brain(tmp_path) as module:
         before = await _confidence(module, tmp_path, text)
@@ -58,19 +62,19 @@ async def test_an_entry_that_less_surely_names_it_gets_a_suggestion_whose_answer
         assert payload == {"key": "mentions", "value": [TARA_ID]}
         answer = {"id": "s0000000001", "path": DAY, "source_agent": "module:brain"}
         await module.event("suggestion.resolved", **answer, status="rejected")
-        assert await module.tool("brain-suggest", text="Then Tara slept.") == []
+        assert await module.tool("brain-suggest", text="Then met Tara-Lou.") == []
         await module.event("suggestion.resolved", **answer, status="rejected")  # counts once
         body = {"para_id": TARA_ID, "text": "Tara", "accepted": True}
         for _ in range(3):
             await module.request("POST", "/mentions/answer", body=body)
-        after = (await module.tool("brain-suggest", text="Then Tara slept."))[0]["confidence"]
+        after = (await module.tool("brain-suggest", text="Then met Tara-Lou."))[0]["confidence"]
         assert after > before
 
 
 async def _confidence(module: object, vault: Path, text: str) -> float:
     write(vault, TARA, text)
     await module.event("file.created", path=TARA)
-    return float((await module.tool("brain-suggest", text="Then Tara slept."))[0]["confidence"])
+    return float((await module.tool("brain-suggest", text="Then met Tara-Lou."))[0]["confidence"])
 
 
 @pytest.mark.parametrize(("status", "kept"), [("rejected", False), ("approved", True)])
@@ -78,16 +82,16 @@ async def test_what_becomes_of_dailys_suggestions_is_learned_too(
     tmp_path: Path, status: str, *, kept: bool
 ):
     write(tmp_path, TARA, f"---\npara_id: {TARA_ID}\ntype: person\n---\n# Tara\n")
-    write(tmp_path, DAY, "Then Tara slept.\n")
+    write(tmp_path, DAY, "Then met Tara-Lou.\n")
     answer = {"id": "s9", "path": DAY, "source_agent": "module:daily", "status": status}
     async with brain(tmp_path) as module:
         api = module.interface("BrainInterface")
-        ((first),) = await api.detect_mentions(DAY, "Then Tara slept.", "para:daily:abc")
+        ((first),) = await api.detect_mentions(DAY, "Then met Tara-Lou.", "para:daily:abc")
         assert 0.5 <= first["confidence"] <= 0.8
         if kept:
-            write(tmp_path, DAY, f"---\nmentions: [{TARA_ID}]\n---\nThen Tara slept.\n")
+            write(tmp_path, DAY, f"---\nmentions: [{TARA_ID}]\n---\nThen met Tara-Lou.\n")
         await module.event("suggestion.resolved", **answer)
-        again = await api.suggest("Then Tara slept.")
+        again = await api.suggest("Then met Tara-Lou.")
         assert bool(again) is kept
         if kept:
             assert again[0]["confidence"] > first["confidence"]
@@ -97,12 +101,12 @@ async def test_what_is_suggested_for_an_entry_has_a_para_id(tmp_path: Path):
     write(tmp_path, TARA, "# Tara\n")
     async with brain(tmp_path) as module:
         api = module.interface("BrainInterface")
-        (found,) = await api.detect_mentions(DAY, "Then Tara slept.", "para:daily:abc")
+        (found,) = await api.detect_mentions(DAY, "Then met Tara-Lou.", "para:daily:abc")
         assert found["confidence"] <= 0.8
         assert found["para_id"].startswith("para:brain:")
         assert found["para_id"] in (tmp_path / TARA).read_text()
         limited = module.with_key("k", paths=["Brain/entities/people/*.md"])
-        assert (await limited.request("POST", "/suggest", body={"text": "Then Tara slept."}))[
+        assert (await limited.request("POST", "/suggest", body={"text": "Then met Tara-Lou."}))[
             "count"
         ]
 
@@ -163,3 +167,30 @@ async def test_a_projects_instructions_are_read_where_they_are_or_said_not_to_be
         assert "SECRET" not in texts["shed"]
         assert "Paint it." in texts["fence"]
         assert "not read" not in texts["gone"]
+
+
+async def test_a_person_and_a_topic_without_a_file_are_suggested_once(tmp_path: Path):
+    text = (
+        "Met with Zuzana Prokop and Kim Lee. Asked Monday, told `Ana`, called home. "
+        "She adds a module on prompt engineering."
+    )
+    async with brain(a_vault(tmp_path)) as module:
+        api = module.interface("BrainInterface")
+        for path in (DAY, OLD):
+            await api.detect_mentions(path, text, "para:daily:abc")
+        await api.detect_mentions("Notes/other.md", "Met with Ota Novak.")  # that is no entry
+
+        assert [(action, path) for action, path, _payload in module.suggested] == [
+            ("create", "Brain/entities/people/zuzana-prokop.md"),
+            ("create", "Brain/entities/topics/prompt-engineering.md"),
+        ]
+        made = str(module.suggested[0][2]["text"])
+        assert made.startswith("---\npara_id: para:brain:")
+        assert made.endswith("type: person\n---\n\n# Zuzana Prokop\n")
+
+
+@given(st.text(alphabet="aAbB metwith'\u2019.\n-`", max_size=60))
+def test_a_name_is_a_piece_of_the_text(text: str):
+    for name, kind in unknown.names_in(text):
+        assert name in text
+        assert kind in {"person", "topic"}

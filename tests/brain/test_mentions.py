@@ -172,6 +172,39 @@ def test_capitals_neighbours_and_place_make_it_surer(surer: str, less_sure: str)
     assert confidence(surer) > confidence(less_sure)
 
 
+@pytest.mark.parametrize(
+    "text", ["Met with Kevin about it.", "We sat near Kevin.", "Kevin came.", "Then to Sumava."]
+)
+def test_an_exact_alias_of_one_entity_alone_is_linked(text: str):
+    names = index(
+        ("kevin", ["Kevin Smith", "Kevin"], "person"),
+        ("org", ["Hut of Sumava", "Sumava"], "organization"),
+    )
+
+    assert confidence(text, names) > mentions.LINKED_FROM
+
+
+@pytest.mark.parametrize(
+    "text", ["kevin came", "The Kevins came", "Kevin-proof", "Like Will.", "Sumava, then."]
+)
+def test_a_word_that_may_be_another_is_not_linked_for_an_alias(text: str):
+    names = index(
+        ("kevin", ["Kevin Smith", "Kevin"], "person"),
+        ("will", ["Will Byrne", "Will"], "person"),
+        ("org", ["Hut of Sumava", "Sumava"], "organization"),
+    )
+
+    assert confidence(text, names) <= mentions.LINKED_FROM
+
+
+def test_an_alias_that_two_share_is_linked_to_neither():
+    names = index(
+        ("a", ["Kevin Smith", "Kevin"], "person"), ("b", ["Kevin Jones", "Kevin"], "person")
+    )
+
+    assert all(one.confidence < 0.5 for one in names.scan("Met with Kevin about it."))
+
+
 def test_words_near_it_that_belong_to_it_make_it_surer_and_decide_between_namesakes():
     names = mentions.MentionIndex()
     names.put("a", ["Kim Lee", "Kim"], "person", context=["tomato garden"])

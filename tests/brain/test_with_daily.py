@@ -63,3 +63,21 @@ async def test_a_link_that_somebody_typed_is_a_mention_and_one_in_code_is_none(
 
         (reported,) = daemon_rig.reported("brain.mention.detected")
         assert f"para_id: {reported['para_id']}\n" in (vault / KIM).read_text()
+
+
+async def test_a_suggested_mention_of_an_entity_that_is_deleted_is_withdrawn(
+    live: Live, vault: Path
+):
+    will = vault / "Brain/entities/people/will-byrne.md"
+    save(will, "# Will Byrne\n")
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "brain", "trusted")
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        save(vault / DAY, "# Noon\n\nWill Byrnes came.\n")
+        await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"))
+        will.unlink()
+        await daemon_rig.until(lambda: daemon_rig.reported("suggestion.resolved"))
+
+        (resolved,) = daemon_rig.reported("suggestion.resolved")
+        assert (resolved["path"], resolved["status"]) == (DAY, "superseded")
+        assert "mentions" not in (vault / DAY).read_text()

@@ -694,3 +694,65 @@ async def test_the_texts_of_watched_files_are_kept_before_they_change(
 
     assert reconciler_rig.objects.get(reconciler_rig.digest("a.md") or "") == A.encode()
     assert (reconciler_rig.digest("b.md") or "") not in reconciler_rig.objects
+
+
+# Ids that a module adds.
+
+
+IDS = "---\nmentions:\n  - para:brain:a1b2c3d4e5f6\n---\n"
+
+
+def module_after(author: Author) -> Author:
+    """A module that acts because of what that author did."""
+    return Author(by="module:daily", run="r-module", causes=author.causes)
+
+
+@pytest.mark.parametrize("is_at_work", [True, False])
+async def test_ids_that_follow_a_change_leave_its_watcher_not_behind(
+    reconciler_rig: ReconcilerRig, *, is_at_work: bool
+):
+    reconciler_rig.begin_with(a=A, w=watching("a.md"))
+    author = await reconciler_rig.save("a", B)
+    task = reconciler_rig.begin("w")
+    if not is_at_work:
+        reconciler_rig.finish(task)
+    await reconciler_rig.save("a", IDS + B, by=module_after(author))
+    if is_at_work:
+        reconciler_rig.finish(task)
+
+    assert reconciler_rig.open_differences("w") == []
+    assert reconciler_rig.waiting() == []
+
+
+async def test_text_that_a_person_adds_while_ids_come_is_not_taken_for_seen(
+    reconciler_rig: ReconcilerRig,
+):
+    reconciler_rig.begin_with(a=A, w=watching("a.md"))
+    author = await reconciler_rig.save("a", B)
+    task = reconciler_rig.begin("w")
+    await reconciler_rig.save("a", IDS + B, by=module_after(author))
+    await reconciler_rig.save("a", IDS + B.replace("two", "three"))
+    reconciler_rig.finish(task)
+
+    assert reconciler_rig.open_differences("w") == ["a"]
+    assert reconciler_rig.waiting() == ["w"]
+
+
+@pytest.mark.parametrize("pattern", ["a.md@mentions", "a.md"])
+async def test_ids_wake_who_was_not_woken_or_names_their_key(
+    reconciler_rig: ReconcilerRig, pattern: str
+):
+    reconciler_rig.begin_with(a=A, b=A, w=watching(pattern))
+    author = await reconciler_rig.save("b", B)
+    await reconciler_rig.save("a", IDS + A, by=module_after(author))
+
+    assert reconciler_rig.waiting() == ["w"]
+
+
+async def test_text_that_a_module_adds_stays_open(reconciler_rig: ReconcilerRig):
+    reconciler_rig.begin_with(a=A, w=watching("a.md"))
+    author = await reconciler_rig.save("a", B)
+    reconciler_rig.finish(reconciler_rig.begin("w"))
+    await reconciler_rig.save("a", IDS + B + "\nMore.\n", by=module_after(author))
+
+    assert reconciler_rig.open_differences("w") == ["a"]

@@ -111,6 +111,8 @@ async def test_what_brain_knows_goes_into_the_prompt_with_its_query_and_path(vau
         assert found == [
             {"query": "Kim beans", "type": "enrich", "turn_number": 1, "loaded": [KIM]}
         ]
+        shown: Any = await module.request("GET", f"/{events[-1]['sessionId']}")
+        assert json.loads(shown["bridgeContextLog"]) == found
 
 
 async def logged(module: ModuleHarness, session_id: str) -> object:

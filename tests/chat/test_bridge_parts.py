@@ -100,6 +100,32 @@ def test_what_was_found_is_reported_with_its_query_and_path_each_entity_once():
     assert text.endswith("_Context loaded: 3 results from 2 queries._\n")
 
 
+def test_passages_are_told_as_text_and_notes_stand_below_the_entities():
+    kim = access.FoundEntity(
+        name="Kim Lee",
+        type="person",
+        description="",
+        path="Brain/kim.md",
+        passage="# Kim Lee\n\nGrows **beans** with [[bo|Bo]].\n\n## Facts",
+    )
+    entry = access.FoundEntity(
+        name="para:daily:ehoi8ek5uzst 14:08",
+        type="",
+        description="",
+        path="Daily/journals/2026-02-24.md",
+        passage="# para:daily:ehoi8ek5uzst 14:08\n\nSowed *black* beans.",
+    )
+
+    text, shown = bridge.as_context([("beans", [entry, kim])])
+
+    assert (
+        '### From query: "beans"\n- **Kim Lee** (person): Grows beans with Bo. [Brain/kim.md]\n\n'
+        "### Journal entries and other notes, from the same queries\n"
+        "- **14:08**: Sowed black beans. [Daily/journals/2026-02-24.md]\n"
+    ) in text
+    assert [one.is_entity for one in shown] == [True, False]
+
+
 def test_what_was_found_fills_no_more_than_1500_tokens():
     many = [found(number, "beans and more beans " * 100) for number in range(60)]
     text, shown = bridge.as_context([("beans", many)])

@@ -17,7 +17,8 @@ SESSION = (
     "id:s title?:s createdAt:t updatedAt?:t lastAccessed?:t messageCount:i archived:b source:s "
     "agentPath?:s agentName?:s agentType?:s continuedFrom?:s originalId?:s workingDirectory?:s "
     "trustLevel?:s linkedBotPlatform?:s linkedBotChatId?:s linkedBotChatType?:s workspaceId?:s "
-    "curatorSessionId?:s metadata?:o module:s model?:s summary?:s parentSessionId?:s createdBy?:s"
+    "curatorSessionId?:s bridgeContextLog?:s metadata?:o module:s model?:s summary?:s "
+    "parentSessionId?:s createdBy?:s"
 )
 MESSAGE = "id?:s paraId?:s sessionId?:s role:s timestamp?:t isCompactSummary?:b"
 SOURCES = {"parachute", "claude-code", "claude", "chatgpt", "telegram", "discord", "matrix"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from parachuted.bundled import bundled_folder
-from tests.api.calls import get
+from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, note, save
 
@@ -46,3 +46,33 @@ async def test_an_entry_names_a_person_whose_project_wakes_and_then_its_parent(
         assert [one["path"] for one in second["reviewed"]] == [GARDEN]
         assert second["parents"] == [first["id"]]
         assert [one["id"] for one in first["causes"]] == [one["id"] for one in second["causes"]]
+
+
+async def test_what_a_journal_tells_its_watcher_is_what_the_entries_say(live: Live, vault: Path):
+    save(vault / KIM, "# Kim Lee\n\nGrows beans.\n")
+    save(vault / GARDEN, note("Garden", watch=["Daily/journals/*.md"]))
+    async with live() as daemon_rig:
+        for name in ("brain", "daily"):
+            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await daemon_rig.settled()
+        for text, at in (
+            ("Sowed the black beans.", "2026-02-24T14:08:00+00:00"),
+            ("Kim Lee brought a hose.\n\n- [ ] water them", "2026-02-24T15:10:00+00:00"),
+        ):
+            posted = {"content": text, "created_at": at}
+            status, _ = await call(daemon_rig, "POST", "/api/daily/entries", json=posted)
+            assert status == 200
+            await daemon_rig.settled()
+
+        assert "mentions:" in (vault / DAY).read_text()  # which Daily wrote after the entry
+        said = (vault / GARDEN).read_text()
+        link = "[2026-02-24](../../Daily/journals/2026-02-24.md)"
+        assert f": {link}: new: Sowed the black beans.\n" in said
+        clock = (vault / DAY).read_text().rpartition("# para:")[2].splitlines()[0].split()[1]
+        assert (
+            f": {link}\n  - {clock}\n    - Kim Lee brought a hose.\n    - opened [ ] water them\n"
+        ) in said
+        assert f"- {link} — Sowed the black beans.\n" in said
+        assert "para:" not in said
+        assert "was changed" not in said
+        assert (await get(daemon_rig, "/api/health?detailed=true"))["freshness"]["behind"] == []
