@@ -53,6 +53,7 @@ def test_the_keys_are_those_that_were_agreed():
         "agent.concurrency",
         "agent.ask_s",
         "agent.untrusted",
+        "agent.own_folders",
         "budget.runs_per_hour",
         "budget.runs_per_cause",
         "budget.runs_per_day",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ _MOST_LOOKED_AT = 100_000
 class OutsideFolders:
     """`FolderAccess` of one module: its named folders, without links and hidden files.
 
-    What is read there counts as a stranger's text, for nothing is known of who wrote it.
+    What is read there counts as a stranger's text, for nothing is known of who wrote it, unless a
+    person said, in the setting `agent.own_folders`, that the folder is theirs.
     """
 
     def __init__(
@@ -33,10 +35,14 @@ class OutsideFolders:
         user_home: Path,
         kept_out: Sequence[Path],
         authority: Callable[[], Authority],
+        own: Sequence[str] = (),
     ) -> None:
-        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies."""
+        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies. What
+        lies in `own` is the person's.
+        """
         self._module, self._home, self._authority = module, user_home, authority
         self._folders = tuple(_absolute(folder, user_home) for folder in folders)
+        self._own = {_absolute(folder, user_home): folder for folder in own}
         self._kept_out = tuple(path.resolve() for path in kept_out)
 
     async def read(self, path: str) -> str:
@@ -56,7 +62,7 @@ class OutsideFolders:
             if root.size(place) > _LARGEST:
                 raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST >> 20} MB")
             data = root.read(place).data
-        self._authority().taint.read(f"the file {printable(path)}", "imported")
+        self._record(f"the file {printable(path)}", path, path.rpartition("/")[0])
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -74,8 +80,18 @@ class OutsideFolders:
                 f"{shown}/{name}" for name in self._files(folder) if wanted.matches(name)
             )
         if found:
-            self._authority().taint.read(f"names in {printable(path)}", "imported")
+            self._record(f"names in {printable(path)}", path, shown)
         return [printable(name) for name in found]
+
+    def _record(self, source: str, path: str, folder: str) -> None:
+        meant = _absolute(path, self._home)
+        if any(meant.is_relative_to(one) for one in self._own):
+            return
+        value = shlex.quote(", ".join([*self._own.values(), folder]))
+        command = f"parachute config set agent.own_folders {printable(value)}"
+        self._authority().taint.read(
+            f"{source} (if that folder is yours: `{command}`, then `parachute restart`)", "imported"
+        )
 
     def _files(self, folder: int) -> Iterator[str]:
         """Each file below, by descriptors, so that no link is followed."""
