@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import stat
@@ -17,8 +18,11 @@ from parachuted.keys import PathGlob
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
 
+log = logging.getLogger(__name__)
+
 _LARGEST = 4 << 20
 _MOST_LOOKED_AT = 100_000
+_MOST_ADVISED = 100
 
 
 class OutsideFolders:
@@ -43,6 +47,7 @@ class OutsideFolders:
         self._module, self._home, self._authority = module, user_home, authority
         self._folders = tuple(_absolute(folder, user_home) for folder in folders)
         self._own = {_absolute(folder, user_home): folder for folder in own}
+        self._advised = set[str]()
         self._kept_out = tuple(path.resolve() for path in kept_out)
 
     async def read(self, path: str) -> str:
@@ -89,9 +94,13 @@ class OutsideFolders:
             return
         value = shlex.quote(", ".join([*self._own.values(), folder]))
         command = f"parachute config set agent.own_folders {printable(value)}"
-        self._authority().taint.read(
-            f"{source} (if that folder is yours: `{command}`, then `parachute restart`)", "imported"
-        )
+        advice = f"if that folder is yours: `{command}`, then `parachute restart`"
+        if folder not in self._advised and len(self._advised) < _MOST_ADVISED:
+            self._advised.add(folder)
+            log.warning(
+                "%s counts as a stranger's text, so what follows is suggested; %s", source, advice
+            )
+        self._authority().taint.read(f"{source} ({advice})", "imported")
 
     def _files(self, folder: int) -> Iterator[str]:
         """Each file below, by descriptors, so that no link is followed."""
