@@ -77,7 +77,12 @@ def _patterns(text: str) -> str:
 def _outside_folders(text: str) -> str:
     for folder in listed(text):
         names = folder.removesuffix("/").split("/")
-        if names[0] not in {"", "~"} or not names[1:] or not {"", ".", ".."}.isdisjoint(names[1:]):
+        if (
+            "\0" in folder
+            or names[0] not in {"", "~"}
+            or not names[1:]
+            or not {"", ".", ".."}.isdisjoint(names[1:])
+        ):
             raise ValueError("should be folders such as ~/Projects/garden, with commas between")
     return text
 

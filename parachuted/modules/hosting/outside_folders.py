@@ -92,9 +92,13 @@ class OutsideFolders:
         meant = _absolute(path, self._home)
         if any(meant.is_relative_to(one) for one in self._own):
             return
-        value = shlex.quote(", ".join([*self._own.values(), folder]))
-        command = f"parachute config set agent.own_folders {printable(value)}"
-        advice = f"if that folder is yours: `{command}`, then `parachute restart`"
+        value = shlex.quote(printable(", ".join([*self._own.values(), folder])))
+        advice = (
+            f"if that folder is yours: `parachute config set agent.own_folders {value}`, then "
+            "`parachute restart`"
+            if "," not in folder  # which would name others
+            else "a folder with a comma in its path cannot be named in agent.own_folders"
+        )
         if folder not in self._advised and len(self._advised) < _MOST_ADVISED:
             self._advised.add(folder)
             log.warning(

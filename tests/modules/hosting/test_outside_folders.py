@@ -81,6 +81,15 @@ async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, authority):
     assert authority.taint
 
 
+async def test_no_command_is_advised_that_would_name_other_folders(home, folders, authority):
+    (home / "Projects/a,~/Secret").mkdir(parents=True)
+    (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
+
+    await folders.read("~/Projects/a,~/Secret/AGENTS.md")
+
+    assert "config set" not in authority.taint.why()
+
+
 async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folders):
     (home / "Projects/garden/link.md").symlink_to(home / "Secret/plan.md")
     (home / "Projects/garden/away").symlink_to(home / "Secret")
