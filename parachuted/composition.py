@@ -414,6 +414,7 @@ class Composition:
             vaults=vaults,
             user_home=self.user_home,
             kept_out=(self.home, self.settings.vault),
+            own_folders=tuple(listed(self.settings.agent.own_folders)),
             data=self.vault.folder / MODULE_DATA,
             has_model=self.chosen.backend.name != "offline",
             agents_of=self._agents_of,

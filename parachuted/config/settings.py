@@ -74,6 +74,19 @@ def _patterns(text: str) -> str:
     return text
 
 
+def _outside_folders(text: str) -> str:
+    for folder in listed(text):
+        names = folder.removesuffix("/").split("/")
+        if (
+            "\0" in folder
+            or names[0] not in {"", "~"}
+            or not names[1:]
+            or not {"", ".", ".."}.isdisjoint(names[1:])
+        ):
+            raise ValueError("should be folders such as ~/Projects/garden, with commas between")
+    return text
+
+
 def paired(text: str) -> dict[str, str]:
     """The pairs of a setting, `a=b` between commas, as a mapping."""
     pairs = (part.partition("=") for part in listed(text))
@@ -111,6 +124,7 @@ _HostNames = Annotated[str, Field(max_length=10_000), AfterValidator(_host_names
 _Origins = Annotated[str, Field(max_length=10_000), AfterValidator(_origins)]
 _Providers = Annotated[str, Field(max_length=10_000), AfterValidator(_pairs)]
 _Url = Annotated[str, AfterValidator(_web_address)]
+_Folders = Annotated[str, Field(max_length=10_000), AfterValidator(_outside_folders)]
 _Patterns = Annotated[str, Field(max_length=10_000), AfterValidator(_patterns)]
 
 
@@ -170,6 +184,11 @@ class AgentSettings:
         "Where notes hold strangers' text, after which an agent runs no shell, reaches no network "
         "and asks before it writes elsewhere.",
     ] = "Inbox/**, Clippings/**, Imports/**"
+    own_folders: Annotated[
+        _Folders,
+        "Folders outside the vault whose text is yours, such as ~/Projects/garden; that of any "
+        "other counts as a stranger's.",
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

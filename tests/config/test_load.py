@@ -81,6 +81,7 @@ def test_every_setting_has_a_variable_and_a_flag(home):
         "tls.host": "::1",
         "modules.providers": "BrainInterface=brain",
         "agent.untrusted": "Mail/**",
+        "agent.own_folders": "~/Mail",
     }
     for key, kind, _, _ in describe_settings():
         value = of_its_own.get(key) or values.get(kind, kind.partition(" ")[0])

@@ -53,6 +53,7 @@ def test_the_keys_are_those_that_were_agreed():
         "agent.concurrency",
         "agent.ask_s",
         "agent.untrusted",
+        "agent.own_folders",
         "budget.runs_per_hour",
         "budget.runs_per_cause",
         "budget.runs_per_day",
@@ -174,3 +175,19 @@ def test_pairs_of_a_setting_are_read_as_a_mapping():
         "JournalInterface": "daily",
     }
     assert paired("") == {}
+
+
+@pytest.mark.parametrize(
+    "folder", ["/", "~", "~/", "Projects", "~/../x", "~/a//b", "~/a/.", "~x/a", "~/a\0b", "~/a, b"]
+)
+def test_only_a_folder_outside_the_vault_that_is_named_plainly_is_ones_own(folder):
+    with pytest.raises(ValidationError, match="should be folders"):
+        TypeAdapter(Settings).validate_strings({"agent": {"own_folders": folder}})
+
+
+def test_own_folders_are_named_from_the_home_or_from_the_root():
+    folders = "~/Projects/garden/, /srv/shed"
+
+    settings = TypeAdapter(Settings).validate_strings({"agent": {"own_folders": folders}})
+
+    assert listed(settings.agent.own_folders) == ["~/Projects/garden/", "/srv/shed"]

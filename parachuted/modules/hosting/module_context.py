@@ -125,7 +125,8 @@ class ModuleContextSources:
     """What the services of all modules are built from.
 
     `data` and `state` are the folders in which each module has its data folder and its state; of
-    the person's folders outside the vault, from `user_home`, none in `kept_out` is read;
+    the person's folders outside the vault, from `user_home`, none in `kept_out` is read, and what
+    lies in `own_folders` is the person's;
     `has_model` says whether there is a model. `agents_of` makes a module's agents; `suggestions`
     takes what it proposes, and `origins` says whose texts are a stranger's. `publish` publishes a
     module's event and refuses other modules' names. `writing` is entered for each write, with the
@@ -137,6 +138,7 @@ class ModuleContextSources:
     data: Path
     user_home: Path
     kept_out: tuple[Path, ...]
+    own_folders: tuple[str, ...]
     has_model: bool
     agents_of: Callable[[ApprovedModule], ModuleAgents]
     suggestions: ProposalSink | None
@@ -180,7 +182,12 @@ class ModuleContext:
             own=own,
         )
         self.folders = OutsideFolders(
-            name, permissions.folders, sources.user_home, sources.kept_out, authority
+            name,
+            permissions.folders,
+            sources.user_home,
+            sources.kept_out,
+            authority,
+            sources.own_folders,
         )
         self.has_model = sources.has_model
         self.activity = ModuleActivity(approved, sources.activity, sources.clock, authority)

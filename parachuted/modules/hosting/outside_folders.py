@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +18,18 @@ from parachuted.keys import PathGlob
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
 
+log = logging.getLogger(__name__)
+
 _LARGEST = 4 << 20
 _MOST_LOOKED_AT = 100_000
+_MOST_ADVISED = 100
 
 
 class OutsideFolders:
     """`FolderAccess` of one module: its named folders, without links and hidden files.
 
-    What is read there counts as a stranger's text, for nothing is known of who wrote it.
+    What is read there counts as a stranger's text, for nothing is known of who wrote it, unless a
+    person said, in the setting `agent.own_folders`, that the folder is theirs.
     """
 
     def __init__(
@@ -33,10 +39,15 @@ class OutsideFolders:
         user_home: Path,
         kept_out: Sequence[Path],
         authority: Callable[[], Authority],
+        own: Sequence[str] = (),
     ) -> None:
-        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies."""
+        """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies. What
+        lies in `own` is the person's.
+        """
         self._module, self._home, self._authority = module, user_home, authority
         self._folders = tuple(_absolute(folder, user_home) for folder in folders)
+        self._own = {_absolute(folder, user_home): folder for folder in own}
+        self._advised = set[str]()
         self._kept_out = tuple(path.resolve() for path in kept_out)
 
     async def read(self, path: str) -> str:
@@ -56,7 +67,7 @@ class OutsideFolders:
             if root.size(place) > _LARGEST:
                 raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST >> 20} MB")
             data = root.read(place).data
-        self._authority().taint.read(f"the file {printable(path)}", "imported")
+        self._record(f"the file {printable(path)}", path, path.rpartition("/")[0])
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -74,8 +85,26 @@ class OutsideFolders:
                 f"{shown}/{name}" for name in self._files(folder) if wanted.matches(name)
             )
         if found:
-            self._authority().taint.read(f"names in {printable(path)}", "imported")
+            self._record(f"names in {printable(path)}", path, shown)
         return [printable(name) for name in found]
+
+    def _record(self, source: str, path: str, folder: str) -> None:
+        meant = _absolute(path, self._home)
+        if any(meant.is_relative_to(one) for one in self._own):
+            return
+        value = shlex.quote(printable(", ".join([*self._own.values(), folder])))
+        advice = (
+            f"if that folder is yours: `parachute config set agent.own_folders {value}`, then "
+            "`parachute restart`"
+            if "," not in folder  # which would name others
+            else "a folder with a comma in its path cannot be named in agent.own_folders"
+        )
+        if folder not in self._advised and len(self._advised) < _MOST_ADVISED:
+            self._advised.add(folder)
+            log.warning(
+                "%s counts as a stranger's text, so what follows is suggested; %s", source, advice
+            )
+        self._authority().taint.read(f"{source} ({advice})", "imported")
 
     def _files(self, folder: int) -> Iterator[str]:
         """Each file below, by descriptors, so that no link is followed."""

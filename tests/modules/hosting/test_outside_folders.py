@@ -53,6 +53,43 @@ async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, 
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
 
 
+async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_strangers(
+    home, authority
+):
+    folders = OutsideFolders(
+        "garden", ["~/Projects"], home, (), lambda: authority, ["~/Projects/garden"]
+    )
+
+    assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
+    assert await folders.list("~/Projects/garden", "**/*.md")
+    assert not authority.taint
+    await folders.read("~/Projects/vault/diary.md")
+    assert (
+        "parachute config set agent.own_folders '~/Projects/garden, ~/Projects/vault'"
+        in authority.taint.why()
+    )
+
+
+async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, authority):
+    folders = OutsideFolders(
+        "garden", ["~/Projects"], home, (), lambda: authority, ["~/Projects/garden/beds"]
+    )
+
+    await folders.read("~/Projects/garden/beds/one.md")
+    assert not authority.taint
+    assert await folders.list("~/Projects/garden", "beds/*.md")
+    assert authority.taint
+
+
+async def test_no_command_is_advised_that_would_name_other_folders(home, folders, authority):
+    (home / "Projects/a,~/Secret").mkdir(parents=True)
+    (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
+
+    await folders.read("~/Projects/a,~/Secret/AGENTS.md")
+
+    assert "config set" not in authority.taint.why()
+
+
 async def test_files_are_listed_without_what_is_hidden_or_the_vaults(home, folders):
     (home / "Projects/garden/link.md").symlink_to(home / "Secret/plan.md")
     (home / "Projects/garden/away").symlink_to(home / "Secret")

@@ -1,0 +1,235 @@
+"""The specification's own story on real files, with its project that works outside the vault: an
+entry, a mention, an entity, a project, its parent, a chat, what it leaves, `why` and `undo`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parachuted.bundled import bundled_folder
+from parachuted.testing import Block, RecordedRequest, ScriptedMessages, ToolUse, say
+from tests.cli.command_line import CommandLine
+from tests.stories.daemon_rig import note, save
+
+TYPES = """\
+types:
+  person:
+    icon: "👤"
+    folder: "people"
+    fields: [aliases, tags, relationships]
+
+  project:
+    icon: "📁"
+    folder: "projects"
+    fields: [status, work_path, aliases, tags, relationships]
+"""
+PARACHUTE = "Brain/entities/projects/parachute.md"
+PROJECT = """\
+---
+para_id: project-parachute
+type: project
+status: active
+work_path: ~/Projects/parachute    # External folder
+agents_path: ~/Projects/parachute/CLAUDE.md
+aliases:
+  - Parachute
+  - parachute project
+  - the vault app
+tags:
+  - open-source
+  - flutter
+  - python
+---
+
+# Parachute
+
+Open & interoperable extended mind technology.
+
+## Quick Context
+- Flutter app + Python base server
+- Working on modular architecture restructure
+
+## Relationships
+- [[kevin-regen-hub]] - Advisor on distribution
+"""
+OUTSIDE = "Projects/parachute/CLAUDE.md"
+GUIDE = "# Parachute\n\nRun the tests before each commit.\n"
+KEVIN = "Brain/entities/people/kevin-regen-hub.md"
+NAME = "Kevin Regen Hub"
+CONTEXT, ABOVE = "Projects/parachute/AGENTS.md", "AGENTS.md"
+DAY = "Daily/journals/2026-02-24.md"
+ENTRY = f"# Noon\n\nMet with {NAME} about the LVB curriculum. He suggested a module on prompts.\n"
+FACT = "Brings the curriculum to the hub in May."
+MET = "Kevin was met about the curriculum."
+LINE = "Kevin brings the curriculum to the hub."
+
+
+class Model:
+    """Answers as the agent that is asked; `asked` are the requests, as JSON."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, request: RecordedRequest) -> Sequence[Block]:
+        asked = json.dumps(request.body)
+        self.asked.append(asked)
+        tools: Any = request.body.get("tools") or []
+        named = {str(one["name"]).rpartition("__")[2]: str(one["name"]) for one in tools}
+        if "tool_result" in asked:
+            return [say("Then Kevin has the curriculum from May on.")]
+        if "AskUserQuestion" in named:
+            return [ToolUse(name=named["brain-context"], input={"entity": "project-parachute"})]
+        is_observer = "update_title" in named
+        if "update_context" in named and (is_observer or (KEVIN in asked and MET not in asked)):
+            put = {"file_path": CONTEXT, "section": "History"}
+            put["content"] = LINE if is_observer else MET
+            return [ToolUse(name=named["update_context"], input=put)]
+        if '\\"judgment\\"' in asked:
+            return [say(json.dumps({"judgment": "enrich", "queries": [NAME]}))]
+        if '\\"facts\\"' in asked:
+            fact = {"entity_type": "person", "name": NAME, "fact": FACT}
+            return [say(json.dumps({"facts": [fact]}))]
+        return [say("Nothing to change.")]
+
+
+class Story:
+    """A vault with the specification's project, a daemon, and the person's commands."""
+
+    def __init__(self, command_line: CommandLine, model: Model) -> None:
+        self._command_line, self.model, self.vault = command_line, model, command_line.vault
+
+    async def does(self, *words: str) -> str:
+        return await asyncio.to_thread(self._command_line.does, *words)
+
+    async def json(self, *words: str) -> Any:
+        return json.loads(await self.does(*words, "--json"))
+
+    async def until_it_says(self, path: str, text: str) -> None:
+        await self._until(lambda: text in (self.vault / path).read_text())
+
+    async def until_woken(self, watcher: str, times: int = 1) -> None:
+        def is_woken() -> bool:
+            runs = self._command_line.json("runs")["runs"]
+            ended = [one for one in runs if one["outcome"] != "running"]
+            return [one["watcher"] for one in ended].count(watcher) >= times
+
+        await self._until(is_woken)
+
+    async def until_at_rest(self) -> None:
+        def is_at_rest() -> bool:
+            runs = self._command_line.json("runs")["runs"]
+            return not self._command_line.json("tasks")["tasks"] and all(
+                one["outcome"] != "running" for one in runs
+            )
+
+        await self._until(is_at_rest)
+
+    def line_of(self, path: str, text: str) -> str:
+        found = (self.vault / path).read_text().splitlines()
+        return f"{path}:{next(n for n, line in enumerate(found, 1) if text in line)}"
+
+    async def _until(self, condition: Any) -> None:
+        await asyncio.to_thread(self._command_line.until, condition)
+
+    async def suggested(self, text: str) -> None:
+        def is_there() -> bool:
+            return any(text in one.read_text() for one in (self.vault / "Suggestions").glob("*.md"))
+
+        await self._until(is_there)
+
+    async def chats(self) -> str:
+        """A chat about the project, and the id of the conversation."""
+        said = f"So {NAME} brings the curriculum to the hub from May on, we agreed."
+        await self.does("chat", "--context", "Projects/parachute", said)
+        assert any(GUIDE.splitlines()[-1] in one for one in self.model.asked)
+        (session,) = (await self.json("chat", "--list"))["sessions"]
+        return str(session["id"])
+
+
+@asynccontextmanager
+async def told(home: Path, vault: Path, tmp_path: Path, *approved: str) -> AsyncIterator[Story]:
+    model = Model()
+    save(vault / "Brain/types.yaml", TYPES)
+    save(vault / PARACHUTE, PROJECT)
+    save(vault / KEVIN, f"---\ntype: person\n---\n# {NAME}\n\nTeaches.\n\n## Facts\n- Is kind\n")
+    save(vault / CONTEXT, note("Parachute", watch=["Brain/entities/people/*.md"]))
+    save(vault / ABOVE, note("All of it", watch=["Projects/*"]))
+    save(tmp_path / OUTSIDE, GUIDE)
+    async with ScriptedMessages([model] * 500) as api:
+        command_line = CommandLine(
+            home=home,
+            vault=vault,
+            folder=tmp_path,
+            environ={
+                "PARACHUTE_AGENT_BACKEND": "claude",
+                "PARACHUTE_AGENT_BASE_URL": api.url,
+                "ANTHROPIC_API_KEY": "sk-ant-api03-test",
+                "PARACHUTE_BUBBLE_QUIET_S": "0.05",
+            },
+        )
+        story = Story(command_line, model)
+        try:
+            await story.does("init", str(vault))
+            for folder in approved:
+                await story.does("config", "set", "agent.own_folders", folder)
+            await story.does("start", "--port", "0")
+            for name in ("brain", "daily", "chat"):
+                source = str(bundled_folder("modules") / name)
+                await story.does("modules", "install", source, "--trust", "trusted", "--yes")
+            yield story
+        finally:
+            for pid in command_line.started():
+                os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def tell(home: Path, vault: Path, tmp_path: Path) -> partial[Any]:
+    return partial(told, home, vault, tmp_path)
+
+
+async def test_an_entry_reaches_project_and_parent_and_a_chat_leaves_what_it_settled(tell):
+    async with tell("~/Projects/parachute") as story:
+        save(story.vault / DAY, ENTRY)
+        await story.until_it_says(DAY, "mentions:")
+        await story.until_it_says(KEVIN, "para_id: ")
+        await story.until_it_says(CONTEXT, MET)
+        await story.until_woken(ABOVE)
+
+        session = await story.chats()
+        await story.until_it_says(KEVIN, FACT)
+        await story.until_it_says(CONTEXT, LINE)
+        await story.until_woken(ABOVE, 2)
+        await story.until_woken(CONTEXT, 2)
+        await story.until_at_rest()
+
+        assert session in await story.does("why", story.line_of(KEVIN, FACT))
+        assert "chat/observer" in await story.does("why", story.line_of(CONTEXT, LINE))
+        assert f"since {KEVIN}" in await story.does("why", story.line_of(CONTEXT, MET))
+        await story.does("undo", "--session", session, "--yes")
+        assert FACT not in (story.vault / KEVIN).read_text()
+        project = (story.vault / CONTEXT).read_text()
+        assert LINE not in project
+        assert MET in project
+        assert (story.vault / DAY).read_text().endswith(ENTRY)
+
+
+async def test_a_folder_that_only_a_note_names_is_a_strangers_and_its_chat_suggests(tell):
+    async with tell() as story:
+        await story.chats()
+
+        await story.suggested(FACT)
+        await story.suggested(LINE)
+        advice = "parachute config set agent.own_folders '~/Projects/parachute'"
+        assert advice in await story.does("logs", "-n", "1000")
+        assert FACT not in (story.vault / KEVIN).read_text()
+        assert LINE not in (story.vault / CONTEXT).read_text()
