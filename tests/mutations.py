@@ -58,8 +58,8 @@ MUTATIONS = (
     Mutation(
         name="daily: an agent runs whose file no person wrote",
         file="modules/daily/agents.py",
-        old="        if not await self.is_approved(agent.name):\n",
-        new="        if False:\n",
+        old="        if not await self.is_approved(agent):\n            return AgentOutcome(",
+        new="        if False:\n            return AgentOutcome(",
         tests="tests/stories/test_file_authors.py",
     ),
     Mutation(

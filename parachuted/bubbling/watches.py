@@ -26,11 +26,11 @@ from parachuted.bubbling.patterns import (
     parse_declaration,
 )
 from parachuted.bubbling.trie import VaultTree, WatchMatch, WatchTrie, paths_of
+from parachuted.conflict_copies import is_conflict_copy
 from parachuted.errors import ParachuteError
 from parachuted.events import Change
 from parachuted.state import StateStore
 from parachuted.vault import CONTEXT_NAMES, ObjectStore, VaultIndex, VaultPath, VaultRoot, digest_of
-from parachuted.vault.paths import is_conflict_copy
 
 _CONTEXT = " or ".join(CONTEXT_NAMES)
 

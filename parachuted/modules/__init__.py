@@ -26,6 +26,7 @@ from parachuted.access.notes import (
     SetSection,
     Upload,
 )
+from parachuted.conflict_copies import is_conflict_copy
 from parachuted.modules.agent_runs import (
     AgentPermissionRequest,
     AgentQuestion,
@@ -59,7 +60,6 @@ from parachuted.modules.services import (
     VaultAccess,
 )
 from parachuted.modules.streams import Body, Form, FormPart, ServerEvent, Stream
-from parachuted.vault.paths import is_conflict_copy
 
 __all__ = [
     "Activity",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from parachuted.audit.files import FOLDER, AuditFolder, ChainHeadFile
 from parachuted.audit.verify import verify
+from parachuted.conflict_copies import is_conflict_copy
 from parachuted.errors import ParachuteError
 from parachuted.vault import (
     NOTE_SUFFIXES,
@@ -23,7 +24,6 @@ from parachuted.vault import (
     printable,
 )
 from parachuted.vault.note import conflict_line
-from parachuted.vault.paths import is_conflict_copy
 from parachuted.vault.root import read_all
 from parachuted.vault_state import CONTROL_FOLDER
 

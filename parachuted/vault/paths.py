@@ -174,24 +174,6 @@ def _may_be_short(stem: str, suffix: str, long: str) -> bool:
     return is_stem and suffix == dot + end[:3]
 
 
-_COPY = re.compile(
-    r"""
-    \.sync-conflict-\d{8}-\d{6}                                     # Syncthing
-  | \((?:[^()]*[ ])?(?:conflicted[ ]copy|case[ ]conflict)\b[^()]*\) # Dropbox, Nextcloud, Obsidian Sync, parachuted
-  | [ ]\(SFConflict[ ][^()]*\)                                      # Seafile
-  | _conflict-\d{8}-\d{6}                                           # ownCloud
-  | _[A-Za-z]{3}-\d{2}-\d{4,6}-\d{4}_[A-Za-z]*Conflict              # Synology Drive
-    """,  # noqa: E501
-    re.VERBOSE | re.IGNORECASE,
-)
-
-
-def is_conflict_copy(path: str) -> bool:
-    """Whether a file's name is one that a sync program gives to the other text of a conflict."""
-    name = path.rpartition("/")[2]
-    return "onflict" in name.lower() and _COPY.search(name) is not None
-
-
 def nfc(name: str) -> str:
     """A path or name in the form in which patterns compare it."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)

@@ -110,7 +110,7 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     said = command_line.does("doctor")
     assert "All is well" in said
     assert f"sqlite   {sqlite3.sqlite_version}" in said
-    assert "database history.db: version 2" in said
+    assert "database history.db: version 3" in said
     command_line.does("audit", "verify")
     assert run in command_line.does("why", "AGENTS.md")
     assert "changed AGENTS.md" in command_line.does("undo", run, "--yes")

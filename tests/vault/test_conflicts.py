@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
-from parachuted.vault.paths import is_conflict_copy
 
 CONFLICT = b"<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> laptop\n"
 
