@@ -56,7 +56,7 @@ def test_a_text_that_is_not_utf8_is_reported_with_escapes_and_keeps_no_one_from_
             [
                 "a\\ud800b",
                 {"\\udcff": 1},
-                {"problem": "\\ud800", "advice": "", "path": "a.md"},
+                {"problem": "\\ud800", "advice": "", "path": "a.md", "line": None},
             ]
         ],
         "at": "2026-02-24T00:00:00+00:00",

@@ -63,9 +63,9 @@ async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live
     files = {one["file"]: one for one in answer["files"]}
     assert answer["sqlite"] == sqlite3.sqlite_version
     assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
-        "history.db": 2,
+        "history.db": 3,
         "seen.db": 1,
-        "search.db": 5,
+        "search.db": 6,
     }
     assert all(one["problem"] is None for one in files.values())
     assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
