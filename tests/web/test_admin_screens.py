@@ -61,6 +61,7 @@ def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
     assert made["scopes"] == [{"module": "vault", "capabilities": ["read"], "paths": ["Garden/**"]}]
 
     narrow = opens(f"{it.url}/#key={key}", quiet=False)
+    narrow.click("Use the other key")
     narrow.go("#/settings")
     narrow.sees("Your key may not do this")
     it.click("I have it")
