@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -91,12 +90,11 @@ def test_an_accent_is_the_same_however_a_disk_stores_it(rule: str, name: str):
         *("[[:" * 1300, " " * 4000 + "x", "\\" * 4001, "*a" * 1_000_000, "[" * 1_000_000),
     ],
 )
-def test_no_line_takes_long(line: str):
-    began = time.process_time()
+@pytest.mark.timeout(60)  # each takes milliseconds; one that is matched by backtracking never ends
+def test_no_line_holds_the_daemon(line: str):
     lines = GitIgnoreLines(line)
-    lines.ignore("/".join(["a" * 33] * 119), "a" * 255, is_folder=False)
 
-    assert time.process_time() - began < 1
+    assert not lines.ignore("/".join(["a" * 33] * 119), "a" * 255, is_folder=False)
 
 
 @pytest.mark.parametrize(

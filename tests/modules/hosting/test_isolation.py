@@ -8,6 +8,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
+import psutil
 import pytest
 
 from parachuted.errors import ModuleFailedError
@@ -173,6 +174,10 @@ async def test_a_process_that_a_killed_daemon_left_is_ended_though_it_forgot_its
     left = await asyncio.create_subprocess_exec("sleep", "600", env=env, start_new_session=True)
     if forgets:
         held.began(left.pid)
+    else:
+        async with asyncio.timeout(30):  # the kernel shows it a moment after the program begins
+            while not psutil.Process(left.pid).environ():
+                await asyncio.sleep(0.001)
 
     await isolation_of(tmp_path, "process").sweep()
 
