@@ -19,6 +19,7 @@ _JOURNAL, _RECENT, _CHAT_LOG = "read_journal", "read_recent_journals", "read_cha
 TOOLS: Final = (_JOURNAL, _RECENT, _CHAT_LOG, "read_recent_sessions", "write_output")
 _ENTRIES = ("Daily/journals/**", "Daily/entries/**")
 _READS: Final = {_JOURNAL: _ENTRIES, _RECENT: _ENTRIES, _CHAT_LOG: ("Daily/chat-log/**",)}
+_LONGEST = 100  # a file's name has 255 bytes at most
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _RESERVED = frozenset({"status"})
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)")
@@ -78,7 +79,7 @@ class JournalAgent:
 
 def is_name(name: str) -> bool:
     """Whether an agent may have that name."""
-    return NAME.fullmatch(name) is not None and name not in _RESERVED
+    return NAME.fullmatch(name) is not None and len(name) <= _LONGEST and name not in _RESERVED
 
 
 def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAgent:

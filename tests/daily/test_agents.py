@@ -198,6 +198,14 @@ async def test_a_day_is_done_once_unless_it_is_forced_and_one_without_entries_ne
         assert kept["state"] == {"lastRunAt": None, "lastProcessedDate": None, "runCount": 0}
 
 
+@pytest.mark.parametrize("length", [101, 252, 255, 3000])
+async def test_no_agent_has_a_name_that_no_file_can_have(tmp_path: Path, length: int):
+    async with daily(tmp_path) as module:
+        for method, rest in (("GET", ""), ("POST", "/reset"), ("POST", "/run")):
+            with pytest.raises(NotFoundError, match="There is no agent aaa"):
+                await module.request(method, f"{AGENTS}/{'a' * length}{rest}")
+
+
 async def test_a_run_that_fails_says_why_and_writes_nothing(tmp_path: Path):
     def fails(_agent: str, _prompt: str) -> str:
         raise AgentFailedError("too slow")
