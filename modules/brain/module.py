@@ -42,7 +42,7 @@ from .vectors import Embedder, load_embedder
 _PATIENCE_S = 5
 _PAUSE_S = 0.02  # in which others use the index
 Limit = Annotated[int, Field(ge=1, le=500)]
-Offset = Annotated[int, Field(ge=0)]
+Offset = Annotated[int, Field(ge=0, le=1_000_000_000)]
 Depth = Annotated[int, Field(ge=1, le=6)]
 Tokens = Annotated[int, Field(ge=100, le=100_000)]
 Data = dict[str, object]

@@ -62,7 +62,7 @@ _MOST = 100
 
 
 Limit = Annotated[int, Field(ge=1, le=_MOST)]
-Offset = Annotated[int, Field(ge=0)]
+Offset = Annotated[int, Field(ge=0, le=1_000_000_000)]
 CommandDay = Annotated[
     dt.date | None,
     Field(description="YYYY-MM-DD (default: today)", json_schema_extra={"is_word": True}),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Response
 from parachuted.testing import ModuleHarness, running_module
 
@@ -334,6 +334,8 @@ async def test_entities_of_all_types_are_listed_by_a_part_of_a_name_and_twins_in
         every = await module.request("GET", "/entities", query={"limit": "2", "offset": "1"})
         assert [one["name"] for one in every["results"]] == ["Kim Lee", "Lee Kim"]
         assert every["count"] == 4
+        with pytest.raises(ParachuteError, match="offset: should be less"):
+            await module.request("GET", "/entities", query={"offset": "9" * 30})
         query = {"q": "MULLER", "type": "person"}
         (found,) = (await module.request("GET", "/entities", query=query))["results"]
         assert (found["name"], found["snippet"]) == ("Zoë Müller", "An old friend.")

@@ -58,6 +58,12 @@ async def test_created_at_keeps_its_offset(tmp_path: Path, layout: str, at: str,
     )
 
 
+async def test_an_offset_beyond_all_numbers_is_refused(tmp_path: Path):
+    async with daily(tmp_path) as module:
+        with pytest.raises(ParachuteError, match="offset: should be less"):
+            await module.request("GET", "/entries", query={"offset": "9" * 30})
+
+
 async def test_entries_made_at_once_are_all_kept(tmp_path: Path):
     async with daily(tmp_path) as module:
         await asyncio.gather(*(write(module, f"Thought {n}") for n in range(12)))
