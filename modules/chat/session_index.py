@@ -256,8 +256,11 @@ class SessionIndex:
         return [SessionRow(*row) for row in rows]
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
-        with self._reading_lock:
-            return self._reader.execute(query, values).fetchall()
+        try:
+            with self._reading_lock:
+                return self._reader.execute(query, values).fetchall()
+        except UnicodeEncodeError:  # an id with half a character is that of no row
+            return []
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

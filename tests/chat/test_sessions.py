@@ -49,6 +49,15 @@ async def _listed(chat: ModuleHarness, **query: str) -> list[str]:
     return [one["title"] for one in found["sessions"]]
 
 
+@pytest.mark.parametrize("tool", ["chat-context", "chat-tag", "chat-untag", "chat-send"])
+async def test_an_id_with_half_a_character_is_that_of_no_conversation(
+    chat: ModuleHarness, tool: str
+):
+    more = {"chat-context": {}, "chat-send": {"message": "Hello"}}.get(tool, {"tag": "garden"})
+    with pytest.raises(NotFoundError):
+        await chat.tool(tool, session_id="\ud800", **more)
+
+
 async def test_a_session_is_a_note_that_any_editor_reads(chat: ModuleHarness, vault: Path):
     await _made(chat, "Garden plans", "Where do the beans go?")
 
