@@ -102,8 +102,9 @@ def fetched(
                 folder=_below(clone, inner), root=clone.parent, source=described, commit=commit
             )
     else:
-        folder = _below(Path(source).expanduser().resolve(), inner)
-        if not folder.is_dir():
+        local = _local(source)
+        folder = _below(local, inner) if local is not None else None
+        if folder is None or not folder.is_dir():
             raise InstallRefusedError(
                 f"{visible(source)[:200]!r} is not a folder, a git address (https, ssh) or a "
                 f"parachute:// name{_meant(source)}"
@@ -249,8 +250,17 @@ def _address(source: str) -> str | None:
         raise InstallRefusedError(
             f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only"
         )
-    local = Path(source).expanduser()
-    return local.resolve().as_uri() if source.endswith(".git") and local.is_dir() else None
+    local = _local(source) if source.endswith(".git") else None
+    return local.as_uri() if local is not None else None
+
+
+def _local(source: str) -> Path | None:
+    """The folder of which it is the path."""
+    try:
+        folder = Path(source).expanduser().resolve()
+        return folder if folder.is_dir() else None
+    except (OSError, RuntimeError, ValueError):  # too long, no such user, a NUL
+        return None
 
 
 def _clone(address: str, ref: str | None, target: Path, env: Mapping[str, str]) -> str:

@@ -301,6 +301,12 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(module_rig, pu
     assert (module_rig.folder / "words.py").read_text() == "SAID = 'as '\n"
 
 
+@pytest.mark.parametrize("source", ["\0", "~no-such-user/module", "x" * 5000, "\ud800"])
+def test_what_can_be_no_path_is_no_folder(module_rig, source):
+    with pytest.raises(InstallRefusedError, match="is not a folder, a git address"):
+        module_rig.trust.install(source)
+
+
 @pytest.mark.parametrize(
     ("ref", "says"),
     [("nothing", "git could not get it"), ("-x", "is not a tag"), ("a..b", "is not a tag")],
