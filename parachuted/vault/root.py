@@ -270,3 +270,8 @@ def _open_or_make(name: str, folder: int) -> int:
             os.mkdir(name, dir_fd=folder)
             os.fsync(folder)
         return os.open(name, _FOLDER, dir_fd=folder)
+    except NotADirectoryError as error:
+        raise PathRefusedError(
+            f"{printable(name)!r} is a file or a link where a folder is needed; rename it, and try "
+            "again"
+        ) from error

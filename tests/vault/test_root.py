@@ -42,6 +42,21 @@ def outside(tmp_path):
     return folder
 
 
+@pytest.mark.parametrize("kind", ["file", "fifo", "dangling"])
+def test_what_stands_in_the_place_of_a_folder_is_named(root, vault, kind):
+    odd = vault / "People"
+    {
+        "file": lambda: odd.write_text("Mine."),
+        "fifo": lambda: os.mkfifo(odd),
+        "dangling": lambda: odd.symlink_to("nowhere"),
+    }[kind]()
+    with (
+        pytest.raises(PathRefusedError, match="'People' is a file or a link"),
+        root.opened_folder("People/near", create=True),
+    ):
+        pass
+
+
 def test_a_note_is_read_with_its_digest_and_status(root, vault):
     data = os.urandom(3 << 20)
     (vault / "note.md").write_bytes(data)
@@ -107,7 +122,7 @@ def test_no_link_is_followed_by_opening_alone(root, vault, outside):
     with pytest.raises(OSError, match=r".") as refused, root.opened_file(VaultPath("file.md")):
         pass
     assert refused.value.errno == errno.ELOOP
-    with pytest.raises(NotADirectoryError), root.opened_folder("folder", create=True):
+    with pytest.raises(PathRefusedError), root.opened_folder("folder", create=True):
         pass
 
 
