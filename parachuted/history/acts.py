@@ -52,12 +52,16 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedAct:
-    """What came of finishing one: the files that were written, and why others were not."""
+    """What came of finishing one: the files that were written, and why others were not.
+
+    `is_waiting`: the next start tries again.
+    """
 
     what: str
     run: str | None
     paths: tuple[VaultPath, ...]
     left: tuple[str, ...]
+    is_waiting: bool = False
 
     @property
     def problem(self) -> str | None:
@@ -65,9 +69,10 @@ class FinishedAct:
         if not self.left:
             return None
         back = f"; `parachute undo {self.run}` takes it back" if self.run is not None else ""
+        yours = "" if self.is_waiting else "; change there yourself what should follow"
         return (
             f"{self.what} was cut short when the daemon ended, and this of it could not be "
-            f"finished: {'; '.join(self.left)}{back}"
+            f"finished: {'; '.join(self.left)}{yours}{back}"
         )
 
 
@@ -123,6 +128,7 @@ class ActFinisher:
         waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
         written: list[VaultPath] = []
         left: list[str] = []
+        is_waiting = False
         try:
             for step in waiting if done else ():
                 try:
@@ -134,6 +140,7 @@ class ActFinisher:
             if done:
                 self._account(act.author.run)
         except StorageFailedError as error:
+            is_waiting = True
             left.append(f"{error.message}; the next start tries again")
         else:
             end_act(self._store, number)
@@ -143,7 +150,11 @@ class ActFinisher:
                 extra={"act": act.what, "written": len(written), "left": len(left)},
             )
         return FinishedAct(
-            what=act.what, run=act.author.run, paths=tuple(written), left=tuple(left)
+            what=act.what,
+            run=act.author.run,
+            paths=tuple(written),
+            left=tuple(left),
+            is_waiting=is_waiting,
         )
 
     def _written(self, step: ActStep, act: Act, *, may_remove: bool) -> Iterable[VaultPath]:

@@ -85,7 +85,9 @@ def test_what_a_person_wrote_meanwhile_wins_and_nothing_is_removed_then(store_ri
     assert store_rig.text("d.md") == "mine\n"
     assert store_rig.names() == ["a.md", "b.md", "c.md", "d.md"]
     assert [one.partition(":")[0] for one in finished.left] == ["b.md", "d.md", "c.md"]
-    assert "`parachute undo r-1`" in str(finished.problem)
+    assert "; change there yourself what should follow; `parachute undo r-1`" in str(
+        finished.problem
+    )
     assert store_rig.history.acts() == []
 
 
@@ -113,7 +115,7 @@ def test_where_the_disk_refuses_the_next_start_tries_again(
     with monkeypatch.context() as patch:
         patch.setattr(store_rig.store, "replace", full)
         (finished,) = ActFinisher(store_rig.store, None).finish_all()
-    assert "the disk is full; the next start tries again" in str(finished.problem)
+    assert "the disk is full; the next start tries again; `parachute" in str(finished.problem)
     (finished,) = ActFinisher(store_rig.store, None).finish_all()
     assert finished.left == ()
     assert store_rig.names() == ["a.md", "b.md", "d.md"]
