@@ -136,7 +136,7 @@ class ActFinisher:
                 except StorageFailedError:
                     raise
                 except ParachuteError as error:
-                    left.append(f"{printable(step.path)}: {error.message}")
+                    left.append(f"{printable(step.path)}: {error.message.rstrip('.')}")
             if done:
                 self._account(act.author.run)
         except StorageFailedError as error:

@@ -85,6 +85,7 @@ def test_what_a_person_wrote_meanwhile_wins_and_nothing_is_removed_then(store_ri
     assert store_rig.text("d.md") == "mine\n"
     assert store_rig.names() == ["a.md", "b.md", "c.md", "d.md"]
     assert [one.partition(":")[0] for one in finished.left] == ["b.md", "d.md", "c.md"]
+    assert ".;" not in str(finished.problem)
     assert "; change there yourself what should follow; `parachute undo r-1`" in str(
         finished.problem
     )
