@@ -40,6 +40,10 @@ _TRUST: tuple[Origin, ...] = ("you", "agent")
 class RunRestrictions(Protocol):
     """The agent's run that the work is part of, as far as other runs must know of it."""
 
+    @property
+    def asker_holds(self) -> Callable[[], bool]:
+        """Whether who asked for the run still may ask; unlike the run, it does not end."""
+
     def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an Grant, which is of a room above this one
         """The rights of an agent that this one asks for help."""
 

@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from parachuted.access.authority import Authority
@@ -97,15 +98,16 @@ class McpClient:
         reads = identity.grant("vault", "read") or NOWHERE
         writes = identity.grant("vault", "write") or NOWHERE
         grant = Grant(agent=self.by, reads=reads, writes=writes, lane=NOWHERE)
+        holds = partial(sources.holds, identity)
         self.authority = Authority(
             reads=reads,
             writes=writes,
-            holds=lambda: sources.holds(identity),
+            holds=holds,
             entry="http",
             asked_by="person",
             caller=identity.api_key,
             taint=self.taint,
-            within=CurrentRun(grant=grant),
+            within=CurrentRun(grant=grant, asker_holds=holds),
         )
         self.hooks = sources.hooks.of_run(self.id, agent=self.by, cause=None, taint=self.taint)
         self._sources, self._turn = sources, asyncio.Lock()

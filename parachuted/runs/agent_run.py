@@ -137,7 +137,7 @@ class PreparedAgentRun:
             causes=self.task.causes,
             runs=(self.id,),
             taint=self.taint,
-            within=CurrentRun(grant=self.grant),
+            within=CurrentRun(grant=self.grant, asker_holds=asked.holds),
             call=None,
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),

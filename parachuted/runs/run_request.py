@@ -324,9 +324,10 @@ def _read(copy: Path, file: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The run that goes on here."""
+    """The run that goes on here; `asker_holds` says whether who asked for it still may ask."""
 
     grant: Grant
+    asker_holds: Callable[[], bool] = lambda: True
 
     def narrowed(self, grant: Grant) -> Grant:
         mine = self.grant

@@ -41,6 +41,10 @@ class FileContent:
     status: os.stat_result
 
 
+class _PlaceTakenError(NotADirectoryError):
+    """What stands where a folder was to be made is a file or a link."""
+
+
 def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -69,6 +73,11 @@ def named_errors(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         shown = printable(path)
+        if isinstance(error, _PlaceTakenError):
+            raise PathRefusedError(
+                f"{printable(error.filename)!r} is a file or a link where a folder is needed; "
+                "rename it, and try again"
+            ) from error
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
             raise NotFoundError(f"{shown} is not in the vault") from error
         if error.errno in {errno.ELOOP, errno.ENXIO, errno.ENODEV}:
@@ -271,7 +280,4 @@ def _open_or_make(name: str, folder: int) -> int:
             os.fsync(folder)
         return os.open(name, _FOLDER, dir_fd=folder)
     except NotADirectoryError as error:
-        raise PathRefusedError(
-            f"{printable(name)!r} is a file or a link where a folder is needed; rename it, and try "
-            "again"
-        ) from error
+        raise _PlaceTakenError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name) from error

@@ -20,7 +20,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.vault.paths import VaultPath
-from parachuted.vault.root import VaultRoot, digest_of
+from parachuted.vault.root import VaultRoot, digest_of, named_errors
 
 SECRET = b"outside"
 
@@ -52,6 +52,7 @@ def test_what_stands_in_the_place_of_a_folder_is_named(root, vault, kind):
     }[kind]()
     with (
         pytest.raises(PathRefusedError, match="'People' is a file or a link"),
+        named_errors("People/near/note.md"),
         root.opened_folder("People/near", create=True),
     ):
         pass
@@ -122,7 +123,7 @@ def test_no_link_is_followed_by_opening_alone(root, vault, outside):
     with pytest.raises(OSError, match=r".") as refused, root.opened_file(VaultPath("file.md")):
         pass
     assert refused.value.errno == errno.ELOOP
-    with pytest.raises(PathRefusedError), root.opened_folder("folder", create=True):
+    with pytest.raises(NotADirectoryError), root.opened_folder("folder", create=True):
         pass
 
 

@@ -10,10 +10,13 @@ import pytest
 
 from parachuted.access.authority import MOST_EVENTS, Authority
 from parachuted.access.events import FieldKind
+from parachuted.access.grant import Grant
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
+from parachuted.keys import EVERYWHERE, NOWHERE
 from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublisher
 from parachuted.modules.registry.manifest import Manifest
+from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import VaultPath, WriteResult
 
 
@@ -174,6 +177,23 @@ def test_what_follows_from_an_event_is_one_deeper_and_a_circle_ends(bus, publish
     publishing.publish("daily", "daily.again", {}, Authority())
 
     assert counts == list(range(MOST_EVENTS + 1))
+
+
+@pytest.mark.parametrize("may_ask", [True, False])
+def test_what_follows_from_an_event_goes_on_after_the_run_that_published_it(
+    bus, publishing, may_ask
+):
+    of_run = Authority(
+        holds=lambda: False,
+        within=CurrentRun(
+            grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE),
+            asker_holds=lambda: may_ask,
+        ),
+    )
+    publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"}, of_run)
+
+    [event] = bus.since(0)
+    assert publishing.authority_of(event).holds() is may_ask
 
 
 def test_the_event_of_a_write_follows_from_what_led_to_the_write(bus, publishing):
