@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Final
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
@@ -32,6 +33,7 @@ from .type_file import EntityType
 from .views import View, Views
 
 ENTITIES: Final = "Brain/entities/"
+ID: Final = "para_id"
 _ATTEMPTS = 8
 
 
@@ -40,6 +42,7 @@ class EntityStore:
 
     def __init__(self, vault: VaultAccess, loader: Loader, views: Views) -> None:
         self._vault, self.loader, self._views = vault, loader, views
+        self._giving_ids = asyncio.Lock()
 
     async def view(self) -> View:
         """What the caller may know of, once every entity is in it."""
@@ -133,9 +136,24 @@ class EntityStore:
         sections: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Change any note as one write: keys of its frontmatter (None takes one out), its name, its
-        text below the title, and items at the end of sections.
+        text below the title, and items at the end of sections. A para-id is only given where
+        there is none: others may refer to it by now.
         """
+        async with self._giving_ids if ID in keys else nullcontext():
+            await self._change(path, keys, name, body, sections)
+            await self.loader.look(path)
+
+    async def _change(
+        self,
+        path: str,
+        keys: Mapping[str, Json],
+        name: str,
+        body: str | None,
+        sections: Mapping[str, Sequence[str]] | None,
+    ) -> None:
         note = await self._vault.note(path)
+        if ID in keys and (await self.entity_of(note)).para_id:
+            keys = {key: value for key, value in keys.items() if key != ID}
         edits: list[NoteEdit] = list(_key_edits(note, keys))
         if name:
             edits.append(_name_edit(note, name))
@@ -148,7 +166,6 @@ class EntityStore:
                 edits.append(AppendSection(section, "\n".join(items)))
         if edits:
             await self._vault.edit(path, edits, base=note.digest)
-            await self.loader.look(path)
 
     async def linking(self, path: str) -> list[Note]:
         """The notes with links to that file, as far as the caller may read them."""

@@ -15,7 +15,7 @@ from .merging import merged, relinked
 from .names import fold
 from .private import has_private
 from .rows import Linked, Merged, Upserted
-from .store import EntityStore
+from .store import ID, EntityStore
 from .type_file import (
     DEFAULTS,
     EntityType,
@@ -28,10 +28,9 @@ from .type_file import (
 )
 from .views import View
 
-_ID: Final = "para_id"
 _RELATIONSHIPS: Final = "Relationships"
 _LISTS: Final = ("aliases", "tags")
-_CONTROLLED: Final = frozenset({_ID, "type", "@id", "@type", "id", "path"})
+_CONTROLLED: Final = frozenset({ID, "type", "@id", "@type", "id", "path"})
 
 
 class Writer:
@@ -130,7 +129,7 @@ class Writer:
         own = relinked(note, gone.path, kept.path, target)
         edits = merged((kept, note), (gone, gone_note))
         if not kept.para_id:
-            edits.append(SetKey(_ID, self.store.new_id()))
+            edits.append(SetKey(ID, self.store.new_id()))
         run = await self.store.change_all(
             [
                 NoteChange(kept.path, [*edits, *(own.edits or () if own else ())], note.digest),
@@ -209,12 +208,12 @@ class Writer:
         known = await self.store.find(path)
         if known.para_id:
             return known.para_id
-        await self.store.change(path, {_ID: self.store.new_id()})
+        await self.store.change(path, {ID: self.store.new_id()})
         return (await self.store.find(path)).key
 
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
         """The entity that is meant, if there is one."""
-        said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
+        said = next((data[key] for key in (ID, "@id", "id") if data.get(key)), None)
         if isinstance(said, str):
             return await self.store.read(await self.store.find(said))
         index = (await self.store.view()).index
@@ -242,10 +241,10 @@ class Writer:
     async def _update(self, known: Entity, data: Mapping[str, Json], *, is_whole: bool) -> None:
         """Set what differs, as one write."""
         name = _name(data)
-        keys: dict[str, Json] = {} if known.para_id else {_ID: self.store.new_id()}
+        keys: dict[str, Json] = {} if known.para_id else {ID: self.store.new_id()}
         whole = await self.store.whole(known)
         held: dict[str, Json] = dict(whole.fields) | {
-            key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
+            key: getattr(whole, key) for key in OWN_KEYS - {ID, "type", "name"}
         }
         for key, value in data.items():
             if key in _CONTROLLED | {"name", BODY, "content", RELATIONSHIPS}:
