@@ -56,7 +56,7 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
     bus = Bus(lambda: datetime.now(UTC))
     found = ModuleManager(
         trust=trust,
-        make_services=_Services,
+        make_services=_Services,  # type: ignore[arg-type]  # as far as the handlers need it
         start_worker=InProcessHost,
         bus=bus,
         asker=_Nobody(),
@@ -229,3 +229,5 @@ class _Nobody:
 
     async def ask(self, _occurrence: HookEvent) -> HookDecision:
         return HookDecision()
+
+    def set_participants(self, _participants: object) -> None: ...
