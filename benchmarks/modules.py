@@ -216,7 +216,9 @@ class _Services:
         self.name = approved.name
         self.config: Mapping[str, object] = {}
         self.log = self.counting
-        self.vault = self.folders = self.state = None
+
+    def __getattr__(self, _name: str) -> object:
+        return None
 
     def publish(self, event: str, data: Mapping[str, object]) -> None: ...
 
