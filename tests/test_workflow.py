@@ -148,7 +148,11 @@ def selection(name: str, folder: Path) -> dict[str, str]:
     settings = (ROOT / "pyproject.toml").read_text("utf-8")
     (folder / "coverage.toml").write_text(re.sub(r"fail_under = \d+", "fail_under = 0", settings))
     return {
-        **{one: value for one, value in os.environ.items() if one.startswith(("PIP_", "UV_"))},
+        **{
+            one: value
+            for one, value in os.environ.items()
+            if one.startswith(("PIP_", "UV_", "SSL_"))
+        },
         "ARGS": "schedules" if name == "mutations" else "tests/test_errors.py",
         "COVERAGE_RCFILE": str(folder / "coverage.toml"),
         "PYTEST_ADDOPTS": "--collect-only -q" if name == "macos" else "-q -n0",

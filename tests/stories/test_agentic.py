@@ -157,7 +157,8 @@ async def test_whatever_a_person_does_in_all_rooms_and_a_restart_amid_it_the_pro
     for path, text in NOTES.items():
         walk.save(path, text)
     person = Person(walk, str(seed))
-    async with live(agent()) as daemon_rig:
+    many = {"budget.runs_per_hour": 10_000, "budget.runs_per_day": 10_000}
+    async with live(agent(), **many) as daemon_rig:
         for name in MODULES:
             await install(daemon_rig, bundled_folder("modules") / name, "trusted")
         key = key_of(daemon_rig, "*:read,write", local=True)
@@ -166,7 +167,7 @@ async def test_whatever_a_person_does_in_all_rooms_and_a_restart_amid_it_the_pro
             await asyncio.to_thread(person.act)
             if person.waits():
                 await daemon_rig.settled()
-    async with live(agent()) as daemon_rig:
+    async with live(agent(), **many) as daemon_rig:
         walk.url = daemon_rig.url
         await daemon_rig.settled()
 
