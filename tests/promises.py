@@ -37,8 +37,7 @@ def undo_all(ask: Ask, vault: Path) -> list[str]:
     """Undo every run that wrote, the newest first; each undo must give the bytes back."""
     found: list[str] = []
     undone: set[str] = set()
-    while runs := [run for run in ask("GET", "/api/runs?limit=500")["runs"] if _is_undoable(run)]:
-        name = runs[0]["id"]
+    while name := _newest(ask):
         if name in undone:
             return [*found, f"{name} was undone and is not"]
         undone.add(name)
@@ -122,5 +121,12 @@ def _is_asked_for(ask: Ask, version: Mapping[str, Any]) -> bool:
     return "asked for by" in str(ask("GET", f"/api/runs/{version['run']}").get("reason"))
 
 
-def _is_undoable(run: Mapping[str, Any]) -> bool:
-    return bool(run["wrote"] and run["ended"] and not run["undone"] and run["agent"] != "undo")
+def _newest(ask: Ask) -> str | None:
+    """The newest run that wrote and is not undone."""
+    before = ""
+    while runs := ask("GET", f"/api/runs?limit=500{before}")["runs"]:
+        for run in runs:
+            if run["wrote"] and run["ended"] and not run["undone"] and run["agent"] != "undo":
+                return str(run["id"])
+        before = f"&before={runs[-1]['id']}"
+    return None
