@@ -81,7 +81,7 @@ class TurnWork:
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         attached, links = await self._heard(turn, attached)
         question, earlier = await self._asked(turn, session, turn.messages, links)
-        turn.number = 1 + sum(one.role == "assistant" for one in earlier)
+        turn.number = max(1, sum(one.is_question for one in [*earlier, question]))
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
             return await self._say(
@@ -277,6 +277,8 @@ class TurnWork:
             turn.run = await self._module.agent(order.mode.agent).start(
                 before + turn.request.message,
                 conversation=True,
+                conversation_id=session.id,
+                conversation_folder=order.folder or None,
                 session_id=plan.transcript,
                 history=plan.history,
                 model=session.model or (order.agent.model if order.agent else None),

@@ -67,8 +67,8 @@ def _published(event: str, /, **data: object) -> None:
 class AgentHooks:
     """One agent's work.
 
-    `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the
-    bus of a call.
+    `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
+    `module` who works; `publish` tells the bus of a call.
 
     `added` is called before the agent is shown words of a hook, which may be of any note; before
     that `saw`, in a thread, with each file that the hook says they are from. `replaced`, in a
@@ -82,6 +82,7 @@ class AgentHooks:
     session_id: str
     agent: str
     module: str | None = None
+    conversation_id: str | None = None
     cwd: Path | None = None
     cause: Mapping[str, object] | None = None
     publish: Callable[..., object] = _published
@@ -116,9 +117,18 @@ class AgentHooks:
         """A session of conversation starts, or goes on after a while (`source` is `startup` or
         `resume`); what hooks have the agent know.
         """
+        about = {
+            "session_id": self.conversation_id or self.session_id,
+            "module": self.module,
+            "working_directory": str(self.cwd or self.vault),
+        }
+        folder = "" if self.cwd is None else str(self.cwd.relative_to(self.vault))
+        self.publish("session.start", **{**about, "working_directory": folder})
         if not self.asker.wants("session.start"):
             return ()
-        decision = await self.asker.ask(self.hook_event("session.start", {"source": source}))
+        decision = await self.asker.ask(
+            self.hook_event("session.start", {"source": source, **about})
+        )
         if decision.context:
             await self._shows(decision)
         return decision.context
@@ -251,7 +261,7 @@ class AgentHooks:
             at=self.clock(),
             vault=self.vault,
             module=self.module,
-            session_id=self.session_id,
+            session_id=self.conversation_id or self.session_id,
             cwd=self.cwd,
             data={**data, "agent_id": self.session_id, "agent_type": self.agent},
             cause=self.cause,

@@ -23,7 +23,7 @@ from parachuted.agents import (
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
 from parachuted.context import ContextAssembly
-from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.errors import ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -39,7 +39,7 @@ from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, listed
 from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import Author, WriteResult, new_id, printable
+from parachuted.vault import Author, VaultPath, WriteResult, new_id, printable
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,8 @@ class PreparedAgentRun:
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._contexts, self._boxes = skills, contexts, boxes
         self._modules, self._servers = modules, servers
-        self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
+        self._words, self._is_nearly_full = "", False
+        self._talks_in = order.conversation_id or order.session or ""
         self._sessions = hooks.sessions
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
@@ -119,14 +120,17 @@ class PreparedAgentRun:
             authority=self.authority,
             wrote=self._written.append,
         )
-        self._hooks = hooks.of_run(
-            self.id,
-            agent=one.name,
-            cause=_cause_of(self.task, one.name),
-            taint=self.taint,
-            module=one.module,
-            folder=order.folder,
-            authority=self._lent,
+        self._hooks = replace(
+            hooks.of_run(
+                self.id,
+                agent=one.name,
+                cause=_cause_of(self.task, one.name),
+                taint=self.taint,
+                module=one.module,
+                folder=order.folder or _folder_of(order.conversation_folder),
+                authority=self._lent,
+            ),
+            conversation_id=order.conversation_id,
         )
 
     def authority(self) -> Authority:
@@ -297,7 +301,7 @@ class PreparedAgentRun:
     def _stepped(self, step: Step) -> None:
         """What it has read may be in the step, so who follows it knows that first."""
         if isinstance(step, SessionStep):
-            self._talks_in = step.session_id
+            self._talks_in = self.order.conversation_id or step.session_id
         elif isinstance(step, UsageStep):
             self._approach(step.context_tokens)
         elif isinstance(step, QuestionStep | PermissionStep):
@@ -373,7 +377,7 @@ class PreparedAgentRun:
         order = self.order
         if order.conversation is None:
             return await self._hooks.prompt(order.prompt)
-        source = self._sessions.start_of(order.session)
+        source = self._sessions.start_of(order.session and self._talks_in)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
         return "\n\n".join(filter(None, [order.context.rstrip(), prompt, *context]))
@@ -408,6 +412,13 @@ class PreparedAgentRun:
                 text = (await self._vault.read(path))[:_LONGEST_CONTEXT]
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
         return ""
+
+
+def _folder_of(name: str | None) -> str | None:
+    """That folder of the vault; None: it is none, as the file of a session can say anything."""
+    with contextlib.suppress(PathRefusedError):
+        return name and str(VaultPath.parse(name.rstrip("/")))
+    return None
 
 
 def _author_of(task: Task, order: RunRequest) -> Author:

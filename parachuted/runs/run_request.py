@@ -74,8 +74,9 @@ class RunRequest:
     `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
     runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
     said before, should the session not be there any more, and `context`, which goes ahead of the
-    prompt and is not the person's words. `is_beside_conversation`: it serves a
-    conversation in which a person waits, whose budget pays for it.
+    prompt and is not the person's words. Hooks and listeners know it by its `conversation_id`, and
+    which `conversation_folder` it is about. `is_beside_conversation`: it serves a conversation in
+    which a person waits, whose budget pays for it.
     """
 
     definition: AgentDefinition
@@ -95,6 +96,8 @@ class RunRequest:
     context_folders: tuple[str, ...] = ()
     history: str = ""
     context: str = ""
+    conversation_id: str | None = None
+    conversation_folder: str | None = None
 
     @property
     def pool(self) -> Literal["work", "conversation"]:

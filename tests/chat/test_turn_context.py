@@ -78,6 +78,8 @@ async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):
         run = runs.started[0]
         assert (run.agent, run.options["working_directory"]) == ("workspace", "Projects/garden")
         assert run.options["narrowing"].write == ("Projects/garden/**",)
+        assert run.options["conversation_id"] == only(events, "done")["sessionId"]
+        assert run.options["conversation_folder"] == "Projects/garden"
         assert only(events, "prompt_metadata")["workingDirectoryClaudeMd"] == (
             "Projects/garden/CLAUDE.md"
         )

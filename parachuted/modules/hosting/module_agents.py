@@ -264,6 +264,8 @@ class ModuleAgents:
             context_folders=talk.context_folders,
             history=talk.history,
             context=talk.context,
+            conversation_id=talk.conversation_id,
+            conversation_folder=talk.conversation_folder,
         )
 
     def _definition(self, plan: RunPlan) -> AgentDefinition:
@@ -317,4 +319,6 @@ def order_of_core(
         authority=authority,
         attachments=talk.attachments,
         history=talk.history,
+        conversation_id=talk.conversation_id,
+        conversation_folder=talk.conversation_folder,
     )
