@@ -139,7 +139,8 @@ class CuratorRoutes(Module):
         """For a conversation's curator: log an exchange in one sentence."""
         session_id = await self.ambient_session(of_curator=True)
         done = await self.curator.log_activity(session_id, summary)
-        self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
+        if done["status"] == "ok":
+            self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
         return done
 
     @mcp_tool("update_context", in_runs_only=True)
@@ -188,9 +189,7 @@ class CuratorRoutes(Module):
 
     async def _turn_ended(self, ended: EndedTurn) -> None:
         """Keep what an exchange established. It delays nothing."""
-        exchange = exchange_of(
-            max(1, ended.session.message_count // 2), ended.question, ended.answer
-        )
+        exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
         await self.curator.settle(ended.session.id)
@@ -198,9 +197,7 @@ class CuratorRoutes(Module):
             await self.curator.observe(ended.session.id, exchange)
         else:
             await self.curator.log_exchange(
-                ended.session,
-                exchange.number,
-                activity_from(exchange.question, exchange.answer),
+                ended.session, exchange, activity_from(exchange.question, exchange.answer)
             )
 
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
@@ -221,15 +218,21 @@ class CuratorRoutes(Module):
 def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
     """A question with its answer, as the curator gets it."""
     tools = tuple(dict.fromkeys(one.name for one in answer.tools))
-    return Exchange(number=number, question=question.content, answer=answer.content, tools=tools)
+    return Exchange(
+        number=number,
+        question=question.content,
+        answer=answer.content,
+        tools=tools,
+        question_id=question.id,
+    )
 
 
 def last_exchange(messages: list[Message]) -> Exchange | None:
     """The last question that has an answer."""
-    asked = [place for place, one in enumerate(messages) if one.role == "user"]
+    asked = [place for place, one in enumerate(messages) if one.is_question]
     for number, place in reversed(list(enumerate(asked, 1))):
-        answer = next((one for one in messages[place + 1 :] if one.role != "system"), None)
-        if answer is not None and answer.role == "assistant":
+        answer = next((one for one in messages[:place:-1] if one.role == "assistant"), None)
+        if answer is not None:
             return exchange_of(number, messages[place], answer)
     return None
 

@@ -68,6 +68,11 @@ class Message:
     meta: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def is_question(self) -> bool:
+        """Whether a person begins an exchange with it."""
+        return self.role == "user" and not self.meta.get("injected")
+
+    @property
     def digest(self) -> str:
         """What names its role and text."""
         return _digest(f"{self.role}\n{self.content}")

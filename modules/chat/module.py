@@ -50,8 +50,11 @@ class ChatModule(
             await self.sessions.close()
 
     async def end_turns(self, session_id: str) -> None:
-        """Stop the turn that goes on there, and end the process that waits for the next one."""
+        """Stop the turn that goes on there, end the process that waits for the next one, and forget
+        what the curator said of it.
+        """
         await self.turns.forget(session_id)
+        await self.curator.forget(session_id)
 
     async def end_processes(self, session_id: str) -> None:
         """End the process that waits for the next turn there."""

@@ -7,6 +7,7 @@ The events of a stream are held against `app_decoder` in every test that reads o
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -69,6 +70,39 @@ async def test_what_waits_and_what_goes_on_is_as_the_app_decodes_it(vault):
             await module.request("POST", f"/{session}/abort")
         with pytest.raises(NotFoundError):
             await module.request("POST", f"/{session}/inject", body={"message": "Still?"})
+
+
+@pytest.mark.parametrize("is_injected", [False, True])
+async def test_an_exchange_is_logged_once_however_often_the_curator_is_asked(vault, is_injected):
+    hold = asyncio.Event()
+    async with scripted_chat(vault, [hold, *words("Left.")]) as (module, runs):
+        session = str((await conversations(module).create("Beans"))["id"])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask(module, "Where do the beans go?", session))
+            await until(lambda: runs.started)
+            if is_injected:
+                await module.request("POST", f"/{session}/inject", body={"message": "Quick."})
+            hold.set()
+        for ran in (1, 2, 3):
+            if ran > 1:
+                await module.request("POST", f"/{session}/curator/trigger")
+            async with asyncio.timeout(60):
+                while await curator_runs(module, session) < ran:
+                    await asyncio.sleep(0)
+        days = (vault / ".parachute/activity").glob("*.jsonl")
+        logged = [json.loads(line) for day in days for line in day.read_text().splitlines()]
+        assert [(one["session_id"], one["exchange_number"]) for one in logged] == [(session, 1)]
+        await module.request("DELETE", f"/{session}")
+        assert [one for one in await module.state.keys() if one.endswith(f"/{session}")] == []
+
+
+async def curator_runs(module, session: str) -> int:
+    """How often the curator of that conversation ran."""
+    try:
+        found = await module.request("GET", f"/{session}/curator/messages")
+    except NotFoundError:
+        return 0
+    return len(found["messages"]) // 2
 
 
 async def test_the_curator_s_rows_are_as_the_app_decodes_them(vault):
