@@ -7,7 +7,6 @@ from dataclasses import replace
 from parachuted.modules import Finding
 
 from .elsewhere_routes import ElsewhereRoutes
-from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .settings import ChatSettings
@@ -18,7 +17,6 @@ from .turn_workspaces import WorkspaceRoutes
 
 class ChatModule(
     SessionRoutes,
-    ImportRoutes,
     ElsewhereRoutes,
     TranscriptRoutes,
     SessionTools,
