@@ -61,6 +61,14 @@ def narrowing_of(
     )
 
 
+def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
+    """The same with the files that the person sent along, which nobody has to allow once more."""
+    if narrowing.read is None or "read" not in (narrowing.capabilities or ()):
+        return narrowing
+    exact = [path for path in paths if _WILD.isdisjoint(path)]
+    return replace(narrowing, read=(*narrowing.read, *exact))
+
+
 def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:
     """The bounds of a run whose agent names its tools: what both leave."""
     if tools is None:

@@ -27,6 +27,7 @@ from .modes import (
     mode_of,
     trust_level_of,
 )
+from .permissions import reading_too
 from .prompt import ComposedPrompt
 from .prompt_parts import PromptOrder, PromptParts
 from .run_sessions import RunSessions
@@ -286,7 +287,7 @@ class TurnWork:
                 context=prompt.with_message,
                 attachments=attached,
                 working_directory=own_folder(order.mode, order.folder),
-                narrowing=order.narrowing,
+                narrowing=reading_too(order.narrowing, attached),
             )
             self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:

@@ -384,6 +384,8 @@ class PreparedAgentRun:
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
+        if self.order.attachments and self.order.follower is not None:
+            self.order.follower.began(self.id)  # who follows it answers what reading them asks
         return await load_attachments(self.order.attachments, self._vault.read_bytes)
 
     async def _told_of_context(self) -> str:

@@ -332,6 +332,19 @@ async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, 
     assert permissions.pending() == []
 
 
+async def test_a_file_that_goes_along_and_may_not_be_read_is_asked_about_in_the_stream(module_rig):
+    module_rig.save("Private/c.md", "secret")
+    backend = ScriptedBackend([say("Seen.")])
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, backend, permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True, "attachments": ["Private/c.md"]})
+        asked = await runs.next(run)
+        assert await runs.answer(run, asked.id, "allow") is True
+        await runs.result(run)
+    assert "secret" in backend.jobs[0].prompt
+
+
 async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module_rig):
     module_rig.save("Private/c.md", "secret")
 
