@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import parachuted
+from parachuted.bundled import bundled_folder
 from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import Live
 
@@ -52,11 +56,13 @@ def test_a_module_is_made_tested_approved_and_removed_without_a_daemon(command_l
     assert json.loads(command_line("list", "--json")[1])["modules"][0]["trust_level"] == "trusted"
     code = vault / "Modules/garden/module.py"
     code.write_text(code.read_text() + "# more\n")
+    assert "enabled (changed, runs as approved)" in command_line("list")[1]
     assert "+# more" in command_line("diff", "garden")[1]
     assert (
         "Nothing of garden runs" not in command_line("approve", "garden")[1]
     )  # the approved version goes on
     assert command_line("disable", "garden") == (0, "garden is disabled.\n")
+    assert "disabled (changed since it was approved)" in command_line("list")[1]
     assert command_line("remove", "garden")[0] == 1
     code, said = command_line("remove", "garden", "--yes")
     assert (code, "its folder stays" in said, (vault / "Modules/garden").is_dir()) == (
@@ -130,6 +136,56 @@ async def test_with_a_daemon_what_is_approved_runs_at_once(
         )
         assert (await asyncio.to_thread(command_line, "remove", "garden", "--yes"))[0] == 0
         assert source.exists()
+
+
+@pytest.fixture
+def release(home: Path, vault: Path, tmp_path: Path) -> CommandLine:
+    """The command of a copy of the package in which a key of its own signed the journal."""
+    package = Path(parachuted.__file__).parent
+    release = tmp_path / "release"
+    shutil.copytree(package, release / "parachuted")
+    for name in ("hooks", "modules", "vault-template"):
+        shutil.copytree(bundled_folder(name), release / name)
+    key = tmp_path / "key.pem"
+    sign = [sys.executable, "-m", "parachuted.modules.registry.signatures"]
+    made = subprocess.run([*sign, "new-key", str(key)], check=True, capture_output=True, text=True)
+    (release / "parachuted/modules/registry/release_keys.txt").write_text(made.stdout)
+    daily = release / "modules/daily"
+    (daily / "__pycache__").mkdir(exist_ok=True)  # litter, which is not installed
+    (daily / "__pycache__/x.pyc").write_bytes(b"x")
+    subprocess.run([*sign, "sign", str(daily), "--key", str(key)], check=True)
+    environ = {"PYTHONPATH": str(release), "PARACHUTE_VAULT": str(vault)}
+    return CommandLine(home=home, vault=vault, folder=home.parent, environ=environ)
+
+
+def test_an_official_module_is_verified_where_its_signature_holds(release: CommandLine):
+    try:
+        release.does("start", "--port", "0")
+        said = release.does("modules", "install", "parachute://daily", "--yes")
+        assert ": running, verified, in process" in said
+        assert release.json("modules", "list")["modules"][0]["notes"] == []
+    finally:
+        for pid in release.started():
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_an_official_module_says_why_it_is_not_verified(
+    release: CommandLine, command_line, tmp_path: Path
+):
+    install = ("install", "parachute://daily", "--yes")
+    keyless = "not verified: this build of parachuted carries no release key"
+    code, said = command_line(*install)
+    assert (code, said.count(keyless)) == (0, 1), said
+    assert keyless in command_line("status", "daily")[1]
+    (module,) = release.json("modules", "list")["modules"]
+    assert module["notes"] == ["not verified: it has no file SIGNATURE"]
+
+    code = tmp_path / "release/modules/daily/module.py"
+    code.write_text(code.read_text() + "# one line more\n")
+    said = release.does("modules", *install)
+    assert "not verified: its SIGNATURE is not of these files" in " ".join(said.split())
+    (module,) = release.json("modules", "list")["modules"]
+    assert module["trust_level"] == "untrusted"
 
 
 async def test_a_module_that_should_run_and_does_not_fails_the_command(

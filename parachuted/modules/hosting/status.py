@@ -14,6 +14,7 @@ from parachuted.modules.settings import SettingSpec
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 Where: TypeAlias = Literal["in process", "worker"]
+_ON = frozenset({"running", "starting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class ModuleStatus:
     approved_digest: str | None
     found_digest: str | None
     is_dev: bool
+    notes: tuple[str, ...] = ()
     where: Where | None = None
     limits: str | None = None
     description: str = ""
@@ -69,11 +71,13 @@ def status_of(
 
     `declared` is None while it does not run; `schedules` are in words.
     """
+    state = _condition(entry, declared, problem)
+    changed = "changed, runs as approved" if state in _ON else "changed since it was approved"
     status = ModuleStatus(
         name=entry.name,
         version=entry.version,
         trust=entry.trust,
-        state=_condition(entry, declared, problem),
+        state=state,
         is_serving=declared is not None,
         problem=problem,
         folder=entry.folder,
@@ -82,6 +86,7 @@ def status_of(
         approved_digest=entry.approved_digest,
         found_digest=entry.found_digest,
         is_dev=entry.is_dev,
+        notes=(*([changed] if entry.state == "changed" else []), *entry.notes),
         where=where,
         limits=limits,
         interfaces=tuple(one for one in choices if entry.name in (one.provider, *one.others)),
