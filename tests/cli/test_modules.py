@@ -188,6 +188,46 @@ def test_an_official_module_says_why_it_is_not_verified(
     assert module["trust_level"] == "untrusted"
 
 
+def test_a_module_of_github_is_pinned_to_a_tag_and_approved_by_its_files(
+    home: Path, vault: Path, tmp_path: Path, command_line
+):
+    git = shutil.which("git")
+    work = tmp_path / "work"
+    assert command_line("new", "garden", "--folder", str(work))[0] == 0
+
+    def tag(name: str) -> str:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        for words in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", name], ["tag", name]):
+            subprocess.run([git, *words], cwd=work, check=True)
+        head = [git, "rev-parse", "HEAD"]
+        return subprocess.check_output(head, cwd=work, text=True).strip()
+
+    commits = [tag("v1")]
+    (work / "module.py").write_text((work / "module.py").read_text() + "# more\n")
+    commits.append(tag("v2"))
+    subprocess.run([git, "clone", "-q", "--bare", work, tmp_path / "hub/kim/garden"], check=True)
+    (tmp_path / "bin").mkdir()
+    there = tmp_path / "bin/git"  # github.com is a folder here
+    rewritten = f"url.{(tmp_path / 'hub').as_uri()}/.insteadOf=https://github.com/"
+    there.write_text(f'#!/bin/sh\nexec {git} -c {rewritten} "$@"\n')
+    there.chmod(0o755)
+    typed = CommandLine(home=home, vault=vault, folder=home.parent)
+    typed.environ["PARACHUTE_VAULT"] = str(vault)
+    typed.environ["PATH"] = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+
+    for source in ("github://kim", "github://kim/garden/sub", "github://kim/garden@v1"):
+        refused = typed("modules", "install", source, "--yes")
+        assert (refused.returncode, "github://USER/REPO#TAG" in refused.stderr) == (1, True)
+    first = typed.json("modules", "install", "github://kim/garden#v1", "--yes")
+    assert (first["source"], first["state"]) == ("github://kim/garden#v1", "approved")
+    waiting = typed.json("modules", "install", f"github://kim/garden#{commits[1]}")
+    assert waiting["consent"]["commit"] == commits[1]
+    (listed,) = typed.json("modules", "list")["modules"]
+    assert (listed["hash"], listed["notes"]) == (first["hash"], ["changed, runs as approved"])
+    newest = typed.json("modules", "install", "github://kim/garden", "--yes")
+    assert (newest["hash"], newest["state"]) == (waiting["hash"], "approved")
+
+
 async def test_a_module_that_should_run_and_does_not_fails_the_command(
     live: Live, command_line, tmp_path: Path
 ):

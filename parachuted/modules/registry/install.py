@@ -248,7 +248,8 @@ def _address(source: str) -> str | None:
         return source
     if "://" in source:
         raise InstallRefusedError(
-            f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only"
+            f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only, "
+            "or as github://USER/REPO#TAG, with --path for a folder inside"
         )
     local = _local(source) if source.endswith(".git") else None
     return local.as_uri() if local is not None else None
