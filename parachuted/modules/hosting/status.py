@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,6 +11,7 @@ from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
 from parachuted.modules.registry.declaration import CommandSpec, ModuleDeclaration
 from parachuted.modules.settings import SettingSpec
+from parachuted.visible import visible
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 Where: TypeAlias = Literal["in process", "worker"]
@@ -98,6 +99,7 @@ def status_of(
         description=declared.description,
         prefix=declared.prefix,
         pages=pages,
+        notes=(*status.notes, *_unknown(entry.narrowed, declared)),
         routes=tuple(
             f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
             for spec in declared.routes
@@ -111,6 +113,15 @@ def status_of(
         settings=declared.settings,
         commands=declared.commands,
     )
+
+
+def _unknown(narrowed: Iterable[str], declared: ModuleDeclaration) -> Iterator[str]:
+    for name in narrowed:
+        if name not in declared.agents:
+            yield (
+                f"modules.yaml narrows {visible(name)[:80]}, and it has no such agent: it has "
+                f"{', '.join(sorted(declared.agents)) or 'none'}"
+            )
 
 
 def _condition(

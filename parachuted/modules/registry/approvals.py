@@ -393,6 +393,7 @@ class ModuleApprovals:
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
             notes=notes,
+            narrowed=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:
