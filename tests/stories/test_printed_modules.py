@@ -128,7 +128,7 @@ async def test_the_printed_journal_links_what_an_entry_names_and_reflects_on_it(
         for module in ("brain", "daily"):
             await install(rig, bundled_folder("modules") / module)
         name = await install(rig, write(tmp_path / "journal", "daily"))
-        entry = {"content": f"Met with [[{NAME}]] about the curriculum."}
+        entry = {"content": f"Met with {NAME} about the curriculum."}
         written = await call(rig, "POST", "/api/daily/entries", entry)
         await rig.until(lambda: [job for job in backend.jobs if "Reflect on" in job.prompt])
         path = re.search(r"Reflect on (.+\.md)", backend.jobs[-1].prompt)
