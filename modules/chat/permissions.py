@@ -60,14 +60,14 @@ def narrowing_of(
     folders: Sequence[str] | None = said.allowed_folders
     if folders is None:
         folders = mode.folders(folder, context_folders)
-    kept = SESSION_TOOLS if said.allowed_folders is None else _OWN_TOOLS
+    own = SESSION_TOOLS if said.allowed_folders is None else _OWN_TOOLS
     reach = None if folders is None else tuple(_below(_folder(one)) for one in folders)
     asked = capabilities_of(said.capabilities)
     capabilities = tuple(one for one in mode.capabilities if one in asked)
     return AgentNarrowing(
         read=() if "read" not in capabilities else reach,
         write=() if "write" not in capabilities else reach,
-        tools=None if said.allowed_mcps is None else (*kept, *said.allowed_mcps),
+        tools=None if said.allowed_mcps is None else (*own, *said.allowed_mcps),
         mcps=None if said.allowed_folders is None else said.allowed_mcps or (),
         capabilities=capabilities,
         sandbox=None if said.sandbox_override is None else _sandbox(said.sandbox_override),

@@ -89,10 +89,10 @@ class Model:
             return [say("Then Kevin has the curriculum from May on.")]
         if "AskUserQuestion" in named:
             return [ToolUse(name=named["brain-context"], input={"entity": "project-parachute"})]
-        is_chats = "update_title" in named
-        if "update_context" in named and (is_chats or (KEVIN in asked and MET not in asked)):
+        is_of_chat = "update_title" in named
+        if "update_context" in named and (is_of_chat or (KEVIN in asked and MET not in asked)):
             put = {"file_path": CONTEXT, "section": "History"}
-            put["content"] = LINE if is_chats else MET
+            put["content"] = LINE if is_of_chat else MET
             return [ToolUse(name=named["update_context"], input=put)]
         if '\\"judgment\\"' in asked:
             return [say(json.dumps({"judgment": "enrich", "queries": [NAME]}))]
