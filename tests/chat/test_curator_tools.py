@@ -39,6 +39,7 @@ async def with_chat(daemon_rig: DaemonRig, vault: Path, text: str = TEXT) -> Non
     """Chat, with one conversation."""
     save(vault / SESSION, text)
     save(vault / GARDEN, "# Garden\n\n## Facts\n- Beds: 4\n\n## History\n")
+    await daemon_rig.settled()  # the index knows both before Chat reads it
     await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
 
 

@@ -180,7 +180,8 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
     ]
     for path in ("Private/c.md", "Brain/gone.md", "Brain/a.bin"):
         with pytest.raises(Exception, match=r"(Private|gone|no model reads)"):
-            await runs.start("chat", "x", {"conversation": True, "attachments": [path]})
+            options = {"conversation": True, "attachments": [path]}
+            await runs.result(await runs.start("chat", "x", options))
 
 
 def tool(name: str) -> SimpleNamespace:
