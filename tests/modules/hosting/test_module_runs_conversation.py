@@ -179,8 +179,8 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
         ("Brain/a.png", "image/png", b"\x89PNG")
     ]
     for path in ("Private/c.md", "Brain/gone.md", "Brain/a.bin"):
+        options = {"conversation": True, "attachments": [path]}
         with pytest.raises(Exception, match=r"(Private|gone|no model reads)"):
-            options = {"conversation": True, "attachments": [path]}
             await runs.result(await runs.start("chat", "x", options))
 
 
