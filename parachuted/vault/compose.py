@@ -1,7 +1,7 @@
 """Compose: a note that is written whole, by python-frontmatter.
 
 What changes a note keeps its bytes, and is in `frontmatter_keys.py`. Notes are read by
-`frontmatter.py`, which knows where a value stands, limits aliases and depth, and refuses none whole.
+`frontmatter.py`: it knows where each value stands, limits aliases and depth, and never raises.
 """
 
 from __future__ import annotations
