@@ -276,7 +276,7 @@ class ModuleAgents:
             system_prompt=plan.system_prompt,
             watcher=f"Modules/{name}",
             module=name,
-            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp),
+            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp, plan.name),
         )
 
     def _config(self, agent: str) -> AgentConfig:

@@ -461,7 +461,7 @@ async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
             await backend.close()
 
         assert answer == "It is green now."
-        tools = [tool["name"].removeprefix("mcp__curator__") for tool in api.asked[0].body["tools"]]
+        tools = [tool["name"].removeprefix("mcp__vault__") for tool in api.asked[0].body["tools"]]
         assert sorted(tools) == [
             "append_note",
             "edit_section",
