@@ -37,6 +37,9 @@ class TimingTrigger(BaseTrigger):  # type: ignore[misc]  # without types
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
 
+    def __str__(self) -> str:  # in APScheduler's log
+        return self._timing.words()
+
     def get_next_fire_time(self, _previous: datetime | None, now: datetime) -> datetime:
         try:
             return next_time(self._timing, now)
