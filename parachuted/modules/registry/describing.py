@@ -76,15 +76,19 @@ def unapproved(agents: Mapping[str, AgentConfig], manifest: Manifest) -> list[st
     return [
         _SAY_IT.format(name)
         for name, one in agents.items()
-        if name not in manifest.agents and _reaches_beyond(one)
+        if name not in manifest.agents and _reaches_beyond(one, manifest)
     ]
 
 
-def _reaches_beyond(agent: AgentConfig) -> bool:
+def _reaches_beyond(agent: AgentConfig, manifest: Manifest) -> bool:
+    """Of folders beside the vault an approved one does not: what is below it does, for it may be a
+    link that leads elsewhere.
+    """
+    outside = {path.removesuffix("/**").rstrip("/") for path in agent.outside_paths}
     return bool(
         agent.bash
         or agent.wants_network
-        or agent.outside_paths
+        or not outside.issubset(manifest.permissions.folders)
         or agent.lane
         or agent.allow_user_skills
     )
@@ -407,7 +411,7 @@ class _Describing:
                     f"agents.{name} is one thing in {self._cls.__name__} and another in "
                     "manifest.yaml: say it in one place"
                 )
-            elif name not in found and _reaches_beyond(agent):
+            elif name not in found and _reaches_beyond(agent, self._manifest):
                 self._problems.append(_SAY_IT.format(name))
             found[name] = agent
         return found

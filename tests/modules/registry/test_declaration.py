@@ -370,17 +370,20 @@ def test_agents_that_cannot_be_are_reported():
             "net": {"network": True},
             "skilled": {"allow_user_skills": True},
             "outside": {"paths": ["~/Work/"]},
+            "below": {"paths": ["~/Approved/it"]},
+            "approved": {"paths": ["~/Approved/"], "sandbox": {"allowed_paths": ["~/Approved"]}},
             "laned": {"paths": ["a/"], "lane": ["a/"]},
         }
 
-    assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
+    manifest = "agents: {twice: {paths: [b/]}}\npermissions: {folders: [~/Approved]}\n"
+    assert problems(Agents, manifest) == [
         "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
         "agents.wrong.path: is not known here",
         *(
             f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the "
             "person's skills: say it in manifest.yaml, "
             "to be approved"
-            for name in ("shell", "net", "skilled", "outside", "laned")
+            for name in ("shell", "net", "skilled", "outside", "below", "laned")
         ),
     ]
 
