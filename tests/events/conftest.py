@@ -158,6 +158,9 @@ INOTIFY_ALONE = {
     "test_a_folder_that_was_left_is_not_heard": _TREE,
     "test_a_folder_that_is_removed_leaves_nothing_behind": _TREE,
     "test_a_renamed_folder_is_heard_under_its_new_name_once_it_is_entered": _TREE,
+    "test_a_folder_in_anothers_place_is_heard_and_the_other_is_not": (
+        "it misses what is written at once into a new folder, which the detector walks"
+    ),
     "test_names_that_are_no_utf8_are_heard": "it fails, begins again, and all is looked at",
     "test_a_long_queue_is_reported_in_pieces": "it reports all that there is at once",
     "test_a_queue_that_overflowed_is_heard": "it swallows that, and the next full scan finds all",
