@@ -221,13 +221,17 @@ class VaultReading:
         content = await self._content(path, keep=True)
         return content.data, content.digest
 
-    async def list(self, pattern: str = "**") -> Paths:
+    async def list(self, pattern: str = "**", *, looks: bool = False) -> Paths:
         """The paths of all matching readable files, from the index; links are not included.
+        `looks`: the index follows the folder that the pattern begins with first.
 
         An agent's run sees names that untrusted sources gave only if the pattern begins with a
         folder, like `Inbox/**`, and that taints it; otherwise they are left out and counted in
         `strangers_left_out`.
         """
+        folder = _glob(pattern).folder
+        if looks and folder:
+            await self._store.notice([f"{VaultPath.parse(folder)}/"])
         return [printable(path) for path in await self._listed(pattern)]
 
     async def scope(self) -> str:
