@@ -169,7 +169,11 @@ class VaultReading:
     def _bounds(self) -> ModuleBounds:
         authority = self._authority()
         authority.check()
-        return self._own.limited(authority.reads, authority.writes)
+        bounds = self._own.limited(authority.reads, authority.writes)
+        is_for_agents = self._run is not None or authority.within is not None
+        if is_for_agents or authority.is_limited:
+            bounds = replace(bounds, hides=self._store.root.ignore.hides)
+        return bounds
 
     async def read(self, path: str) -> str:
         data = await self.read_bytes(path)
@@ -321,7 +325,8 @@ class VaultReading:
         files = [one for one in dict.fromkeys((path, real)) if not may(one)]
         never = is_control if what == "write" else (lambda one: is_hidden(one) or is_code(one))
         limit = self._authority().reads if what == "read" else self._authority().writes
-        if any(never(one) or not limit.sees(one) for one in files):
+        never_for = self._bounds.hides
+        if any(never(one) or never_for(one) or not limit.sees(one) for one in files):
             return ()
         for one in files:
             if not await self._run.beyond(what, one):
