@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import call, key_of, refused
+from parachuted.testing import ScriptedBackend, say
+from tests.api.calls import call, get, key_of, refused
 from tests.mcp_server import peers
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import Live, note, save
 
 WHY = ".parachuteignore"
 TEXT = "# S\n\n## Facts\n\nsecret\n"
@@ -76,3 +77,29 @@ async def test_a_key_with_paths_is_as_an_agent_and_its_owner_opens_it(live: Live
         status, said = await call(daemon_rig, "GET", "/api/notes/Secret/s.md")
         assert (status, "secret" in str(said)) == (200, True)
     assert (vault / "Secret/s.md").read_text() == TEXT
+
+
+async def test_what_becomes_ignored_leaves_search_watches_and_prompts_without_its_text(
+    live: Live, vault: Path
+):
+    save(vault / "Secret/s.md", TEXT)
+    save(vault / "Secret/w.md", note("W", watch=["../Open.md"]))
+    save(vault / "Open.md", "# Open\n")
+    save(vault / "Areas/AGENTS.md", note("Areas", watch=["Secret/*.md", "Open.md"]))
+    backend = ScriptedBackend([say("-")])
+    async with live(backend, bubble__quiet_s=0.5) as daemon_rig:
+        await daemon_rig.settled()
+        save(vault / "Secret/s.md", TEXT.replace("secret", "secret, unseen"))
+        save(vault / ".parachuteignore", "Secret/\n")
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        watches = (await get(daemon_rig, "/api/watches"))["watches"]
+        assert [one["watcher"] for one in watches] == ["Areas/AGENTS.md"]
+        assert not (await get(daemon_rig, "/api/search?q=unseen"))["results"]
+        begun = len(backend.jobs)
+        save(vault / "Open.md", "# Open\n\nmore\n")
+        save(vault / "Secret/s.md", "# S\n\nsecret, other\n")
+        await daemon_rig.settled()
+        assert begun < len(backend.jobs)
+        assert not any("secret" in f"{job.prompt}{job.changes}" for job in backend.jobs)
+    assert (vault / "Secret/s.md").read_text() == "# S\n\nsecret, other\n"
