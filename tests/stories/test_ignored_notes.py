@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.suggestions import Proposal
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, refused
 from tests.mcp_server import peers
@@ -89,9 +90,15 @@ async def test_what_becomes_ignored_leaves_search_watches_and_prompts_without_it
     backend = ScriptedBackend([say("-")])
     async with live(backend, bubble__quiet_s=0.5) as daemon_rig:
         await daemon_rig.settled()
+        payload = {"section": "Facts", "content": "unseen"}
+        proposal = Proposal(
+            source_agent="a", action="update", path="Secret/s.md", payload=payload, reasoning="r"
+        )
+        await daemon_rig.daemon.suggestions.propose(proposal)
         save(vault / "Secret/s.md", TEXT.replace("secret", "secret, unseen"))
         save(vault / ".parachuteignore", "Secret/\n")
         await daemon_rig.settled()
+        await daemon_rig.daemon.approvals.quiet()
         await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
         watches = (await get(daemon_rig, "/api/watches"))["watches"]
         assert [one["watcher"] for one in watches] == ["Areas/AGENTS.md"]
