@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -68,7 +69,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """A busy machine fails no property: no deadline, no health check by the clock, and the same
     examples each time. New ones are tried by `make torture`, many more of them.
+
+    A shell starts what runs in its background without SIGINT, which all processes of the tests
+    would inherit.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile(
         "test",
         max_examples=40,
