@@ -302,15 +302,14 @@ class CuratorBriefing:
 
     def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
-        watcher = VaultPath(task.watcher)
+        watcher, hides = VaultPath(task.watcher), self._store.root.ignore.hides
         reviews = [
             review
             for review in looked
-            if review.asked or review.source or review.base != (review.reviewing or None)
+            if not hides(watcher)  # it has become ignored since it was woken
+            and (review.asked or review.source or review.base != (review.reviewing or None))
         ]
-        changes = changed_notes(
-            reviews, self._store.objects, self._match_of(watcher), self._store.root.ignore.hides
-        )
+        changes = changed_notes(reviews, self._store.objects, self._match_of(watcher), hides)
         watched = sorted(self._watches.watched_by(watcher), key=self._modified, reverse=True)
         grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
         past = set(map(printable, grant.past))
