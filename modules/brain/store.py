@@ -150,6 +150,25 @@ class EntityStore:
             await self._vault.edit(path, edits, base=note.digest)
             await self.loader.look(path)
 
+    async def set_keys(self, path: str, keys_of: Callable[[Note], Mapping[str, Json]]) -> bool:
+        """Set the keys that follow from what any note says, and whether there were any; others'
+        edits meanwhile are kept.
+        """
+        left = _ATTEMPTS
+        while True:
+            note = await self._vault.note(path)
+            edits = list(_key_edits(note, keys_of(note)))
+            try:
+                if edits:
+                    await self._vault.edit(path, edits, base=note.digest)
+            except ConflictError:
+                left -= 1
+                if not left:
+                    raise
+            else:
+                await self.loader.look(path)
+                return bool(edits)
+
     async def linking(self, path: str) -> list[Note]:
         """The notes with links to that file, as far as the caller may read them."""
         rows = await self._vault.backlinks(path)

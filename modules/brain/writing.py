@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import NoteChange, SetKey
+from parachuted.modules import Note, NoteChange, SetKey
 
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
@@ -149,12 +149,15 @@ class Writer:
         )
 
     async def _mention(self, path: str, target: Entity) -> Linked:
-        mentions = _texts((await self.store.note(path)).frontmatter.get("mentions"))
+        await self.store.note(path)  # it is there, before the entity is given an id for its sake
         para_id = await self.id_of(target.path)
-        if para_id in mentions:
-            return Linked(path=path, para_id=para_id, linked=False)
-        await self.store.change(path, {"mentions": [*mentions, para_id]})
-        return Linked(path=path, para_id=para_id, linked=True)
+
+        def mentioning(note: Note) -> Mapping[str, Json]:
+            mentions = _texts(note.frontmatter.get("mentions"))
+            return {} if para_id in mentions else {"mentions": [*mentions, para_id]}
+
+        linked = await self.store.set_keys(path, mentioning)
+        return Linked(path=path, para_id=para_id, linked=linked)
 
     async def set_type(
         self,
@@ -209,7 +212,9 @@ class Writer:
         known = await self.store.find(path)
         if known.para_id:
             return known.para_id
-        await self.store.change(path, {_ID: self.store.new_id()})
+        await self.store.set_keys(
+            path, lambda note: {} if note.frontmatter.get(_ID) else {_ID: self.store.new_id()}
+        )
         return (await self.store.find(path)).key
 
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:

@@ -1,6 +1,6 @@
 """The conversation's curator: after some exchanges it keeps title, summary and the activity log.
 
-It is a run of the agent `observer`, in a session of its own for each conversation. Without a model,
+It is a run of the agent `curator`, in a session of its own for each conversation. Without a model,
 or where the run fails, plain rules do the same. It never delays a turn, and never fails one.
 """
 
@@ -22,7 +22,7 @@ from .run_sessions import RunSessions
 from .session import Session, SessionFields, now
 from .sessions import Sessions, TitleProtectedError
 
-AGENT: Final = "observer"
+AGENT: Final = "curator"
 ACTIVITY_TYPE: Final = "chat"
 INSTRUCTIONS: Final = "Chat/.agents/curator.md"
 UPDATE_TITLE: Final = "update_title"

@@ -13,6 +13,7 @@ from parachuted.modules import Module, event, mcp_tool, route
 from .bridge import Bridge
 from .context_notes import ContextNotes
 from .curator import (
+    AGENT,
     LOG_ACTIVITY,
     UPDATE_CONTEXT,
     UPDATE_SUMMARY,
@@ -117,7 +118,7 @@ class CuratorRoutes(Module):
         """A person took a run back."""
         await self.write_back.on_undone(run, paths)
 
-    @mcp_tool("update_title", in_runs_only=True)
+    @mcp_tool("update_title", agent=AGENT)
     async def curator_title(self, title: Words) -> dict[str, str]:
         """For a conversation's curator: give it a title of 3 to 8 words."""
         session_id = await self.ambient_session(of_curator=True)
@@ -126,7 +127,7 @@ class CuratorRoutes(Module):
             self.curator.noted(session_id, UPDATE_TITLE, title=title)
         return done
 
-    @mcp_tool("update_summary", in_runs_only=True)
+    @mcp_tool("update_summary", agent=AGENT)
     async def curator_summary(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: say in one or two sentences what it came to."""
         session_id = await self.ambient_session(of_curator=True)
@@ -134,7 +135,7 @@ class CuratorRoutes(Module):
         self.curator.noted(session_id, UPDATE_SUMMARY, summary=summary)
         return done
 
-    @mcp_tool("log_activity", in_runs_only=True)
+    @mcp_tool("log_activity", agent=AGENT)
     async def curator_activity(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: log an exchange in one sentence."""
         session_id = await self.ambient_session(of_curator=True)
@@ -142,7 +143,7 @@ class CuratorRoutes(Module):
         self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
         return done
 
-    @mcp_tool("update_context", in_runs_only=True)
+    @mcp_tool("update_context", agent=AGENT)
     async def curator_context(
         self,
         file_path: str,

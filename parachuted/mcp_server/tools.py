@@ -298,7 +298,13 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
         return ToolResult(text=json_bytes(document).decode(), response=document)
 
     schema = {"additionalProperties": False, **(tool.checked or tool.takes)}
-    return Tool(name=tool.name, description=tool.description, schema=schema, call=called)
+    return Tool(
+        name=tool.name,
+        description=tool.description,
+        schema=schema,
+        call=called,
+        server=tool.module,
+    )
 
 
 def _with_response(result: ToolResult) -> ToolResult:

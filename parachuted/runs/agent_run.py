@@ -102,6 +102,9 @@ class PreparedAgentRun:
         self.suggested: list[str] = []
         self._written: list[WriteResult] = []
         self._author = _author_of(self.task, order)
+        self._within = CurrentRun(
+            grant=grant, asker=order.authority, module=one.module, may_write=order.may_write
+        )
         self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._guard = guards.of_run(
             self.id,
@@ -137,18 +140,21 @@ class PreparedAgentRun:
             causes=self.task.causes,
             runs=(self.id,),
             taint=self.taint,
-            within=CurrentRun(grant=self.grant, asker_holds=asked.holds),
+            within=self._within,
             call=None,
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )
 
     def _lent(self) -> Authority:
-        """What a module acts with that the run calls: one that has read strangers' texts lends no
-        more than it may write itself.
+        """What a module acts with that the run leads to: one that has read strangers' texts lends
+        no more than it may write itself.
         """
         lent = self.authority()
         return lent.narrowed(lent.reads, self.grant.lane) if self.taint else lent
+
+    def _lent_to_tool(self) -> Authority:
+        return replace(self._lent(), within=replace(self._within, watch=self._guard))
 
     @property
     def active(self) -> ActiveRun:
@@ -342,7 +348,7 @@ class PreparedAgentRun:
             task=self.task,
             grant=self.grant,
             taint=self.taint,
-            authority=self._lent,
+            authority=self._lent_to_tool,
             vault=self._vault,
             modules=self._modules,
             servers=self._servers,

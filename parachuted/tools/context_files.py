@@ -47,6 +47,7 @@ from parachuted.vault import (
 
 HISTORY = "History"
 UPDATE_CONTEXT = "update_context"
+_SERVER = "curator"
 STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
 _LARGEST_CONTENT = 64 << 10
 _LARGEST_ANSWER = 256 << 10
@@ -110,24 +111,28 @@ class ContextFiles:
         reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
         return (
             Tool(
+                server=_SERVER,
                 name="list_context_files",
                 description=LIST,
                 schema=_listing_schema(),
                 call=self.list_context_files,
             ),
             Tool(
+                server=_SERVER,
                 name="read_context",
                 description=READ,
                 schema=_schema(file_path=path),
                 call=self.read_context,
             ),
             Tool(
+                server=_SERVER,
                 name=UPDATE_CONTEXT,
                 description=UPDATE,
                 schema=_schema(file_path=path, section=section, content=content),
                 call=self.update_context,
             ),
             Tool(
+                server=_SERVER,
                 name="no_change",
                 description=NO_CHANGE,
                 schema=_schema(reason=reason),

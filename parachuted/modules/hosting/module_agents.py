@@ -63,15 +63,15 @@ class ModuleAgents:
             prompts,
         )
         permissions = approved.manifest.permissions
-        self._core = core if approved.trust == "trusted" else {}
+        self._core = core if self.is_trusted else {}
         self._bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a person trusts the module as the daemon itself."""
-        return self._approved.trust == "trusted"
+        """Whether the module is trusted as the daemon itself, by a person or by its signature."""
+        return self._approved.trust != "untrusted"
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
@@ -276,7 +276,7 @@ class ModuleAgents:
             system_prompt=plan.system_prompt,
             watcher=f"Modules/{name}",
             module=name,
-            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp),
+            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp, plan.name),
         )
 
     def _config(self, agent: str) -> AgentConfig:

@@ -183,7 +183,8 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
 
 
 def tool(name: str) -> SimpleNamespace:
-    return SimpleNamespace(name=name, description="does it", schema={"type": "object"})
+    words = {"description": "does it", "agent": "", "writes": False}
+    return SimpleNamespace(name=name, schema={"type": "object"}, **words)
 
 
 async def called(job, tool: str, **arguments: object) -> ToolResult:
