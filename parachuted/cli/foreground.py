@@ -129,7 +129,7 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             f"{', '.join(pattern.text for pattern in declaration.patterns)}"
         )
     say(f"Agent: {daemon.chosen.reason}.")
-    if not (settings.vault / "Modules").is_dir():
+    if not (settings.vault / "Modules").is_dir() and not daemon.trust.entries():
         say(
             "Modules: none. `parachute modules install parachute://chat` adds conversations, "
             "`parachute://daily` a journal, `parachute://brain` people and projects."
