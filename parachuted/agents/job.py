@@ -140,7 +140,7 @@ class RunLimits:
     max_cost_usd: float
 
 
-ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unchanged"]
+ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "ignored", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ class ToolCall:
             route=self.api.route,
             identity=self.api.identity,
             grant=grant,
-            sight=AccessFilter(root, grant),
+            sight=AccessFilter(root, grant, for_agents=True),
             caller=self.api.caller,
             touched=self.api.touched,
             para_ids=self.api.para_ids,

@@ -220,7 +220,7 @@ def schedule(
 ) -> Callable[[_F], _F]:
     """Run it `every="15m"` (s, m, h, d), each day `at="03:00"`, or as `cron="0 3 * * MON-FRI"`
     says, in the machine's time zone or `timezone="Europe/Berlin"`; missed while the daemon was off,
-    it runs once.
+    it runs once. One that falls due while it still runs waits for its next time.
     """
     try:
         timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from parachuted.access.filter import ignored
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
@@ -209,10 +210,12 @@ class ContextFiles:
         return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
 
     def _read(self, path: VaultPath) -> FileContent:
-        """The file itself.
+        """The file itself, unless it is ignored by now.
 
         A link that has come to stand there since leads to what was not granted.
         """
+        if self.store.root.ignore.hides(path):
+            raise ignored(path)
         if self.store.resolve(path) != path:
             raise PathRefusedError(
                 f"{printable(path)} is a link now, so it is not what this task was given"

@@ -198,6 +198,17 @@ async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path:
         assert [text.count(one["para_id"]) for one in found] == [1] * 6
 
 
+async def test_an_entity_that_several_write_at_once_keeps_what_each_added(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        await asyncio.gather(
+            *(make(module, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
+            module.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
+        )
+
+        text = (tmp_path / KIM).read_text()
+        assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
+
+
 async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
     write(tmp_path, "Notes/day.md", "Saw Zoë.\n")
     async with brain(a_vault(tmp_path)) as module:

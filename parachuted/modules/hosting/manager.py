@@ -162,6 +162,7 @@ class ModuleManager:
                     self._publish_failures()
                     self._audit.flush()
         finally:
+            self.scheduler.stop()
             self._group = None
             self._may_answer.set()
 
