@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import gather
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -184,6 +184,31 @@ async def test_links_are_relationships_and_made_once(tmp_path: Path):
         assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
 
 
+async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path: Path):
+    write(tmp_path, "Notes/day.md", "Saw Zoë and Kim at Acme.\n")
+    async with brain(a_vault(tmp_path)) as module:
+        found = await asyncio.gather(
+            *(
+                module.request("POST", "/link", body={"path": "Notes/day.md", "para_id": name})
+                for name in ("Zoë Müller", "kim", "acme") * 2
+            )
+        )
+
+        text = (tmp_path / "Notes/day.md").read_text()
+        assert [text.count(one["para_id"]) for one in found] == [1] * 6
+
+
+async def test_an_entity_that_several_write_at_once_keeps_what_each_added(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        await asyncio.gather(
+            *(make(module, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
+            module.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
+        )
+
+        text = (tmp_path / KIM).read_text()
+        assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
+
+
 async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
     write(tmp_path, "Notes/day.md", "Saw Zoë.\n")
     async with brain(a_vault(tmp_path)) as module:
@@ -196,23 +221,6 @@ async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):
         ) or f"  - {para_id}" in (tmp_path / "Notes/day.md").read_text()
         assert para_id in (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
         assert (await module.tool("brain-resolve", text=para_id))["match"]["name"] == "Zoë Müller"
-
-
-async def test_an_entity_that_several_need_the_id_of_at_once_is_given_one_id(tmp_path: Path):
-    async with brain(a_vault(tmp_path)) as module:
-        for number in range(6):
-            write(tmp_path, f"Notes/{number}.md", "Saw Zoë.\n")
-        body = {"entity_type": "person", "data": {"name": "Zoë Müller", "status": "back"}}
-        links = (
-            module.tool("brain-link", path=f"Notes/{number}.md", para_id="Zoë Müller")
-            for number in range(6)
-        )
-        *found, _ = await gather(*links, module.request("POST", "/entities", body=body))
-
-        (para_id,) = {one["para_id"] for one in found}
-        said = (tmp_path / "Brain/old notes/Zoë Müller.md").read_text()
-        assert (said.count("para_id: "), f"para_id: {para_id}\n" in said) == (1, True)
-        assert all(para_id in one.read_text() for one in (tmp_path / "Notes").iterdir())
 
 
 async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Path):

@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 
+from parachuted.vault import VaultPath
 from tests.api.calls import call, get, key_of, post, refused
 from tests.stories.daemon_rig import Live, save
 
@@ -81,6 +82,10 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
         first = await post(daemon_rig, path, body)
         again = await post(daemon_rig, path, body)
         assert again == {**first, "rewritten": []}
+        save(vault / "b.md", "[[c]] [[a]] [it](a.md)")
+        save(vault / "z/a.md", "another of that name\n[[nothing]]")
+        await daemon_rig.daemon.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
+        assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
         match = {"If-Match": f'"{digest("two")}"'}
         assert (await refused(daemon_rig, "POST", path, json=body, headers=match))[0] == 404
         elsewhere = {"to": "d.md"}
