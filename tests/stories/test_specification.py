@@ -162,6 +162,7 @@ async def test_a_folder_that_only_a_note_names_is_a_strangers_and_its_chat_sugge
         await story.suggested(FACT)
         await story.suggested(LINE)
         advice = "parachute config set agent.own_folders '~/Projects/parachute'"
+        await story.suggested("in the setting `agent.own_folders`")
         assert advice in await story.does("logs", "-n", "1000")
         assert FACT not in (story.vault / KEVIN).read_text()
         assert LINE not in (story.vault / CONTEXT).read_text()
