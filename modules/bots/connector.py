@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from parachuted.errors import ParachuteError
 
-Kind: TypeAlias = Literal["message", "edited", "deleted", "button", "added", "migrated"]
+Kind: TypeAlias = Literal["message", "edited", "deleted", "button", "added", "migrated", "relay"]
 ChatType: TypeAlias = Literal["dm", "group"]
 Platform: TypeAlias = Literal["matrix", "telegram", "discord"]
 
@@ -47,8 +47,8 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quote:
-    """What a message answers or forwards, and who wrote that: a stranger's text, unless the bot or
-    the sender wrote it.
+    """What a message answers or forwards, and who wrote that: a stranger's text, unless a paired
+    person did. What the bot itself wrote is not quoted: it stands in the session.
     """
 
     text: str
@@ -68,7 +68,8 @@ class Incoming:
     is the platform's id of the person, which no one can choose; `sender_name` is for show alone.
     `is_addressed`: in a group it mentions the bot, answers it or is a command. `button`: which of
     the message's buttons was pressed, counted from 0. Of `added`, `sender_id` is who added the bot
-    to the chat; of `migrated`, `new_chat_id` is the chat's id from now on. `done` acknowledges the
+    to the chat; of `migrated`, `new_chat_id` is the chat's id from now on. `relay` is the core's own: what a
+    person said on the page, to be shown in the chat. `done` acknowledges the
     update, once it cannot be lost any more.
     """
 
