@@ -82,6 +82,14 @@ class Bot:
             await self._turn_away(incoming)
         await incoming.done()
 
+    async def relay(self, session_id: str, incoming: Incoming) -> None:
+        """Show in a chat what was said on the page, and the answer."""
+        update = await self._store.add(self.connector.platform, incoming)
+        if update is not None:
+            update.session_id = session_id
+            await self._store.save(update)
+            self._begin(update)
+
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""
         at_work = {id(queue) for queue in self._chats.values()}
@@ -138,7 +146,8 @@ class Bot:
             return False
         if incoming.chat_type == "dm":
             return True
-        if not await self._store.has_group(self.connector.platform, incoming.chat_id):
+        place = incoming.parent_id or incoming.chat_id
+        if not await self._store.has_group(self.connector.platform, place):
             return False
         return incoming.kind != "message" or await self.conversations.is_meant(incoming)
 
@@ -146,13 +155,16 @@ class Bot:
         """Somebody added the bot to a chat: it stays where a paired person did."""
         platform, chat_id = self.connector.platform, incoming.chat_id
         is_paired = incoming.sender_id in self._settings().users
-        if is_paired or incoming.chat_type == "dm":
-            await patient(lambda: self.connector.join(chat_id))
-        else:
-            await patient(lambda: self.connector.leave(chat_id))
-            self._module.log.warning("left a group that nobody paired had added the bot to")
         if is_paired:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
+        may_stay = is_paired or incoming.chat_type == "dm"
+        act = self.connector.join if may_stay else self.connector.leave
+        try:
+            await patient(lambda: act(chat_id))
+        except CredentialsError:
+            raise
+        except ConnectorError as error:  # such as an invitation that was taken back
+            self._module.log.warning("a chat could not be joined or left: %s", error.message)
 
     async def _turn_away(self, incoming: Incoming) -> None:
         code = await self._pairing.code_for(self.connector.platform, incoming)
@@ -165,5 +177,3 @@ class Bot:
     def _lost(self, error: ConnectorError) -> None:
         self.problem, self.is_connected = error.message, False
         self._module.log.warning("a bot is not connected: %s", error.message)
-
-

@@ -25,6 +25,7 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
 AT_ONCE: Final = frozenset({"stop", "status"})
 """Commands that do not wait until the present answer has ended."""
 
@@ -68,9 +69,10 @@ class Commands:
             case "journal":
                 return await self._write_entry(update, rest)
             case "ask":
-                made = update.session_id or (
-                    await self._conversations.create(update.incoming, is_linked=False)
-                )["id"]
+                made = (
+                    update.session_id
+                    or (await self._conversations.create(update.incoming, is_linked=False))["id"]
+                )
                 await self._conversations.converse(update, answer, str(made), rest)
                 return ""
         return None

@@ -69,7 +69,9 @@ class Incoming:
     `is_addressed`: in a group it mentions the bot, answers it or is a command. `button`: which of
     the message's buttons was pressed, counted from 0. Of `added`, `sender_id` is who added the bot
     to the chat; of `migrated`, `new_chat_id` is the chat's id from now on. `relay` is the core's own: what a
-    person said on the page, to be shown in the chat. `done` acknowledges the
+    person said on the page, to be shown in the chat. `problem`: why the message cannot be read, for its sender. `parent_id`:
+    the chat that this one is a thread of; a change or a button of a message in it may come with
+    the parent as its `chat_id`. `done` acknowledges the
     update, once it cannot be lost any more.
     """
 
@@ -85,6 +87,8 @@ class Incoming:
     is_addressed: bool = False
     quote: Quote | None = None
     attachments: tuple[Attachment, ...] = ()
+    problem: str = ""
+    parent_id: str = ""
     button: int | None = None
     new_chat_id: str = ""
     done: Callable[[], Awaitable[None]] = field(default=_nothing, compare=False)

@@ -9,7 +9,11 @@ from parachuted.errors import NotFoundError
 
 from .connector import Connector, ConnectorError
 
-_CLASSES: Final = {"matrix": "MatrixConnector", "telegram": "TelegramConnector", "discord": "DiscordConnector"}
+_CLASSES: Final = {
+    "matrix": "MatrixConnector",
+    "telegram": "TelegramConnector",
+    "discord": "DiscordConnector",
+}
 PLATFORMS: Final = tuple(_CLASSES)
 
 

@@ -11,7 +11,7 @@ from parachuted.errors import ConflictError, NotFoundError
 from parachuted.modules import Module
 
 from .answers import Answer, Pacing, patient
-from .commands import Commands
+from .commands import COMMANDS, Commands, command_of
 from .connector import Connector, Incoming
 from .settings import PlatformSettings, SessionDefaults, Settings, within
 from .store import AskedQuestion, Store, Update
@@ -68,6 +68,9 @@ class Conversations:
         if answer.may_be_sent:
             await patient(lambda: self._connector.send(incoming.chat_id, _INTERRUPTED))
             return
+        if incoming.problem:
+            await answer.show(incoming.problem)
+            return
         if incoming.kind == "relay":
             await self._relay(update, answer)
             return
@@ -94,7 +97,9 @@ class Conversations:
         mode = said.get("response_mode") or self._settings().response_mode
         pattern = str(said.get("mention_pattern") or "").casefold()
         is_mentioned = bool(pattern) and pattern in incoming.text.casefold()
-        return mode == "all" or (mode == "mention" and (incoming.is_addressed or is_mentioned))
+        is_command = command_of(incoming.text)[0] in COMMANDS
+        is_addressed = incoming.is_addressed or is_mentioned or is_command
+        return mode == "all" or (mode == "mention" and is_addressed)
 
     async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
         """The session of a chat, if it has one."""
@@ -248,6 +253,7 @@ class Conversations:
             AskedQuestion(
                 platform=update.platform,
                 chat_id=incoming.chat_id,
+                parent_id=incoming.parent_id,
                 message_id=message_id,
                 session_id=update.session_id,
                 request_id=request_id,
@@ -302,9 +308,7 @@ class Conversations:
 
     async def _migrate(self, incoming: Incoming) -> None:
         session = await self.session_of(incoming.chat_id)
-        await self._store.migrate(
-            self._connector.platform, incoming.chat_id, incoming.new_chat_id
-        )
+        await self._store.migrate(self._connector.platform, incoming.chat_id, incoming.new_chat_id)
         if session is not None:
             link = {"platform": self._connector.platform, "chat_id": incoming.new_chat_id}
             await self.service.link(session["id"], {**link, "chat_type": incoming.chat_type})
@@ -324,5 +328,3 @@ def _ending(event: Mapping[str, Any]) -> str:
         return "\n\n(Stopped.)"
     words = [str(event.get(name) or "") for name in ("title", "message")]
     return f"\n\n({': '.join(filter(None, words)) or 'The turn failed.'})"
-
-

@@ -23,15 +23,15 @@ _LETTERS: Final = string.ascii_lowercase + string.digits
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS updates (
     number INTEGER PRIMARY KEY, platform TEXT NOT NULL, update_id TEXT NOT NULL,
-    chat_id TEXT NOT NULL, source_id TEXT NOT NULL, incoming TEXT NOT NULL,
+    chat_id TEXT NOT NULL, parent_id TEXT NOT NULL, source_id TEXT NOT NULL, incoming TEXT NOT NULL,
     session_id TEXT NOT NULL DEFAULT '', message_id TEXT NOT NULL DEFAULT '',
     sent TEXT NOT NULL DEFAULT '[]', is_sending INTEGER NOT NULL DEFAULT 0,
     is_done INTEGER NOT NULL DEFAULT 0, UNIQUE (platform, update_id));
-CREATE INDEX IF NOT EXISTS by_source ON updates (platform, chat_id, source_id);
+CREATE INDEX IF NOT EXISTS by_source ON updates (platform, source_id);
 CREATE INDEX IF NOT EXISTS waiting ON updates (platform, number) WHERE is_done = 0;
 CREATE TABLE IF NOT EXISTS questions (
-    platform TEXT NOT NULL, chat_id TEXT NOT NULL, message_id TEXT NOT NULL,
-    session_id TEXT NOT NULL, request_id TEXT NOT NULL, question TEXT NOT NULL,
+    platform TEXT NOT NULL, chat_id TEXT NOT NULL, parent_id TEXT NOT NULL,
+    message_id TEXT NOT NULL, session_id TEXT NOT NULL, request_id TEXT NOT NULL, question TEXT NOT NULL,
     options TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (platform, chat_id, message_id));
 CREATE TABLE IF NOT EXISTS groups (
     platform TEXT NOT NULL, chat_id TEXT NOT NULL, added_by TEXT NOT NULL,
@@ -77,6 +77,7 @@ class AskedQuestion:
 
     platform: str
     chat_id: str
+    parent_id: str
     message_id: str
     session_id: str
     request_id: str
@@ -120,9 +121,16 @@ class Store:
 
         def work() -> Update | None:
             number = self._db.execute(
-                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, source_id, incoming) "
-                "VALUES (?, ?, ?, ?, ?) RETURNING number",
-                (platform, incoming.update_id, incoming.chat_id, incoming.message_id, document),
+                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, source_id, "
+                "incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
+                (
+                    platform,
+                    incoming.update_id,
+                    incoming.chat_id,
+                    incoming.parent_id,
+                    incoming.message_id,
+                    document,
+                ),
             ).fetchone()
             if number is None:
                 return None
@@ -152,9 +160,9 @@ class Store:
 
         def work() -> Update | None:
             row = self._db.execute(
-                "SELECT * FROM updates WHERE platform = ? AND chat_id = ? AND source_id = ? "
-                "AND message_id <> '' ORDER BY number LIMIT 1",
-                (platform, chat_id, source_id),
+                "SELECT * FROM updates WHERE platform = ? AND source_id = ? AND message_id <> '' "
+                "AND (chat_id = ? OR parent_id = ?) ORDER BY number LIMIT 1",
+                (platform, source_id, chat_id, chat_id),
             ).fetchone()
             return None if row is None else _update(row)
 
@@ -189,10 +197,11 @@ class Store:
     async def ask(self, asked: AskedQuestion) -> None:
         """Keep a question."""
         await self._write(
-            "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 asked.platform,
                 asked.chat_id,
+                asked.parent_id,
                 asked.message_id,
                 asked.session_id,
                 asked.request_id,
@@ -205,7 +214,8 @@ class Store:
     async def question(self, platform: str, chat_id: str, message_id: str) -> AskedQuestion | None:
         """The question that a message asks, while it is open."""
         found = await self._questions(
-            "platform = ? AND chat_id = ? AND message_id = ?", (platform, chat_id, message_id)
+            "platform = ? AND message_id = ? AND (chat_id = ? OR parent_id = ?)",
+            (platform, message_id, chat_id, chat_id),
         )
         return found[0] if found else None
 
