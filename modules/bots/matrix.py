@@ -94,8 +94,9 @@ class MatrixConnector:
             )
             for room_id, invited in found.rooms.invite.items():
                 for event in invited.invite_state:
-                    if self._is_own_membership(event.source, "invite"):
-                        yield self._added(room_id, event.source)
+                    said = {**event.source, "content": getattr(event, "content", {})}  # nio takes it out
+                    if self._is_own_membership(said, "invite"):
+                        yield self._added(room_id, said)
             if since:
                 for room_id, joined in found.rooms.join.items():
                     for event in await self._new_events(room_id, joined.timeline, since):
