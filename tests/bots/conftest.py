@@ -75,7 +75,8 @@ class Bots:
         """Let a person in, by the code that the bot gives them in that chat."""
         await self.platform.say(person, chat, "Hello")
         await self.until(chat, lambda shown: "code is" in shown[-1].text)
-        (one,) = (await self.api("GET", "bots/pairing"))["pending"]
+        pending = (await self.api("GET", "bots/pairing"))["pending"]
+        (one,) = [one for one in pending if one["sender_id"] == person]
         await self.api("POST", f"bots/pairing/{one['code']}/approve", json={})
 
     async def paired(self, name: str = "Ana") -> tuple[str, str]:
