@@ -193,7 +193,7 @@ def _linked(said: Mapping[str, str]) -> LinkedBot:
 
 
 def _permissions(said: Mapping[str, Any]) -> SessionPermissions:
-    lists = {
+    lists: dict[str, Any] = {
         name: None if said.get(name) is None else tuple(map(str, said[name]))
         for name in ("allowed_folders", "allowed_mcps")
     }

@@ -33,7 +33,7 @@ from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn
-from .turn_attachments import save_attachments
+from .turn_attachments import save_attachments, with_files
 from .turn_documents import session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_prompt import TurnPrompts, own_folder
@@ -284,7 +284,7 @@ class TurnWork:
                 context=prompt.with_message,
                 attachments=attached,
                 working_directory=own_folder(order.mode, order.folder),
-                narrowing=order.narrowing,
+                narrowing=with_files(order.narrowing, attached),
             )
             self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:

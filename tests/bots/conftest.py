@@ -27,7 +27,7 @@ Answering = Callable[[Job], AsyncIterator[Step]]
 
 async def says_so(job: Job) -> AsyncIterator[Step]:
     """Repeats the last line of what it was asked."""
-    yield TextDelta(text=f"You said: {job.prompt.strip().splitlines()[-1]}")
+    yield TextDelta(text=f"You said: {(job.prompt.strip().splitlines() or ['nothing'])[-1]}")
 
 
 class Model:
@@ -100,6 +100,10 @@ class Bots:
     async def answer(self, chat: str, words: str) -> list[Shown]:
         """What the bot has said there, once its last message has these words."""
         return await self.until(chat, lambda shown: words in shown[-1].text)
+
+    def origin_of(self, path: str) -> str:
+        """Whose text a note counts as."""
+        return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
 
     async def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""
