@@ -45,41 +45,48 @@ class Commands:
     async def run(self, update: Update, answer: Answer) -> str | None:
         """Do what a message commands, and return what to say; None: it is for the agent."""
         name, rest = command_of(update.incoming.text)
-        chat_id, service = update.incoming.chat_id, self._conversations.service
-        session = await self._conversations.session_of(chat_id) if name else None
+        if name not in COMMANDS:
+            return None
+        session = await self._conversations.session_of(update.incoming.chat_id)
+        said = _status(session) if name == "status" else _HELP
         match name:
-            case "help" | "start":
-                return _HELP
-            case "new":
-                await self._unlink(session)
-                await self._conversations.create(update.incoming)
-                return "A new conversation begins."
-            case "unlink":
-                await self._unlink(session)
-                return "This chat has no conversation any more; your next message begins one."
+            case "new" | "unlink":
+                said = await self._leave(update, session, begins_another=name == "new")
             case "link":
-                return await self._link(update, rest)
+                said = await self._link(update, rest)
             case "stop":
-                if session is None:
-                    raise NotFoundError("nothing is being answered here")
-                await service.stop_turn(session["id"])
-                return "Stopped."
-            case "status":
-                return _status(session)
+                said = await self._stop(session)
             case "journal":
-                return await self._write_entry(update, rest)
+                said = await self._write_entry(update, rest)
             case "ask":
-                made = (
-                    update.session_id
-                    or (await self._conversations.create(update.incoming, is_linked=False))["id"]
-                )
-                await self._conversations.converse(update, answer, str(made), rest)
-                return ""
-        return None
+                said = await self._ask(update, answer, rest)
+        return said
 
-    async def _unlink(self, session: Mapping[str, Any] | None) -> None:
+    async def _leave(
+        self, update: Update, session: Mapping[str, Any] | None, *, begins_another: bool
+    ) -> str:
         if session is not None:
             await self._conversations.service.link(session["id"], None)
+        if not begins_another:
+            return "This chat has no conversation any more; your next message begins one."
+        await self._conversations.create(update.incoming)
+        return "A new conversation begins."
+
+    async def _stop(self, session: Mapping[str, Any] | None) -> str:
+        if session is None:
+            raise NotFoundError("nothing is being answered here")
+        await self._conversations.service.stop_turn(session["id"])
+        return "Stopped."
+
+    async def _ask(self, update: Update, answer: Answer, question: str) -> str:
+        """Answer beside the conversation; the answer is shown as it comes."""
+        if not question:
+            raise NotFoundError("`/ask` needs a question")
+        made = update.session_id
+        if not made:
+            made = (await self._conversations.create(update.incoming, is_linked=False))["id"]
+        await self._conversations.converse(update, answer, made, question)
+        return ""
 
     async def _link(self, update: Update, title: str) -> str:
         """Go on with the session of that title, unless it belongs to another chat."""
@@ -87,7 +94,7 @@ class Commands:
         found = await service.get_sessions(title, 20) if title else []
         wanted = title.casefold()
         exact = [one for one in found if (one["title"] or "").casefold() == wanted]
-        chosen = exact if exact else found
+        chosen = exact or found
         if len(chosen) != 1:
             names = "\n".join(f"- {one['title']}" for one in chosen[:5] if one["title"])
             raise NotFoundError(

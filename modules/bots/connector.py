@@ -66,13 +66,13 @@ class Incoming:
 
     `message_id` is the message that is new, was edited or deleted, or has the button. `sender_id`
     is the platform's id of the person, which no one can choose; `sender_name` is for show alone.
-    `is_addressed`: in a group it mentions the bot, answers it or is a command. `button`: which of
-    the message's buttons was pressed, counted from 0. Of `added`, `sender_id` is who added the bot
-    to the chat; of `migrated`, `new_chat_id` is the chat's id from now on. `relay` is the core's own: what a
-    person said on the page, to be shown in the chat. `problem`: why the message cannot be read, for its sender. `parent_id`:
-    the chat that this one is a thread of; a change or a button of a message in it may come with
-    the parent as its `chat_id`. `done` acknowledges the
-    update, once it cannot be lost any more.
+    `is_addressed`: in a group it mentions the bot, or answers it. `problem`: why the message cannot
+    be read, for its sender. `button`: which of the message's buttons was pressed, counted from 0.
+    Of `added`, `sender_id` is who added the bot to the chat; of `migrated`, `new_chat_id` is the
+    chat's id from now on. `relay` is the core's own: what a person said on the page, to be shown in
+    the chat. `parent_id`: the chat that this one is a thread of; a change or a button of a message
+    in it may come with the parent as its `chat_id`. `done` acknowledges the update, once it cannot
+    be lost any more.
     """
 
     update_id: str

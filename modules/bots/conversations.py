@@ -15,10 +15,10 @@ from .commands import COMMANDS, Commands, command_of
 from .connector import Connector, Incoming
 from .settings import PlatformSettings, SessionDefaults, Settings, within
 from .store import AskedQuestion, Store, Update
+from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
 _WAIT_S: Final = 4.0
-_ENDED: Final = frozenset({"done", "error", "typed_error", "aborted"})
 _MOST_OPTIONS: Final = 8
 _INTERRUPTED: Final = (
     "The daemon was restarted while it sent you an answer, which may stand above in part. The "
@@ -210,30 +210,28 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        said, current, ended = list[str](), "", False
+        text = TurnText()
         while True:
             for event in begun["events"]:
-                kind = event["type"]
-                if kind == "text":
-                    current = str(event["content"])
-                elif kind == "tool_use":
-                    said, current = [*said, current], ""
-                elif kind == "user_question":
-                    await self._ask(update, event)
-                elif kind == "answered":
-                    await self._decided(update, str(event["requestId"]))
-                elif kind == "warning":
-                    await answer.note(f"{event['title']}: {event['message']}")
-                elif kind in _ENDED:
-                    ended = True
-                    current += _ending(event)
-            await answer.show("\n\n".join(filter(None, (one.strip() for one in (*said, current)))))
-            if ended:
+                text.read(event)
+                await self._act_on(update, answer, event)
+            await answer.show(text.whole)
+            if text.has_ended:
                 break
             await answer.typing()
             begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
         for asked in await self._store.questions_of(update.session_id):
             await self._close(asked, "No longer asked.")
+
+    async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
+        """What an event asks for beside its text."""
+        match event["type"]:
+            case "user_question":
+                await self._ask(update, event)
+            case "answered":
+                await self._decided(update, str(event["requestId"]))
+            case "warning":
+                await answer.note(f"{event['title']}: {event['message']}")
 
     async def _ask(self, update: Update, event: Mapping[str, Any]) -> None:
         """Put an agent's question into the chat, once, with a button for each option."""
@@ -318,13 +316,3 @@ class Conversations:
         await answer.note(f"On the page: {update.incoming.text}")
         begun = await self.service.turn_events(update.session_id, None, 0)
         await self._follow(update, answer, begun)
-
-
-def _ending(event: Mapping[str, Any]) -> str:
-    """What a turn's last event adds to its text."""
-    if event["type"] == "done":
-        return ""
-    if event["type"] == "aborted":
-        return "\n\n(Stopped.)"
-    words = [str(event.get(name) or "") for name in ("title", "message")]
-    return f"\n\n({': '.join(filter(None, words)) or 'The turn failed.'})"

@@ -5,7 +5,6 @@ The cursor is the server's own token of a sync: it is kept once all that came wi
 
 from __future__ import annotations
 
-import asyncio
 import io
 import mimetypes
 import re
@@ -37,6 +36,7 @@ _MOST_MISSED: Final = 10  # pages of a hundred
 _TYPING_MS: Final = 8_000
 _DEVICE: Final = "PARACHUTE"
 _KEYCAP: Final = "️⃣"
+_PRESSED: Final = re.compile("[1-9]\ufe0f?\u20e3")
 _DM: Final = 2  # members
 _FALLBACK: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 _SUFFIXES: Final = {"audio/ogg": ".ogg", "audio/mp4": ".m4a", "audio/webm": ".webm"}
@@ -94,7 +94,10 @@ class MatrixConnector:
             )
             for room_id, invited in found.rooms.invite.items():
                 for event in invited.invite_state:
-                    said = {**event.source, "content": getattr(event, "content", {})}  # nio takes it out
+                    said = {
+                        **event.source,
+                        "content": getattr(event, "content", {}),
+                    }  # nio takes it out
                     if self._is_own_membership(said, "invite"):
                         yield self._added(room_id, said)
             if since:
@@ -224,27 +227,25 @@ class MatrixConnector:
             "chat_title": room.named_room_name() or "",
             "message_id": str(event.get("event_id")),
         }
-        kind = event.get("type")
-        if kind == "m.room.redaction":
-            redacted = str(event.get("redacts") or content.get("redacts"))
-            return Incoming(**{**fields, "kind": "deleted", "message_id": redacted})
-        if kind == "m.reaction":
-            number = str(relation.get("key") or "")[:1]
-            pressed = int(number) - 1 if number.isascii() and number.isdigit() else -1
-            if pressed < 0:
-                return None
-            on = str(relation.get("event_id"))
-            return Incoming(**{**fields, "kind": "button", "message_id": on, "button": pressed})
-        if kind == "m.room.encrypted":
-            return Incoming(**fields, kind="message", problem=_ENCRYPTED, is_addressed=True)
-        if kind != "m.room.message" or content.get("msgtype") in {None, "m.notice"}:
-            return None
-        if relation.get("rel_type") == "m.replace":
-            text = str((content.get("m.new_content") or {}).get("body") or "")
-            original = str(relation.get("event_id"))
-            fields |= {"kind": "edited", "message_id": original, "text": self._plain(text, room)}
-            return Incoming(**fields)
-        return await self._message(room, fields, content, relation)
+        on = str(relation.get("event_id"))
+        match event.get("type"):
+            case "m.room.redaction":
+                redacted = str(event.get("redacts") or content.get("redacts"))
+                fields |= {"kind": "deleted", "message_id": redacted}
+            case "m.reaction" if _PRESSED.match(str(relation.get("key"))):
+                fields |= {
+                    "kind": "button",
+                    "message_id": on,
+                    "button": int(relation["key"][0]) - 1,
+                }
+            case "m.room.encrypted":
+                fields |= {"kind": "message", "problem": _ENCRYPTED, "is_addressed": True}
+            case "m.room.message" if relation.get("rel_type") == "m.replace":
+                text = str((content.get("m.new_content") or {}).get("body") or "")
+                fields |= {"kind": "edited", "message_id": on, "text": self._plain(text, room)}
+            case "m.room.message" if content.get("msgtype") not in {None, "m.notice"}:
+                return await self._message(room, fields, content, relation)
+        return Incoming(**fields) if "kind" in fields else None
 
     async def _message(
         self,
@@ -345,7 +346,7 @@ class MatrixConnector:
     async def _answered(self, asked: Awaitable[Any]) -> Any:  # noqa: ANN401  the same
         try:
             return await asked
-        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise RetryLaterError("the Matrix server cannot be reached") from error
 
     def _check(

@@ -31,8 +31,9 @@ CREATE INDEX IF NOT EXISTS by_source ON updates (platform, source_id);
 CREATE INDEX IF NOT EXISTS waiting ON updates (platform, number) WHERE is_done = 0;
 CREATE TABLE IF NOT EXISTS questions (
     platform TEXT NOT NULL, chat_id TEXT NOT NULL, parent_id TEXT NOT NULL,
-    message_id TEXT NOT NULL, session_id TEXT NOT NULL, request_id TEXT NOT NULL, question TEXT NOT NULL,
-    options TEXT NOT NULL, owner TEXT NOT NULL, PRIMARY KEY (platform, chat_id, message_id));
+    message_id TEXT NOT NULL, session_id TEXT NOT NULL, request_id TEXT NOT NULL,
+    question TEXT NOT NULL, options TEXT NOT NULL, owner TEXT NOT NULL,
+    PRIMARY KEY (platform, chat_id, message_id));
 CREATE TABLE IF NOT EXISTS groups (
     platform TEXT NOT NULL, chat_id TEXT NOT NULL, added_by TEXT NOT NULL,
     PRIMARY KEY (platform, chat_id));
@@ -121,8 +122,8 @@ class Store:
 
         def work() -> Update | None:
             number = self._db.execute(
-                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, source_id, "
-                "incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
+                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, "
+                "source_id, incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
                 (
                     platform,
                     incoming.update_id,

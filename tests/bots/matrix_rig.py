@@ -49,7 +49,9 @@ class MatrixRig:
         made = await self.ask("", "POST", "register", body)
         user_id = str(made["user_id"])
         self._tokens[user_id] = str(made["access_token"])
-        await self.ask(user_id, "PUT", f"profile/{quote(user_id)}/displayname", {"displayname": name})
+        await self.ask(
+            user_id, "PUT", f"profile/{quote(user_id)}/displayname", {"displayname": name}
+        )
         return user_id
 
     async def dm(self, person: str) -> str:

@@ -40,9 +40,9 @@ enable_registration_without_verification: true
 trusted_key_servers: []
 presence: {{enabled: false}}
 federation_domain_whitelist: []
-rc_login: {{address: {{per_second: 9999, burst_count: 9999}}, account: {{per_second: 9999, burst_count: 9999}}}}
-rc_joins: {{local: {{per_second: 9999, burst_count: 9999}}}}
-rc_invites: {{per_room: {{per_second: 9999, burst_count: 9999}}, per_user: {{per_second: 9999, burst_count: 9999}}}}
+rc_joins: {{local: &all {{per_second: 9999, burst_count: 9999}}}}
+rc_login: {{address: *all, account: *all}}
+rc_invites: {{per_room: *all, per_user: *all}}
 """
 _LOG = """\
 version: 1

@@ -81,6 +81,7 @@ class RemoteServices:
     def on_behalf_of(
         self, person: str, *, is_strangers: bool = False
     ) -> AbstractContextManager[None]:
+        del is_strangers
         raise ActRefusedError(f"only a trusted module may act for a person, such as {person[:80]}")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
