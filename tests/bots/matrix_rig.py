@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
+from tests.bots.gate import Gate
 from tests.bots.rigs import Shown
 
 _NUMBERS = itertools.count(1)
@@ -24,10 +26,12 @@ class MatrixRig:
         self.bot_id, self._bot_token = "", ""
         self._tokens: dict[str, str] = {}
         self._members: dict[str, str] = {}  # who of a room has written there
+        self._gate = Gate(url)
         self._session = aiohttp.ClientSession()
 
     async def open(self) -> MatrixRig:
         """Register the bot."""
+        await self._gate.open()
         self.bot_id = await self.person("bot")
         self._bot_token = self._tokens[self.bot_id]
         return self
@@ -35,7 +39,7 @@ class MatrixRig:
     def settings(self) -> dict[str, Any]:
         return {
             "enabled": True,
-            "homeserver_url": self.url,
+            "homeserver_url": self._gate.url,
             "user_id": self.bot_id,
             "access_token": self._bot_token,
         }
@@ -125,10 +129,14 @@ class MatrixRig:
                 found[event["event_id"]] = of
         return [Shown(id=event_id, **of) for event_id, of in found.items()]
 
-    async def redeliver(self) -> None:
-        """A connector reads from its cursor: see the test that sets it back."""
+    def outage(self) -> AbstractAsyncContextManager[None]:
+        return self._gate.cut()
+
+    async def revoke(self) -> None:
+        await self.ask(self.bot_id, "POST", "logout", {})
 
     async def close(self) -> None:
+        await self._gate.close()
         await self._session.close()
 
     async def events(self, chat: str) -> list[dict[str, Any]]:

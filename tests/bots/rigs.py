@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -69,10 +70,12 @@ class PlatformRig(Protocol):
         """What the bot has said in that chat, in its order, as it is now."""
         ...
 
-    async def redeliver(self) -> None:
-        """Let the platform send all that it sent to the bot once more, as after a lost
-        acknowledgement; it is called while no daemon runs.
-        """
+    def outage(self) -> AbstractAsyncContextManager[None]:
+        """Inside, the bot cannot reach the platform; people can."""
+        ...
+
+    async def revoke(self) -> None:
+        """Take the bot's token back."""
         ...
 
     async def close(self) -> None:
