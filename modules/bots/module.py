@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from parachuted.modules import Finding, event
 
 from .bot import Bot
-from .connector import Incoming
+from .connector import CredentialsError, Incoming
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing
 from .routes import BotRoutes
@@ -22,10 +22,11 @@ class BotsModule(BotRoutes):
     async def on_enable(self) -> None:
         """Begin with what the settings say."""
         folder = self.data_folder
-        self.file = SettingsFile(folder / "bots.json")
+        self.file = SettingsFile(folder)
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
         self.bots: dict[str, Bot] = {}
+        self.problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wanted: asyncio.Queue[tuple[str, str, asyncio.Future[None] | None]] = asyncio.Queue()
         for platform, settings in self.file.present.platforms.items():
@@ -45,13 +46,14 @@ class BotsModule(BotRoutes):
 
     async def doctor(self) -> Sequence[Finding]:
         """Bots that are not connected, and why."""
+        problems = self.problems | {name: bot.problem for name, bot in self.bots.items()}
         return [
             Finding(
-                problem=f"the bot on {name.title()}: {bot.problem}",
+                problem=f"the bot on {name.title()}: {problem}",
                 advice=f"`parachute bots add {name}` takes another token",
             )
-            for name, bot in self.bots.items()
-            if bot.problem
+            for name, problem in problems.items()
+            if problem
         ]
 
     async def start_bot(self, platform: str) -> None:
@@ -78,9 +80,11 @@ class BotsModule(BotRoutes):
                     if act == "start":
                         await self._start(what)
             except Exception as error:  # what one of them raises does not end the others
-                if done is None:
-                    self.log.exception("a bot could not be started")
-                elif not done.done():
+                self.problems[what] = getattr(
+                    error, "message", "it could not be started; see the log"
+                )
+                self.log.warning("a bot could not be started", exc_info=error)
+                if done is not None and not done.done():
                     done.set_exception(error)
             else:
                 if done is not None and not done.done():
@@ -91,6 +95,8 @@ class BotsModule(BotRoutes):
         if settings is None:
             return
         made = await asyncio.to_thread(connector_class, platform)
+        if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
+            raise CredentialsError(f"its token is not here; `parachute bots add {platform}`")
         connector = made(settings.credentials, StoredCursor(self.store, platform))
         bot = Bot(
             self,
@@ -105,6 +111,7 @@ class BotsModule(BotRoutes):
 
     async def _stop(self, platform: str) -> None:
         self.bots.pop(platform, None)
+        self.problems.pop(platform, None)
         task = self._tasks.pop(platform, None)
         if task is not None:
             task.cancel()

@@ -106,6 +106,7 @@ class BotRoutes(Module):
     store: Store
     pairing: Pairing
     bots: dict[str, Bot]
+    problems: dict[str, str]
 
     @abstractmethod
     async def start_bot(self, platform: str) -> None:
@@ -322,7 +323,7 @@ class BotRoutes(Module):
             "running": bot is not None and bot.is_connected,
             "status": status,
             "bot_name": (bot.name if bot else "") or (settings.bot_name if settings else ""),
-            "problem": bot.problem if bot is not None else "",
+            "problem": bot.problem if bot is not None else self.problems.get(platform, ""),
         }
 
     def _config(self, platform: str) -> PlatformConfig:

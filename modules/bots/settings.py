@@ -1,5 +1,5 @@
-"""The settings of bots: tokens, who is paired, and what new sessions may. One file outside the
-vault, which its owner alone can read; no answer, log or event holds a token.
+"""The settings of bots: who is paired and what new sessions may in one file, tokens in another,
+both outside the vault, where the owner alone can read them. No answer, log or event holds a token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -74,38 +74,52 @@ class Settings:
 
 
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)
+_SECRETS: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
+Read = TypeVar("Read")
 
 
 class SettingsFile:
-    """The file, and what it says."""
+    """Both files, and what they say. `secrets.json` is in no backup that is not asked for it."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises StorageFailedError where it cannot be read: then no one is let in."""
-        self._path = path
-        try:
-            self.present = _SETTINGS.validate_json(path.read_bytes())
-        except FileNotFoundError:
-            self.present = Settings()
-        except (ValidationError, OSError) as error:
-            raise StorageFailedError(
-                f"{path} cannot be read; mend it, or remove it and add the bots again"
-            ) from error  # its text may be a token
+    def __init__(self, folder: Path) -> None:
+        """Raises StorageFailedError where one cannot be read: then no one is let in."""
+        self._path, self._secrets = folder / "bots.json", folder / "secrets.json"
+        self.present = _load(self._path, _SETTINGS, Settings())
+        for name, credentials in _load(self._secrets, _SECRETS, {}).items():
+            if name in self.present.platforms:
+                self.present.platforms[name].credentials = credentials
 
     def save(self) -> None:
-        """Write it whole, or leave it as it was. StorageFailedError."""
-        text = json.dumps(asdict(self.present), indent=1)
-        try:
-            with tempfile.NamedTemporaryFile("w", dir=self._path.parent, delete=False) as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(file.name).replace(self._path)  # made with mode 0600
-        except OSError as error:
-            raise StorageFailedError(f"{self._path} cannot be written: {error.strerror}") from error
+        """Write them, each whole. StorageFailedError."""
+        document = asdict(self.present)
+        secrets = {name: one.pop("credentials") for name, one in document["platforms"].items()}
+        _write(self._secrets, secrets)
+        _write(self._path, document)
 
     def platform(self, name: str) -> PlatformSettings | None:
         """One platform, if it was added."""
         return self.present.platforms.get(name)
+
+
+def _load(path: Path, kind: TypeAdapter[Read], empty: Read) -> Read:
+    try:
+        return kind.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return empty
+    except (ValidationError, OSError):
+        pass  # what it says of the text may be a token
+    raise StorageFailedError(f"{path} cannot be read; mend it, or remove it and add the bots again")
+
+
+def _write(path: Path, document: object) -> None:
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(json.dumps(document, indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)  # made with mode 0600
+    except OSError as error:
+        raise StorageFailedError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def within(permissions: Mapping[str, Any], mode: str, most: SessionDefaults) -> bool:

@@ -300,5 +300,5 @@ async def test_the_token_is_in_no_answer_no_note_and_no_log(
         for path in folder.rglob("*")
         if path.is_file() and token.encode() in path.read_bytes()
     ]
-    assert holding.name == "bots.json"
+    assert holding.name == "secrets.json"
     assert holding.stat().st_mode & 0o077 == 0
