@@ -323,7 +323,8 @@ def acting_for(
     authority: Authority, person: str, *, is_strangers: bool
 ) -> AbstractContextManager[None]:
     """Inside, code that the module began itself acts for a person. Raises ActRefusedError."""
-    if authority.entry not in {"module", "bot"} or authority.within is not None:
+    is_own = authority.asked_by == "module" or authority.entry == "bot"
+    if not is_own or authority.within is not None:
         raise ActRefusedError(
             "only what a module began itself, when it was enabled, can act for a person"
         )
