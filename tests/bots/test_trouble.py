@@ -5,18 +5,40 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import sqlite3
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+
+import pytest
 
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
 from parachuted.presence import running_daemon
-from tests.bots.conftest import Bots, Starting, eventually
+from tests.bots.conftest import Bots, Starting, eventually, says_so
 from tests.bots.rigs import PlatformRig
 
 _ROUNDS, _CHATS = 6, 50
+
+
+def memory_of(home: Path) -> Path:
+    (found,) = home.glob("state/*/module-data/bots/bots.db")
+    return found
+
+
+def read_memory(home: Path) -> bytes:
+    """What the module remembers at this moment."""
+    with closing(sqlite3.connect(memory_of(home))) as live, closing(sqlite3.connect("")) as kept:
+        live.backup(kept)
+        return kept.serialize()
+
+
+def put_back(home: Path, memory: bytes) -> None:
+    path = memory_of(home)
+    for one in path.parent.glob("bots.db*"):
+        one.unlink()
+    path.write_bytes(memory)
 
 
 @asynccontextmanager
@@ -63,6 +85,50 @@ async def test_a_daemon_that_is_killed_answers_each_message_once(
     assert sorted(asked) == sorted([*said, "And the last?"])
     assert len(shown) == len(asked) + 1  # and the code
     assert all(one.text for one in shown)
+
+
+@pytest.mark.parametrize("moment", ["asked", "begun"])
+async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
+    starting: Starting, platform: PlatformRig, home: Path, moment: str
+):
+    """The module's memory is set back to a moment of the turn, as if the daemon had been killed
+    there; the session's file and the platform have what came later.
+    """
+    going = {"asked": asyncio.Event(), "begun": asyncio.Event()}
+
+    async def slowly(_job: Job) -> AsyncIterator[Step]:
+        await going["asked"].wait()
+        yield TextDelta(text="On the ")
+        await going["begun"].wait()
+        yield TextDelta(text="south bed.")
+
+    async with starting() as bots:
+        person, chat = await bots.paired()
+        bots.model.script = slowly
+        await platform.say(person, chat, "Where are the beans?")
+        await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+        if moment == "begun":
+            going["asked"].set()
+            await bots.answer(chat, "On the")
+        memory = read_memory(home)
+        for event in going.values():
+            event.set()
+        before = await bots.answer(chat, "On the south bed.")
+        await bots.platform.say(person, chat, "/status")
+        await bots.answer(chat, "Mode:")
+        model = bots.model
+    put_back(home, memory)
+    async with starting(model) as bots:
+        model.script = says_so
+        await platform.say(person, chat, "And the peas?")
+        shown = await bots.answer(chat, "And the peas?")
+        assert [one.text for one in shown if "south bed" in one.text] == ["On the south bed."]
+        assert [one.id for one in shown][: len(before)] == [one.id for one in before]
+        assert (await bots.said())[:2] == [
+            "user: Where are the beans?",
+            "assistant: On the south bed.",
+        ]
+        assert sum("beans" in one.prompt for one in model.jobs) == 1
 
 
 async def test_what_is_sent_while_the_platform_is_down_is_answered_afterwards(
