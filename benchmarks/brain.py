@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import re2
+import re2  # type: ignore[import-untyped]
 
 from benchmarks.brain_engines import Engines, engine, fill
 from benchmarks.brain_questions import LabelledQuestion, Sharing, make_questions

@@ -46,7 +46,7 @@ def _saving(vault: Path, people: list[MadeNote]) -> Iterator[Figure]:
                 span = _save(process, people[number], number)
                 linked.append(span[1] - span[0])
                 found.append(span[2] - span[0])
-                wait(lambda before=before: len(client.events) > before)
+                wait(lambda before=before: len(client.events) > before)  # type: ignore[misc]
                 reported.append(client.events[before][0] - span[0])
     for name, spans, bound in (
         ("mentions are linked", linked, None),

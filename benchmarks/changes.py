@@ -220,7 +220,7 @@ def _latencies(vault: Path) -> list[float]:
             began = time.perf_counter()
             temporary.replace(path)
             wait(
-                lambda name=name, seen=seen: any(
+                lambda name=name, seen=seen: any(  # type: ignore[misc]
                     event["data"].get("path") == name for _at, event in client.events[seen:]
                 ),
                 10,

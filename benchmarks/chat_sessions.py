@@ -121,7 +121,8 @@ async def _chat(vault: Path) -> AsyncIterator[ModuleHarness]:
 
 
 def _sessions(chat: ModuleHarness) -> Any:  # noqa: ANN401  the module's code is loaded by it
-    return chat._running.inner._module.sessions  # noqa: SLF001  what other files of the module call
+    running: Any = chat._running.inner  # noqa: SLF001
+    return running._module.sessions  # noqa: SLF001  what other files of the module call
 
 
 def _id(number: int) -> str:

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 
 @dataclass
@@ -70,7 +71,7 @@ async def ask(port: int, path: str, clients: int, seconds: float, headers: str =
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}\r\n".encode()
     ends = [loop.create_future() for _ in range(clients)]
     for end in ends:
-        await loop.create_connection(lambda end=end: Asker(request, tally, end), "127.0.0.1", port)
+        await loop.create_connection(partial(Asker, request, tally, end), "127.0.0.1", port)
     await asyncio.gather(*ends)
     return tally
 

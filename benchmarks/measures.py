@@ -100,7 +100,7 @@ def status(folder: Path) -> Iterator[Figure]:
     vault = make_vault(folder / "status", 100)
     with temporary_home() as home, daemon(vault, home):
         environment = {**os.environ, "PARACHUTE_HOME": str(home)}
-        spans = {"bare": [], "status": []}
+        spans: dict[str, list[float]] = {"bare": [], "status": []}
         for _ in range(15):
             spans["bare"].append(_run_s([sys.executable, "-c", "pass"], environment))
             spans["status"].append(

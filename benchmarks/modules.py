@@ -56,7 +56,7 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
     bus = Bus(lambda: datetime.now(UTC))
     found = ModuleManager(
         trust=trust,
-        make_services=_Services,
+        make_services=_Services,  # type: ignore[arg-type]  # as far as the handlers need it
         start_worker=InProcessHost,
         bus=bus,
         asker=_Nobody(),
@@ -216,7 +216,9 @@ class _Services:
         self.name = approved.name
         self.config: Mapping[str, object] = {}
         self.log = self.counting
-        self.vault = self.folders = self.state = None
+
+    def __getattr__(self, _name: str) -> object:
+        return None
 
     def publish(self, event: str, data: Mapping[str, object]) -> None: ...
 
@@ -229,3 +231,5 @@ class _Nobody:
 
     async def ask(self, _occurrence: HookEvent) -> HookDecision:
         return HookDecision()
+
+    def set_participants(self, _participants: object) -> None: ...

@@ -227,14 +227,14 @@ def _staying(one: Page, url: str, vault: Path) -> Iterator[Figure]:
             one["name"]: one["value"] for one in debugger.send("Performance.getMetrics")["metrics"]
         }
         heaps.append(reported["JSHeapUsedSize"] / 1e6)
-    note = f"{_SAVED * _ROUNDS:,} saves; MB at first {heaps[0]:.1f}, at last {heaps[-1]:.1f}"
+    said = f"{_SAVED * _ROUNDS:,} saves; MB at first {heaps[0]:.1f}, at last {heaps[-1]:.1f}"
     third = heaps[_ROUNDS // 3]
     yield Figure(
         name="growth of the heap after the first third",
         value=heaps[-1] - third,
         unit="MB",
         bound=1,
-        note=note,
+        note=said,
     )
 
 

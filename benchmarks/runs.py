@@ -24,9 +24,11 @@ from parachuted.agents import (
     ClaudeSettings,
     NativeTools,
     RunSandbox,
+    ToolResult,
     make_backend,
 )
 from parachuted.agents.gateway import Gateway
+from parachuted.agents.job import NativeCallResult
 from parachuted.agents.sandbox.options import find_cli
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.heavy import load_heavy
@@ -52,7 +54,7 @@ class _Rig:
         del self.asked[:]
         self.api.add(self.answer)
         job = ask("AGENTS.md", "Something changed.", native=native)
-        async with aclosing(self.backend.run(job)) as steps:
+        async with aclosing(self.backend.run(job)) as steps:  # type: ignore[type-var]
             async for _step in steps:
                 pass
         return self.asked[0] - start_at
@@ -151,8 +153,10 @@ async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
         async def before(_tool: str, _arguments: Mapping[str, object]) -> str | None:
             return None
 
-        async def after(_tool: str, _arguments: Mapping[str, object], _result: str) -> str:
-            return ""
+        async def after(
+            _tool: str, _arguments: Mapping[str, object], _result: ToolResult
+        ) -> NativeCallResult:
+            return NativeCallResult()
 
         return await rig.first_byte(
             NativeTools(tools=("Read", "Edit", "Bash"), sandbox=box, before=before, after=after),

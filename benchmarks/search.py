@@ -136,7 +136,7 @@ def _bare_s(path: Path, texts: Sequence[str]) -> float:
 
 def _search_s(made: Search) -> float:
     began = time.perf_counter()
-    made.start()
+    made.indexer.start()
     wait(lambda: not made.is_behind)
     span = time.perf_counter() - began
     made.close()

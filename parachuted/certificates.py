@@ -137,6 +137,7 @@ class CertificateAuthority:
             .add_extension(_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(wanted, critical=False)
+            .add_extension(_key_identifier(own), critical=False)
             .sign(self._signing_key(), hashes.SHA256())
         )
         self._write(self._leaf_key, _private(key))
@@ -165,7 +166,11 @@ class CertificateAuthority:
             return False
         leaf = self._load(self._leaf)
         has = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        return set(wanted) <= set(has) and leaf.not_valid_after_utc - _RENEW_BEFORE > now
+        return (
+            set(wanted) <= set(has)
+            and leaf.not_valid_after_utc - _RENEW_BEFORE > now
+            and any(isinstance(one.value, x509.AuthorityKeyIdentifier) for one in leaf.extensions)
+        )
 
     def _alternatives(self, addresses: Sequence[str]) -> x509.SubjectAlternativeName:
         """All that the authority may certify of these; others would make it good for nothing."""
@@ -224,6 +229,14 @@ def _constraints(names: Sequence[str]) -> x509.NameConstraints:
     permitted: list[x509.GeneralName] = [x509.DNSName(one) for one in (_LOCALHOST, *names)]
     permitted += [x509.IPAddress(one) for one in _networks()]
     return x509.NameConstraints(permitted_subtrees=permitted, excluded_subtrees=None)
+
+
+def _key_identifier(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """Which key signed, without which strict clients (Python from 3.13 on) refuse a certificate
+    (RFC 5280, section 4.2.1.1).
+    """
+    own = authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
 
 
 def _builder(

@@ -348,7 +348,7 @@ class Composition:
             reviews=task_reviews,
             history=self.history,
             undo=self.undo,
-            acts=ActFinisher(self.store, self.origins),
+            acts=ActFinisher(self.store, self.origins, self.index.paths),
             clock=self.clock,
         )
         self.worker = Worker(

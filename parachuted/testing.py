@@ -40,7 +40,6 @@ __all__ = [
     "use",
 ]
 
-_SEEN_PREFIX = "mcp__curator__"
 _USAGE = {"input_tokens": 100, "output_tokens": 20}
 _PIECES = "pieces"
 _BODY_LIMIT = 64 * 1024 * 1024
@@ -57,7 +56,9 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """The model asks for a tool, by the name that it sees."""
+    """The model asks for a tool, by the name that it sees or, where it is offered one such, by the
+    end of that.
+    """
 
     name: str
     input: object
@@ -125,8 +126,8 @@ def think(text: str) -> Text:
 
 
 def use(tool: str, **arguments: object) -> ToolUse:
-    """Make a block that asks for one of the curator's tools."""
-    return ToolUse(name=_SEEN_PREFIX + tool, input=arguments)
+    """Make a block that asks for one of our tools, by the name that we have for it."""
+    return ToolUse(name=tool, input=arguments)
 
 
 _NO_MORE = ApiRefusal(status=400, kind="invalid_request_error", message="the script has ended")
@@ -212,7 +213,7 @@ class ScriptedMessages:
         self, request: web.Request, seen: RecordedRequest, reply: Reply
     ) -> web.StreamResponse:
         number = next(self._ids)
-        message = _message(reply, number=number, model=str(seen.body.get("model")))
+        message = _message(reply, number=number, asked=seen.body)
         if not seen.body.get("stream"):
             return web.json_response(message)
         response = web.StreamResponse(
@@ -237,14 +238,16 @@ def _error(refusal: ApiRefusal) -> dict[str, object]:
     return {"type": "error", "error": {"type": refusal.kind, "message": refusal.message}}
 
 
-def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
+def _message(reply: Reply, *, number: int, asked: Mapping[str, object]) -> dict[str, object]:
+    tools = asked.get("tools")
+    names = [str(one["name"]) for one in tools] if isinstance(tools, list) else []
     content = [
         _text_block(block)
         if isinstance(block, Text)
         else {
             "type": "tool_use",
             "id": f"toolu_{number:04}_{place:03}",
-            "name": block.name,
+            "name": _seen_name(block.name, names),
             "input": block.input,
         }
         for place, block in enumerate(reply.blocks)
@@ -254,12 +257,17 @@ def _message(reply: Reply, *, number: int, model: str) -> dict[str, object]:
         "id": f"msg_{number:04}",
         "type": "message",
         "role": "assistant",
-        "model": model,
+        "model": str(asked.get("model")),
         "content": content,
         "stop_reason": reply.stop_reason or ("tool_use" if wants_tool else "end_turn"),
         "stop_sequence": None,
         "usage": {**_USAGE, **reply.usage},
     }
+
+
+def _seen_name(name: str, offered: Sequence[str]) -> str:
+    found = [one for one in offered if one.endswith(f"__{name}")]
+    return name if name in offered or len(found) != 1 else found[0]
 
 
 def _text_block(block: Text) -> dict[str, object]:
@@ -375,8 +383,6 @@ class ScriptedBackend:
 async def _play(job: Job, block: Block) -> Step:
     if isinstance(block, Text):
         return ThinkingDelta(text=block.text) if block.is_thought else TextStep(text=block.text)
-    name = block.name.removeprefix(_SEEN_PREFIX)
     arguments = block.input if isinstance(block.input, Mapping) else {}
-    return ToolCallStep(
-        tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input)
-    )
+    result = await call_tool(job.tools, block.name, block.input)
+    return ToolCallStep(tool=block.name, arguments=arguments, result=result)

@@ -1,4 +1,5 @@
-"""Agentic test: an agent walks through the API of a new vault's daemon and reports what is wrong.
+"""Agentic test: an agent walks through the API of a new vault's daemon and reports what is wrong;
+what holds whatever it did (promises.py) is looked for when it has ended.
 
 `python -m tests.agentic`, where there is a login for Claude (`parachute auth status` says so) or
 PARACHUTE_AGENT_BASE_URL names a model. Prints what it reports. Exit code 0: it ended and found no
@@ -21,14 +22,18 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from parachuted.agent_choice import choose_agent
 from parachuted.agents import Backend, Job, OfflineBackend, RunLimits, Tool, ToolResult
+from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.errors import AgentFailedError
 from parachuted.vault_state import state_folder
 from tests.cli import forked
 from tests.cli.command_line import CommandLine
+from tests.promises import broken, undo_all
+from tests.stories.daemon_rig import save
 
 LONGEST_ANSWER = 8_000
 NO_MODEL = 3
@@ -39,20 +44,39 @@ once, with what you saw; it is a problem if it is not as GET /api/openapi.json s
 would be surprised. Do not report what you did not see."""
 PROMPT = """Walk through the API as an app would: read GET /api/openapi.json; list the notes and
 read one; create a note, change one section of it, read it again; search for a word of it; save a
-change of another note with save_note and see that it is noticed and who is woken by it; look at
-what ran, undo it, and see that the text is back; ask for what does not exist, outside the vault,
-and with a body that is no JSON. Report as you go; end with one sentence."""
+change of another note with save_note and see that it is noticed and who is woken by it. Then live
+a day: write an entry of the journal that names Kim Lee (POST /api/daily/entries) and save one with
+save_note in Daily/journals; see whom Brain links, add a person and a fact about Kim; see what the
+AGENTS.md of Projects/garden and of the vault say of it; talk with Chat about the garden
+(POST /api/chat, with contexts ["Projects/garden"]) and see what the conversation leaves in notes.
+Look at what ran, ask why a line is there, undo a run, and see that the text is back; ask for what
+does not exist, outside the vault, and with a body that is no JSON. Report as you go; end with one
+sentence."""
+KIM, GARDEN = "Brain/entities/people/kim-lee.md", "Projects/garden/AGENTS.md"
+ABOVE = "AGENTS.md"
+TEXT = "# {}\n\n## Notes\n\nBeans are in the left bed.\n\n## History\n".format
+WATCHED = "[Brain/entities/people/*.md, Daily/journals/*.md]"
+NOTES = {
+    KIM: f"---\ntype:   'person'  # by hand\n---\n{TEXT('Kim Lee')}".replace("\n", "\r\n"),
+    GARDEN: f"\ufeff---\nwatch: {WATCHED}\n---\n{TEXT('Garden')}",
+    ABOVE: f"---\nwatch: ['Projects/*']\n---\n{TEXT('All of it')}",
+}
+MODULES = ("brain", "daily", "chat")
 
 
 @dataclass
 class AgenticWalk:
-    """A daemon to walk through, and what was reported: a sentence, and whether it is a problem."""
+    """A daemon to walk through, and what was reported: a sentence, and whether it is a problem.
+
+    `saved` is what was last saved by hand, by path.
+    """
 
     url: str
     key: str
     vault: Path
     findings: list[tuple[str, bool]] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    saved: dict[str, bytes] = field(default_factory=dict)
 
     def tools(self) -> tuple[Tool, ...]:
         """What the agent may do."""
@@ -77,9 +101,25 @@ class AgenticWalk:
         self.calls.append(f"{method} {path}")
         if not path.startswith("/"):
             return ToolResult(text="the path begins with /", is_error=True)
-        return await asyncio.to_thread(self._ask, method, path, arguments.get("body"))
+        return await asyncio.to_thread(self.call, method, path, arguments.get("body"))
 
-    def _ask(self, method: str, path: str, body: object) -> ToolResult:
+    def call(self, method: str, path: str, body: object) -> ToolResult:
+        """The status and the beginning of the answer."""
+        try:
+            status, data = self._request(method, path, body, LONGEST_ANSWER)
+        except (OSError, ValueError) as error:
+            return ToolResult(text=str(error), is_error=True)
+        return ToolResult(text=f"{status}\n{data.decode(errors='replace')}")
+
+    def ask(self, method: str, path: str) -> Any:
+        """The JSON of a call that succeeds."""
+        status, data = self._request(method, path, None)
+        assert status == 200, (method, path, status, data)
+        return json.loads(data)
+
+    def _request(
+        self, method: str, path: str, body: object, longest: int = -1
+    ) -> tuple[int, bytes]:
         request = urllib.request.Request(  # noqa: S310  our own daemon
             self.url + path,
             method=method,
@@ -88,21 +128,26 @@ class AgenticWalk:
         )
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310
-                status, data = answer.status, answer.read(LONGEST_ANSWER)
+                return answer.status, answer.read(longest)
         except urllib.error.HTTPError as refused:
             with refused:
-                status, data = refused.code, refused.read(LONGEST_ANSWER)
-        except (OSError, ValueError) as error:
-            return ToolResult(text=str(error), is_error=True)
-        return ToolResult(text=f"{status}\n{data.decode(errors='replace')}")
+                return refused.code, refused.read(longest)
 
     async def _save(self, arguments: Mapping[str, object]) -> ToolResult:
         file = (self.vault / str(arguments["path"])).resolve()
         if not file.is_relative_to(self.vault.resolve()):
             return ToolResult(text="that is not in the vault", is_error=True)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(file.write_text, str(arguments["text"]), "utf-8")
+        await asyncio.to_thread(self.save, str(arguments["path"]), str(arguments["text"]))
         return ToolResult(text="saved")
+
+    def save(self, path: str, text: str) -> None:
+        """Save a note as a person's editor does."""
+        save(self.vault / path, text)
+        self.saved[path] = text.encode()
+
+    def broken_promises(self) -> list[str]:
+        """What does not hold, first as it is, then while all of it is undone."""
+        return [*broken(self.ask, self.vault, self.saved), *undo_all(self.ask, self.vault)]
 
     async def _report(self, arguments: Mapping[str, object]) -> ToolResult:
         self.findings.append((str(arguments["finding"]), arguments["is_problem"] is True))
@@ -125,15 +170,22 @@ def _tool(name: str, description: str, properties, call, required: int) -> Tool:
 
 @contextmanager
 def daemon_to_walk(command_line: CommandLine) -> Iterator[AgenticWalk]:
-    """A new vault, its daemon with the offline agent, and a key that may read and write."""
+    """A vault in which notes watch a person and a journal, its daemon with the official modules,
+    and a key that may read and write.
+    """
+    walk = AgenticWalk(url="", key="", vault=command_line.vault)
+    for path, text in NOTES.items():
+        walk.save(path, text)
     command_line.does("init", str(command_line.vault))
-    key = command_line.json("keys", "create", "agentic")["key"]
+    walk.key = command_line.json("keys", "create", "agentic")["key"]
     command_line.does("start", "--port", "0")
     try:
+        for name in MODULES:
+            source = str(bundled_folder("modules") / name)
+            command_line.does("modules", "install", source, "--trust", "trusted", "--yes")
         record = json.loads((command_line.home / "run/daemon.json").read_bytes())
-        yield AgenticWalk(
-            url=f"http://127.0.0.1:{record['port']}", key=key, vault=command_line.vault
-        )
+        walk.url = f"http://127.0.0.1:{record['port']}"
+        yield walk
     finally:
         for pid in command_line.started():
             os.kill(pid, signal.SIGTERM)
@@ -181,14 +233,16 @@ async def walk_and_report(
         )
         with daemon_to_walk(walked) as walk:
             why = await explore(choice.backend, walk, limits)
+            broken = await asyncio.to_thread(walk.broken_promises)
     finally:
         await choice.backend.close()
         if choice.gateway is not None:
             await choice.gateway.close()
-    for finding, is_problem in walk.findings:
+    for finding, is_problem in (*walk.findings, *((said, True) for said in broken)):
         print(f"{'PROBLEM' if is_problem else 'ok     '} {finding}")
     print(f"{len(walk.calls)} calls, {len(walk.findings)} findings; {why or 'it ended by itself'}")
-    return int(why is not None or not walk.findings or any(bad for _, bad in walk.findings))
+    is_bad = bool(broken) or any(bad for _, bad in walk.findings)
+    return int(why is not None or not walk.findings or is_bad)
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +17,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agents import Backend
@@ -68,7 +70,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """A busy machine fails no property: no deadline, no health check by the clock, and the same
     examples each time. New ones are tried by `make torture`, many more of them.
+
+    A shell starts what runs in its background without SIGINT, which all processes of the tests
+    would inherit.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile(
         "test",
         max_examples=40,
@@ -216,12 +223,37 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     none of it, and scripts of hooks there need no approval. Tests of those have their folder on
     the disk.
     """
+    if "each_disk" in request.fixturenames and (disk := request.getfixturevalue("each_disk")):
+        yield _fake_folder(request.getfixturevalue("fs"), disk)
+        return
     is_on_disk = _needs_engine(request.path) or request.node.get_closest_marker("on_disk")
     if not (is_on_disk and tmp_path.is_relative_to(IN_MEMORY)):
         yield tmp_path
         return
     with tempfile.TemporaryDirectory(dir=ON_DISK, prefix="pd-", ignore_cleanup_errors=True) as made:
         yield Path(made)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    is_real = metafunc.definition.get_closest_marker("on_disk")
+    if {"each_disk", "tmp_path"} <= set(metafunc.fixturenames) and not is_real:
+        metafunc.parametrize("each_disk", ["ext4", "exfat", "macos"], indirect=True)
+
+
+@pytest.fixture
+def each_disk(request: pytest.FixtureRequest) -> str | None:
+    """For `pytestmark`, where folders are decided about: `tmp_path` is in pyfakefs, on a disk of
+    each kind. What needs the kernel itself is marked `on_disk`.
+    """
+    return getattr(request, "param", None)
+
+
+def _fake_folder(fs: FakeFilesystem, disk: str) -> Path:
+    fs.os = OSType.MACOS if disk == "macos" else OSType.LINUX
+    fs.is_case_sensitive = disk == "ext4"
+    folder = Path("/users/me/test")
+    folder.mkdir(parents=True)
+    return folder
 
 
 @pytest.fixture

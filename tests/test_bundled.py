@@ -9,6 +9,8 @@ import pytest
 from parachuted.bundled import bundled_folder
 from parachuted.errors import NotFoundError
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 
 def test_a_checkout_has_the_folders_beside_the_package():
     assert bundled_folder("vault-template").samefile(

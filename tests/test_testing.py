@@ -46,7 +46,7 @@ async def test_an_answer_is_plain_json(ask):
     message = json.loads(text)
     assert (status, message["model"], message["stop_reason"]) == (200, "m", "tool_use")
     assert message["content"][0] == {"type": "text", "text": "hi"}
-    assert message["content"][1]["name"] == "mcp__curator__read_context"
+    assert message["content"][1]["name"] == "read_context"
     assert api.requests[0].body == {"model": "m", "messages": []}
 
 

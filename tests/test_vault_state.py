@@ -19,6 +19,8 @@ from parachuted.vault_state import (
     was_vault,
 )
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 
 def legacy(home: Path, vault: Path) -> Path:
     """The state folder of an earlier version."""
@@ -66,6 +68,7 @@ def test_what_was_moved_keeps_its_past(home, vault, tmp_path, what):
     assert not was_vault(home, tmp_path / "vault") or what == "home"
 
 
+@pytest.mark.on_disk
 def test_a_vault_restored_from_a_backup_keeps_its_past(home, vault, tmp_path):
     folder = state_folder(home, vault)
     shutil.copytree(vault, tmp_path / "backup")
@@ -76,6 +79,7 @@ def test_a_vault_restored_from_a_backup_keeps_its_past(home, vault, tmp_path):
     assert state_folder(home, tmp_path / "backup") == folder
 
 
+@pytest.mark.on_disk
 def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_is_answered(
     home, vault, tmp_path
 ):
@@ -95,6 +99,7 @@ def test_a_copy_beside_the_original_is_asked_about_and_shares_nothing_until_it_i
     assert state_folder(home, vault) == folder
 
 
+@pytest.mark.on_disk
 def test_a_copy_may_take_the_originals_place_which_is_then_asked_about_itself(
     home, vault, tmp_path
 ):
@@ -201,6 +206,7 @@ def test_another_vault_in_the_place_of_one_has_its_own_state(home, vault, tmp_pa
     assert state_folder(home, moved) == folder
 
 
+@pytest.mark.on_disk
 def test_links_in_the_vault_lead_the_id_nowhere(home, vault, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -231,6 +237,7 @@ def test_a_garbled_record_is_none(home, vault):
     assert state_folder(home, vault) == folder
 
 
+@pytest.mark.on_disk
 def test_an_answer_that_could_not_be_written_is_not_an_answer(home, vault, tmp_path, monkeypatch):
     state_folder(home, vault)
     shutil.copytree(vault, tmp_path / "copy")

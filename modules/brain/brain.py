@@ -260,10 +260,11 @@ class Brain:
         The suggestion's id.
         """
         before, after = await self.writer.types_with(name, fields or {}, description)
+        over = type_file.whole_file(type_file.DEFAULTS.by_name.values())
         return await self._suggest(
             "update" if before else "create",
             type_file.PATH,
-            {"text": after},
+            {"text": after} if before else {"text": after, "over": over},
             reasoning=reasoning or f"Entities of the type {name} are written of.",
         )
 

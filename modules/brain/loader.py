@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.modules import Finding, Note, VaultAccess, reading
+from parachuted.modules import Finding, Note, VaultAccess, is_conflict_copy, reading
 
 from . import type_file
 from .entity import Entity, read_entity, retyped, stem_of
@@ -308,13 +308,19 @@ def is_entity(path: str) -> bool:
     return (
         path.startswith(ROOT)
         and path.endswith(".md")
+        and not is_conflict_copy(path)
         and not _NO_ENTITY.fullmatch(path.rpartition("/")[2])
     )
 
 
 def is_note(path: str) -> bool:
     """Whether the file at that path is another note, which may answer questions."""
-    return path.endswith(_SUFFIXES) and not path.startswith(_PROPOSED) and not is_entity(path)
+    return (
+        path.endswith(_SUFFIXES)
+        and not path.startswith(_PROPOSED)
+        and not is_entity(path)
+        and not is_conflict_copy(path)
+    )
 
 
 def _text_of(entity: Entity) -> _Text:

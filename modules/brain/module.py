@@ -426,7 +426,7 @@ class BrainModule(Module):
         return await self.brain.resolve(text, type)
 
     @route("POST", "/link")
-    @mcp_tool("brain-link")
+    @mcp_tool("brain-link", writes=True)
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
         """Link an entity or a note to an entity."""
         return await self.brain.link(path, para_id, label)

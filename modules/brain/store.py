@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
@@ -24,7 +25,7 @@ from parachuted.modules import (
 )
 
 from .entity import Entity, Json
-from .loader import Loader, read_note, read_whole
+from .loader import Loader, read_note
 from .names import slug
 from .para_ids import new_para_id
 from .private import has_private
@@ -33,6 +34,18 @@ from .views import View, Views
 
 ENTITIES: Final = "Brain/entities/"
 _ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRevision:
+    """What is to become of a note: keys of its frontmatter (None takes one out), its name, its text
+    below the title, and items at the end of sections.
+    """
+
+    keys: Mapping[str, Json] = field(default_factory=dict)
+    name: str = ""
+    body: str | None = None
+    sections: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class EntityStore:
@@ -65,10 +78,6 @@ class EntityStore:
     async def entity_of(self, note: Note) -> Entity:
         """What the note says, with the types that the caller knows."""
         return read_note(note, (await self.view()).types)
-
-    async def whole(self, entity: Entity) -> Entity:
-        """The entity with what is private of it, for a write that is to lose none: no answer."""
-        return read_whole(await self._vault.note(entity.path), (await self.view()).types)
 
     async def readable(self, entities: Iterable[Entity]) -> AsyncIterator[Entity]:
         """Those that the caller may read, as their files are now."""
@@ -123,32 +132,24 @@ class EntityStore:
             return path, run
         raise EditRefusedError(f"There are too many entities called {name[:80]}.")
 
-    async def change(
-        self,
-        path: str,
-        keys: Mapping[str, Json],
-        *,
-        name: str = "",
-        body: str | None = None,
-        sections: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """Change any note as one write: keys of its frontmatter (None takes one out), its name, its
-        text below the title, and items at the end of sections.
+    async def change(self, path: str, decide: Callable[[Note], NoteRevision]) -> bool:
+        """Change any note as one write, as follows from what it says; whether there was anything to
+        change. Others' edits meanwhile are kept: it is decided again upon them.
         """
-        note = await self._vault.note(path)
-        edits: list[NoteEdit] = list(_key_edits(note, keys))
-        if name:
-            edits.append(_name_edit(note, name))
-        if body is not None:
-            if has_private(note):
-                raise EditRefusedError(f"{path} has a private part: edit its text in the file.")
-            edits.append(_body_edit(note, body))
-        for section, items in (sections or {}).items():
-            if items:
-                edits.append(AppendSection(section, "\n".join(items)))
-        if edits:
-            await self._vault.edit(path, edits, base=note.digest)
-            await self.loader.look(path)
+        left = _ATTEMPTS
+        while True:
+            note = await self._vault.note(path)
+            edits = _edits(note, decide(note))
+            try:
+                if edits:
+                    await self._vault.edit(path, edits, base=note.digest)
+            except ConflictError:
+                left -= 1
+                if not left:
+                    raise
+            else:
+                await self.loader.look(path)
+                return bool(edits)
 
     async def linking(self, path: str) -> list[Note]:
         """The notes with links to that file, as far as the caller may read them."""
@@ -188,6 +189,21 @@ class EntityStore:
         """Remove a file."""
         await self._vault.delete(path)
         await self.loader.look(path)
+
+
+def _edits(note: Note, revision: NoteRevision) -> list[NoteEdit]:
+    edits = list(_key_edits(note, revision.keys))
+    if revision.name:
+        edits.append(_name_edit(note, revision.name))
+    if revision.body is not None:
+        if has_private(note):
+            raise EditRefusedError(f"{note.path} has a private part: edit its text in the file.")
+        edits.append(_body_edit(note, revision.body))
+    return edits + [
+        AppendSection(section, "\n".join(items))
+        for section, items in revision.sections.items()
+        if items
+    ]
 
 
 def _key_edits(note: Note, keys: Mapping[str, Json]) -> Iterable[NoteEdit]:

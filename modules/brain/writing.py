@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import NoteChange, SetKey
+from parachuted.modules import Note, NoteChange, SetKey
 
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, new_file, union
 from .entity import OWN_KEYS, Entity, Json
+from .loader import read_note, read_whole
 from .merging import merged, relinked
 from .names import fold
 from .private import has_private
 from .rows import Linked, Merged, Upserted
-from .store import EntityStore
+from .store import EntityStore, NoteRevision
 from .type_file import (
     DEFAULTS,
     EntityType,
@@ -64,13 +65,16 @@ class Writer:
                 f"{name or known.key} is there and keeps its text; give it another one by PUT "
                 f"/api/brain/entities/{known.key}, or leave `body` out"
             )
-        whole = await self.store.whole(known)
-        added = {
-            key: union(getattr(whole, key), _texts(data[key])) for key in _LISTS if key in data
-        }
-        named = {} if fold(name) in map(fold, whole.names) else {"name": name}
         rest = {key: value for key, value in data.items() if key != "name"}
-        await self._update(known, {**rest, **named, **added}, is_whole=False)
+
+        def added(whole: Entity) -> Mapping[str, Json]:
+            lists = {
+                key: union(getattr(whole, key), _texts(data[key])) for key in _LISTS if key in data
+            }
+            named = {} if fold(name) in map(fold, whole.names) else {"name": name}
+            return {**rest, **named, **lists}
+
+        await self._update(known, added, is_whole=False)
         return Upserted(
             entity_id=await self.id_of(known.path), path=known.path, created=False, run=None
         )
@@ -78,7 +82,7 @@ class Writer:
     async def update_entity(self, entity: str, data: Mapping[str, Json]) -> Entity:
         """Give an entity's fields these values, and its text where `body` is one."""
         known = await self.store.read(await self.store.find(entity))
-        await self._update(known, data, is_whole=True)
+        await self._update(known, lambda _whole: data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
 
     async def delete_entity(self, entity_id: str) -> dict[str, str]:
@@ -100,14 +104,17 @@ class Writer:
         says = (label or "").strip()
         if source.path == target.path:
             raise EditRefusedError("an entity is not linked to itself")
-        if any(
-            _meant(view, one.target) == target.path and one.text and says in {"", one.label}
-            for one in source.relationships
-        ):
-            return Linked(path=source.path, para_id=target.key, linked=False)
         line = link_line(await self._target(target), says)
-        await self.store.change(source.path, {}, sections={_RELATIONSHIPS: [line]})
-        return Linked(path=source.path, para_id=target.key, linked=True)
+
+        def related(note: Note) -> NoteRevision:
+            is_linked = any(
+                _meant(view, one.target) == target.path and one.text and says in {"", one.label}
+                for one in read_note(note, view.types).relationships
+            )
+            return NoteRevision(sections={} if is_linked else {_RELATIONSHIPS: [line]})
+
+        linked = await self.store.change(source.path, related)
+        return Linked(path=source.path, para_id=target.key, linked=linked)
 
     async def merge(self, keep: str, other: str) -> Merged:
         """Make two entities one: the first takes over what the second says, every link to that
@@ -149,12 +156,16 @@ class Writer:
         )
 
     async def _mention(self, path: str, target: Entity) -> Linked:
-        mentions = _texts((await self.store.note(path)).frontmatter.get("mentions"))
+        await self.store.note(path)  # it is there, before the entity is given an id for its sake
         para_id = await self.id_of(target.path)
-        if para_id in mentions:
-            return Linked(path=path, para_id=para_id, linked=False)
-        await self.store.change(path, {"mentions": [*mentions, para_id]})
-        return Linked(path=path, para_id=para_id, linked=True)
+
+        def mentioning(note: Note) -> NoteRevision:
+            mentions = _texts(note.frontmatter.get("mentions"))
+            is_there = para_id in mentions
+            return NoteRevision(keys={} if is_there else {"mentions": [*mentions, para_id]})
+
+        linked = await self.store.change(path, mentioning)
+        return Linked(path=path, para_id=para_id, linked=linked)
 
     async def set_type(
         self,
@@ -209,7 +220,13 @@ class Writer:
         known = await self.store.find(path)
         if known.para_id:
             return known.para_id
-        await self.store.change(path, {_ID: self.store.new_id()})
+
+        def identified(note: Note) -> NoteRevision:
+            return NoteRevision(
+                keys={} if note.frontmatter.get(_ID) else {_ID: self.store.new_id()}
+            )
+
+        await self.store.change(path, identified)
         return (await self.store.find(path)).key
 
     async def _known(self, kind: EntityType, name: str, data: Mapping[str, Json]) -> Entity | None:
@@ -239,34 +256,33 @@ class Writer:
         path, run = await self.store.add(kind, name, new_file(para_id, kind.name, name, held))
         return Upserted(entity_id=para_id, path=path, created=True, run=run)
 
-    async def _update(self, known: Entity, data: Mapping[str, Json], *, is_whole: bool) -> None:
-        """Set what differs, as one write."""
-        name = _name(data)
-        keys: dict[str, Json] = {} if known.para_id else {_ID: self.store.new_id()}
-        whole = await self.store.whole(known)
-        held: dict[str, Json] = dict(whole.fields) | {
-            key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
-        }
-        for key, value in data.items():
-            if key in _CONTROLLED | {"name", BODY, "content", RELATIONSHIPS}:
-                continue
-            if value is None or value == []:
-                keys |= {key: None} if held.get(key) else {}
-            elif _plain(held.get(key)) != _plain(value):
-                keys[key] = value
-        body = _body(data) if is_whole else None
-        lines = [
-            line
-            for line in compose.relationship_lines(data.get(RELATIONSHIPS))
-            if line.removeprefix("- ") not in {one.text for one in known.relationships}
-        ]
-        await self.store.change(
-            known.path,
-            keys,
-            name=name if name != whole.name else "",
-            body=body,
-            sections={_RELATIONSHIPS: lines},
-        )
+    async def _update(
+        self, known: Entity, data_of: Callable[[Entity], Mapping[str, Json]], *, is_whole: bool
+    ) -> None:
+        """Set what differs from the entity with what is private of it, as one write."""
+        types = (await self.store.view()).types
+
+        def updated(note: Note) -> NoteRevision:
+            whole = read_whole(note, types)
+            data = data_of(whole)
+            name = _name(data)
+            relationships = {one.text for one in read_note(note, types).relationships}
+            lines = compose.relationship_lines(data.get(RELATIONSHIPS))
+            return NoteRevision(
+                keys={
+                    **({} if whole.para_id else {_ID: self.store.new_id()}),
+                    **_differing(whole, data),
+                },
+                name=name if name != whole.name else "",
+                body=_body(data) if is_whole else None,
+                sections={
+                    _RELATIONSHIPS: [
+                        line for line in lines if line.removeprefix("- ") not in relationships
+                    ]
+                },
+            )
+
+        await self.store.change(known.path, updated)
 
     async def _target(self, entity: Entity) -> str:
         """How a link names that file: its name alone where that is enough. Whether it is, a caller
@@ -277,6 +293,22 @@ class Writer:
         view = await self.store.view()
         found = view.index.find(stem) if view.is_whole else None
         return stem if found is not None and found.path == entity.path else bare
+
+
+def _differing(whole: Entity, data: Mapping[str, Json]) -> dict[str, Json]:
+    """The keys of the frontmatter that are to be another value; None takes one out."""
+    held: dict[str, Json] = dict(whole.fields) | {
+        key: getattr(whole, key) for key in OWN_KEYS - {_ID, "type", "name"}
+    }
+    keys: dict[str, Json] = {}
+    for key, value in data.items():
+        if key in _CONTROLLED | {"name", BODY, "content", RELATIONSHIPS}:
+            continue
+        if value is None or value == []:
+            keys |= {key: None} if held.get(key) else {}
+        elif _plain(held.get(key)) != _plain(value):
+            keys[key] = value
+    return keys
 
 
 def _body(data: Mapping[str, Json]) -> str | None:

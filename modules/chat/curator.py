@@ -1,6 +1,6 @@
 """The conversation's curator: after some exchanges it keeps title, summary and the activity log.
 
-It is a run of the agent `observer`, in a session of its own for each conversation. Without a model,
+It is a run of the agent `curator`, in a session of its own for each conversation. Without a model,
 or where the run fails, plain rules do the same. It never delays a turn, and never fails one.
 """
 
@@ -22,7 +22,7 @@ from .run_sessions import RunSessions
 from .session import Session, SessionFields, now
 from .sessions import Sessions, TitleProtectedError
 
-AGENT: Final = "observer"
+AGENT: Final = "curator"
 ACTIVITY_TYPE: Final = "chat"
 INSTRUCTIONS: Final = "Chat/.agents/curator.md"
 UPDATE_TITLE: Final = "update_title"
@@ -37,6 +37,8 @@ _MOST_ANSWER: Final = 2_000
 _LIMIT_S: Final = 180.0
 _MOST_TURNS: Final = 12
 _STATE: Final = "curator/"
+_LOGGED: Final = "logged/"  # the questions of a session whose exchanges are in the activity log
+_MOST_LOGGED: Final = 20
 _MOST_KEPT: Final = 100  # messages of its own session
 _LONGEST_TITLE: Final = 200
 _LONGEST_SUMMARY: Final = 1_000
@@ -46,13 +48,14 @@ _LONGEST_ACTIVITY: Final = 500
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
     """What a person said and what was answered, with the number of the exchange in its
-    conversation.
+    conversation and the id of the question, by which it is logged once.
     """
 
     number: int
     question: str
     answer: str
     tools: tuple[str, ...] = ()
+    question_id: str = ""
 
 
 class CuratorToolCall(TypedDict):
@@ -128,6 +131,7 @@ class Curator:
         self._at_work: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by session
         self._running: dict[str, CuratorRun] = {}  # by session
         self._waiting: dict[str, SessionFields] = {}  # fields by session
+        self._logging = asyncio.Lock()
 
     async def observe(self, session_id: str, exchange: Exchange) -> None:
         """See to an exchange that is due; runs of one session follow each other. Never raises."""
@@ -155,7 +159,8 @@ class Curator:
 
     async def forget(self, session_id: str) -> None:
         """A conversation is gone."""
-        await self._module.state.delete(_STATE + session_id)
+        for name in (_STATE, _LOGGED):
+            await self._module.state.delete(name + session_id)
 
     async def set_title(self, session_id: str, title: str) -> dict[str, str]:
         """Give the session a title, unless the person gave it one."""
@@ -191,20 +196,28 @@ class Curator:
     async def log_activity(self, session_id: str, summary: str) -> dict[str, str]:
         """Add a line to the log of the day."""
         run = self._running.get(session_id)
-        await self.log_exchange(
-            await self._sessions.get(session_id), run.exchange.number if run else 0, summary
-        )
-        return {"status": "ok"}
+        if run is None:  # it goes on after its run was given up, and rules have logged it
+            return {"status": "too late"}
+        session = await self._sessions.get(session_id)
+        is_new = await self.log_exchange(session, run.exchange, summary)
+        return {"status": "ok" if is_new else "logged already"}
 
-    async def log_exchange(self, session: Session, number: int, summary: str) -> None:
-        """The same for an exchange of that number."""
-        await self._module.activity.log(
-            _required(summary, "summary", _LONGEST_ACTIVITY),
-            session_id=session.id,
-            session_title=session.title,
-            agent_type=session.agent or ACTIVITY_TYPE,
-            exchange_number=number,
-        )
+    async def log_exchange(self, session: Session, exchange: Exchange, summary: str) -> bool:
+        """The same for an exchange; whether it was not logged yet."""
+        key = _LOGGED + session.id
+        async with self._logging:
+            logged: Any = await self._module.state.get(key, [])
+            if exchange.question_id in logged:
+                return False
+            await self._module.activity.log(
+                _required(summary, "summary", _LONGEST_ACTIVITY),
+                session_id=session.id,
+                session_title=session.title,
+                agent_type=session.agent or ACTIVITY_TYPE,
+                exchange_number=exchange.number,
+            )
+            await self._module.state.put(key, [*logged, exchange.question_id][-_MOST_LOGGED:])
+        return True
 
     def noted(self, session_id: str, tool: str, **arguments: object) -> None:
         """A tool of the curator was called for that session, and did what it says."""
@@ -243,7 +256,7 @@ class Curator:
         if not run.calls:
             await self._by_rules(session, run)
         elif LOG_ACTIVITY not in run.actions:
-            await self.log_exchange(session, exchange.number, _activity(exchange))
+            await self.log_exchange(session, exchange, _activity(exchange))
         await self._record(session, run, own_session)
         await self._keep(session.id, prompt, began, words, run)
 
@@ -302,8 +315,9 @@ class Curator:
             await self.set_summary(session.id, summary)
             run.did(UPDATE_SUMMARY, summary=summary)
         activity = _activity(exchange)
-        await self.log_exchange(await self._sessions.get(session.id), exchange.number, activity)
-        run.did(LOG_ACTIVITY, summary=activity)
+        session = await self._sessions.get(session.id)
+        if await self.log_exchange(session, exchange, activity):
+            run.did(LOG_ACTIVITY, summary=activity)
 
     async def _record(self, session: Session, run: CuratorRun, own_session: str | None) -> None:
         last: LastRun = {

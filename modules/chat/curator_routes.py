@@ -13,6 +13,7 @@ from parachuted.modules import Module, event, mcp_tool, route
 from .bridge import Bridge
 from .context_notes import ContextNotes
 from .curator import (
+    AGENT,
     LOG_ACTIVITY,
     UPDATE_CONTEXT,
     UPDATE_SUMMARY,
@@ -117,7 +118,7 @@ class CuratorRoutes(Module):
         """A person took a run back."""
         await self.write_back.on_undone(run, paths)
 
-    @mcp_tool("update_title", in_runs_only=True)
+    @mcp_tool("update_title", agent=AGENT)
     async def curator_title(self, title: Words) -> dict[str, str]:
         """For a conversation's curator: give it a title of 3 to 8 words."""
         session_id = await self.ambient_session(of_curator=True)
@@ -126,7 +127,7 @@ class CuratorRoutes(Module):
             self.curator.noted(session_id, UPDATE_TITLE, title=title)
         return done
 
-    @mcp_tool("update_summary", in_runs_only=True)
+    @mcp_tool("update_summary", agent=AGENT)
     async def curator_summary(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: say in one or two sentences what it came to."""
         session_id = await self.ambient_session(of_curator=True)
@@ -134,15 +135,16 @@ class CuratorRoutes(Module):
         self.curator.noted(session_id, UPDATE_SUMMARY, summary=summary)
         return done
 
-    @mcp_tool("log_activity", in_runs_only=True)
+    @mcp_tool("log_activity", agent=AGENT)
     async def curator_activity(self, summary: Words) -> dict[str, str]:
         """For a conversation's curator: log an exchange in one sentence."""
         session_id = await self.ambient_session(of_curator=True)
         done = await self.curator.log_activity(session_id, summary)
-        self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
+        if done["status"] == "ok":
+            self.curator.noted(session_id, LOG_ACTIVITY, summary=summary)
         return done
 
-    @mcp_tool("update_context", in_runs_only=True)
+    @mcp_tool("update_context", agent=AGENT)
     async def curator_context(
         self,
         file_path: str,
@@ -188,9 +190,7 @@ class CuratorRoutes(Module):
 
     async def _turn_ended(self, ended: EndedTurn) -> None:
         """Keep what an exchange established. It delays nothing."""
-        exchange = exchange_of(
-            max(1, ended.session.message_count // 2), ended.question, ended.answer
-        )
+        exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
         await self.messenger.turn_ended(ended.session.id)
         await self.curator.settle(ended.session.id)
@@ -198,9 +198,7 @@ class CuratorRoutes(Module):
             await self.curator.observe(ended.session.id, exchange)
         else:
             await self.curator.log_exchange(
-                ended.session,
-                exchange.number,
-                activity_from(exchange.question, exchange.answer),
+                ended.session, exchange, activity_from(exchange.question, exchange.answer)
             )
 
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
@@ -221,15 +219,21 @@ class CuratorRoutes(Module):
 def exchange_of(number: int, question: Message, answer: Message) -> Exchange:
     """A question with its answer, as the curator gets it."""
     tools = tuple(dict.fromkeys(one.name for one in answer.tools))
-    return Exchange(number=number, question=question.content, answer=answer.content, tools=tools)
+    return Exchange(
+        number=number,
+        question=question.content,
+        answer=answer.content,
+        tools=tools,
+        question_id=question.id,
+    )
 
 
 def last_exchange(messages: list[Message]) -> Exchange | None:
     """The last question that has an answer."""
-    asked = [place for place, one in enumerate(messages) if one.role == "user"]
+    asked = [place for place, one in enumerate(messages) if one.is_question]
     for number, place in reversed(list(enumerate(asked, 1))):
-        answer = next((one for one in messages[place + 1 :] if one.role != "system"), None)
-        if answer is not None and answer.role == "assistant":
+        answer = next((one for one in messages[:place:-1] if one.role == "assistant"), None)
+        if answer is not None:
             return exchange_of(number, messages[place], answer)
     return None
 

@@ -1,51 +1,58 @@
-"""What the app asks for that a daemon without rights to other programs' files does not have: Claude
-Code's sessions, which `parachute chat --adopt` reads as the person, and its plugins.
-
-The answers say so in the fields that the app reads.
+"""What the app asks of Claude Code: its sessions, which are listed and adopted for the person at
+this machine, and its plugins, of which there are none.
 """
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Final, Literal
 
 from typing_extensions import TypedDict
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Response, route
 
-from .importing import session_id_of
-from .session_service import SessionService
+from .import_routes import ImportRoutes
+from .transcripts import (
+    ClaudeCodeProject,
+    ClaudeCodeSession,
+    Transcript,
+    Transcripts,
+)
 
 _CLAUDE_CODE: Final = "/api/claude-code"
 _PLUGINS: Final = "/api/plugins"
-_ADOPT: Final = (
-    "the daemon does not read Claude Code's files; type `parachute chat --adopt FILE`, which does "
-    "so as you"
+_ELSEWHERE: Final = (
+    "Claude Code's sessions are read for the person at this machine, without an API key; type "
+    "`parachute chat --adopt FILE` there"
 )
 _NO_PLUGINS: Final = (
-    "plugins are not installed as such: put their agents into .agents/, their skills into .skills/ "
-    "and their MCP servers into .mcp.json"
+    "agents here run Claude Code without its plugins: put a plugin's agents into .agents/, its "
+    "skills into .skills/ and its MCP servers into .mcp.json"
 )
 
 
 class ClaudeCodeSessions(TypedDict):
-    """None: the daemon reads none."""
+    """Sessions of Claude Code, the newest first."""
 
-    sessions: list[dict[str, object]]
+    sessions: list[ClaudeCodeSession]
 
 
 class ClaudeCodeProjects(TypedDict):
-    """None: the same."""
+    """The folders that Claude Code was used in."""
 
-    projects: list[dict[str, object]]
+    projects: list[ClaudeCodeProject]
 
 
 class AdoptAnswer(TypedDict):
-    """Whether a session of Claude Code has been adopted, and as which."""
+    """The conversation that a session of Claude Code has become, now or earlier."""
 
     success: bool
     alreadyAdopted: bool
     parachuteSessionId: str
+    filePath: str
+    messageCount: int
     message: str
 
 
@@ -55,51 +62,70 @@ class PluginList(TypedDict):
     plugins: list[dict[str, object]]
 
 
-class ElsewhereRoutes(SessionService):
+class ElsewhereRoutes(ImportRoutes):
     """`/api/claude-code` and `/api/plugins`."""
 
     @route("GET", "/recent", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_recent(self) -> ClaudeCodeSessions:
-        """Claude Code's latest sessions: none, since the daemon reads none of its files."""
-        return {"sessions": []}
+        """Claude Code's latest sessions on this machine."""
+        return {"sessions": await asyncio.to_thread(self._transcripts().newest)}
 
     @route("GET", "/projects", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_projects(self) -> ClaudeCodeProjects:
-        """Claude Code's projects: none, for the same reason."""
-        return {"projects": []}
+        """The folders that Claude Code was used in."""
+        return {"projects": await asyncio.to_thread(self._transcripts().projects)}
 
     @route("GET", "/sessions", prefix=_CLAUDE_CODE, tolerant=True)
-    async def claude_code_sessions(self) -> ClaudeCodeSessions:
-        """The sessions of a project: none, for the same reason."""
-        return {"sessions": []}
+    async def claude_code_sessions(self, path: str | None = None) -> ClaudeCodeSessions:
+        """The latest sessions of one of these folders, by its path or its encoded name."""
+        return {"sessions": await asyncio.to_thread(self._transcripts().newest, path)}
 
     @route("GET", "/sessions/{id}", prefix=_CLAUDE_CODE, tolerant=True)
-    async def claude_code_session(self, id: str) -> ClaudeCodeSessions:  # noqa: A002  of the path
-        """One of them: 404, which says how it is adopted."""
-        del id
-        raise NotFoundError(_ADOPT)
+    async def claude_code_session(self, id: str) -> ClaudeCodeSession:  # noqa: A002  of the path
+        """One of them with what was said in it."""
+        found = await self._transcript(id)
+        return {**found.session, "messages": found.messages}
 
-    @route("POST", "/adopt/{id}", prefix=_CLAUDE_CODE, tolerant=True)
+    @route("POST", "/adopt/{id}", prefix=_CLAUDE_CODE, tolerant=True, timeout_s=600)
     async def adopt(self, id: str) -> AdoptAnswer:  # noqa: A002  of the path
-        """Whether that session of Claude Code has been adopted; if not, how it is."""
-        mine = session_id_of("claude-code", id)
-        is_there = mine in await self.sessions.known_ids([mine])
+        """Make a conversation of a session of Claude Code, if that was not done before."""
+        found = await self._transcript(id)
+        report = await self.import_conversations(found.document)
+        if report.errors:
+            raise EditRefusedError(report.errors[0])
+        session = await self.sessions.get(found.found.id)
+        is_new = bool(report.session_ids)
         return AdoptAnswer(
-            success=is_there,
-            alreadyAdopted=is_there,
-            parachuteSessionId=mine if is_there else "",
-            message="it is there" if is_there else _ADOPT,
+            success=True,
+            alreadyAdopted=not is_new,
+            parachuteSessionId=session.id,
+            filePath=session.path,
+            messageCount=session.message_count,
+            message="it is a conversation now" if is_new else "it was adopted before",
         )
+
+    def _transcripts(self) -> Transcripts:
+        """ActRefusedError: the caller is another than the person at this machine."""
+        call = self.current_call
+        if call.key or call.is_limited or call.run is not None:
+            raise ActRefusedError(_ELSEWHERE)
+        return Transcripts(Path.home() / ".claude/projects")
+
+    async def _transcript(self, session_id: str) -> Transcript:
+        found = await asyncio.to_thread(self._transcripts().get, session_id)
+        if found is None:
+            raise NotFoundError(f"Claude Code has no session {session_id[:80]!r} on this machine")
+        return found
 
     @route("GET", "/", prefix=_PLUGINS, tolerant=True)
     async def plugins(self) -> PluginList:
-        """The plugins: none."""
+        """The plugins that agents here use: none."""
         return {"plugins": []}
 
     @route("POST", "/install", prefix=_PLUGINS, tolerant=True)
     async def install_plugin(self) -> PluginList:
-        """Refused, with what to do instead."""
-        return Response(status=400, body={"detail": _NO_PLUGINS})  # type: ignore[return-value]
+        """501, with what to do instead."""
+        return _not_implemented()
 
     @route("DELETE", "/{slug}", prefix=_PLUGINS, tolerant=True)
     async def remove_plugin(self, slug: str) -> PluginList:
@@ -108,9 +134,9 @@ class ElsewhereRoutes(SessionService):
 
     @route("POST", "/{slug}/update", prefix=_PLUGINS, tolerant=True)
     async def update_plugin(self, slug: str) -> PluginList:
-        """Refused as an installation is, with what to do instead."""
+        """501, as for an installation."""
         del slug
-        return Response(status=400, body={"detail": _NO_PLUGINS})  # type: ignore[return-value]
+        return _not_implemented()
 
     @route("GET", "/{slug}/check-update", prefix=_PLUGINS, tolerant=True)
     async def check_plugin_update(self, slug: str) -> PluginList:
@@ -124,6 +150,10 @@ class ElsewhereRoutes(SessionService):
         """A plugin's skill or agent: 404, for the same reason."""
         del kind, name
         raise _no_plugin(slug)
+
+
+def _not_implemented() -> PluginList:
+    return Response(status=501, body={"error": _NO_PLUGINS, "detail": _NO_PLUGINS})  # type: ignore[return-value]
 
 
 def _no_plugin(slug: str) -> NotFoundError:

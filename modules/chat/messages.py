@@ -37,8 +37,9 @@ _OLDER = re.compile(
     r"(?P<at>[^\n|]{1,40}?)[ \t\r]*(?:\n|\Z)",
     re.MULTILINE | re.IGNORECASE,
 )
-_ESCAPED = re.compile(r"^\\(\\*<!-- message\b)", re.MULTILINE)
-_TO_ESCAPE = re.compile(r"^(\\*<!-- message\b)", re.MULTILINE)
+_NOT_SAID = r"(\\*(?:<!-- message\b|<{7}(?![^ \r\n])))"  # marks of a message, and of a conflict
+_ESCAPED = re.compile(rf"^\\{_NOT_SAID}", re.MULTILINE)
+_TO_ESCAPE = re.compile(rf"^{_NOT_SAID}", re.MULTILINE)
 _LONGEST_VALUE = 2_000
 _DIGEST_SIZE = 12
 
@@ -66,6 +67,11 @@ class Message:
     at: str | None = None
     tools: tuple[ToolUse, ...] = ()
     meta: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a person begins an exchange with it."""
+        return self.role == "user" and not self.meta.get("injected")
 
     @property
     def digest(self) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from parachuted.modules import Finding
 
 from .elsewhere_routes import ElsewhereRoutes
-from .import_routes import ImportRoutes
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .settings import ChatSettings
@@ -18,7 +17,6 @@ from .turn_workspaces import WorkspaceRoutes
 
 class ChatModule(
     SessionRoutes,
-    ImportRoutes,
     ElsewhereRoutes,
     TranscriptRoutes,
     SessionTools,
@@ -50,8 +48,11 @@ class ChatModule(
             await self.sessions.close()
 
     async def end_turns(self, session_id: str) -> None:
-        """Stop the turn that goes on there, and end the process that waits for the next one."""
+        """Stop the turn that goes on there, end the process that waits for the next one, and forget
+        what the curator said of it.
+        """
         await self.turns.forget(session_id)
+        await self.curator.forget(session_id)
 
     async def end_processes(self, session_id: str) -> None:
         """End the process that waits for the next turn there."""

@@ -26,6 +26,17 @@ _COMPUTER: Final = (
     "the capability Computer cannot be given: nothing on this machine could keep an agent that "
     "moves the mouse within its bounds. Bash runs programs in a sandbox"
 )
+_OWN_TOOLS: Final = ("update_session_title", "update_session_summary")
+SESSION_TOOLS: Final = (
+    *_OWN_TOOLS,
+    "chat-sessions",
+    "chat-session",
+    "chat-tag",
+    "chat-untag",
+    "chat-create",
+    "chat-send",
+    "chat-context",
+)
 _WILD: Final = frozenset("*?$[]{}")
 
 
@@ -39,8 +50,9 @@ def narrowing_of(
     """The bounds of a run: the session's own, and never more than the mode's.
 
     Without folders of its own a session reaches what its mode says: the folders of its context, the
-    working folder, or all of the vault. One with folders of its own has no MCP server that it does
-    not name: a server was approved for the whole vault.
+    working folder, or all of the vault. Tools of conversations stay where it names others. One with
+    folders of its own has no MCP server that it does not name: a server was approved for the whole
+    vault; and where it names its tools, of those of conversations only what is about itself.
 
     ActRefusedError: something cannot be read, or may not be given; nothing is guessed.
     """
@@ -48,17 +60,26 @@ def narrowing_of(
     folders: Sequence[str] | None = said.allowed_folders
     if folders is None:
         folders = mode.folders(folder, context_folders)
+    own = SESSION_TOOLS if said.allowed_folders is None else _OWN_TOOLS
     reach = None if folders is None else tuple(_below(_folder(one)) for one in folders)
     asked = capabilities_of(said.capabilities)
     capabilities = tuple(one for one in mode.capabilities if one in asked)
     return AgentNarrowing(
         read=() if "read" not in capabilities else reach,
         write=() if "write" not in capabilities else reach,
-        tools=said.allowed_mcps,
+        tools=None if said.allowed_mcps is None else (*own, *said.allowed_mcps),
         mcps=None if said.allowed_folders is None else said.allowed_mcps or (),
         capabilities=capabilities,
         sandbox=None if said.sandbox_override is None else _sandbox(said.sandbox_override),
     )
+
+
+def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
+    """The same with the files that the person sent along, which nobody has to allow once more."""
+    if narrowing.read is None or "read" not in (narrowing.capabilities or ()):
+        return narrowing
+    exact = [path for path in paths if _WILD.isdisjoint(path)]
+    return replace(narrowing, read=(*narrowing.read, *exact))
 
 
 def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:
@@ -66,7 +87,7 @@ def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> Agen
     if tools is None:
         return narrowing
     own = dict.fromkeys(found for name in tools for found in _CAPABILITIES.get(name.casefold(), ()))
-    others = [name for name in tools if name.casefold() not in _CAPABILITIES]
+    others = [*SESSION_TOOLS, *(name for name in tools if name.casefold() not in _CAPABILITIES)]
     allowed = narrowing.tools
     return replace(
         narrowing,
@@ -125,7 +146,7 @@ def described(narrowing: AgentNarrowing) -> str:
         lines += [f"You may read {reads}."]
     lines += [f"You may write {writes}." if narrowing.write != () else "You may not write files."]
     if narrowing.tools is not None:
-        names = ", ".join(narrowing.tools)
+        names = ", ".join(one for one in narrowing.tools if one not in SESSION_TOOLS)
         lines += [f"Of other modules' tools you have {names}." if names else "You have no others."]
     return "\n".join(lines)
 

@@ -17,6 +17,7 @@ from parachuted.modules import (
     Note,
     SetKey,
     VaultAccess,
+    is_conflict_copy,
     is_shortened,
     read_each,
     reading,
@@ -252,7 +253,7 @@ class SessionFiles:
 
 def is_session_path(path: str) -> bool:
     """Whether a path is one of a session's file."""
-    return path.startswith(FOLDER) and path.endswith(".md")
+    return path.startswith(FOLDER) and path.endswith(".md") and not is_conflict_copy(path)
 
 
 def _text_of(note: Note) -> FileText:

@@ -53,8 +53,8 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
-    """A turn that went to its end: the session as it is now, the messages of the exchange, how many
-    answers the session has with this one, and the run of the agent, if there was one.
+    """A turn that went to its end: the session as it is now, the messages of the exchange, its
+    number among those of the session, and the run of the agent, if there was one.
     """
 
     session: Session

@@ -6,10 +6,9 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from parachuted.modules import AgentNarrowing, Finding, Module, reading
+from parachuted.modules import Finding, Module, reading
 
 from .messages import new_message_id
 from .session import now
@@ -59,15 +58,6 @@ async def _saved(module: Module, one: Mapping[str, Any], name: str) -> str:
     path = f"{FOLDER}/{now()[:10]} {called}"
     await module.vault.write_bytes(path, content)
     return path
-
-
-def with_files(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowing:
-    """The bounds of a run that may read the files which came with its message, too."""
-    came = [one for one in paths if one.startswith(f"{FOLDER}/")]
-    may_read = narrowing.capabilities is None or "read" in narrowing.capabilities
-    if narrowing.read is None or not may_read:
-        return narrowing
-    return replace(narrowing, read=(*narrowing.read, *came))
 
 
 def _warning(name: str, why: str) -> Event:

@@ -50,7 +50,7 @@ def _answer(following: Sequence[Message]) -> Message | None:
     """The last thing that was said before a person spoke again."""
     answer = None
     for one in following:
-        if one.role == "user" and not one.meta.get("injected"):
+        if one.is_question:
             break
         if one.role == "assistant" and not one.meta.get("cut"):
             answer = one

@@ -27,13 +27,14 @@ from .modes import (
     mode_of,
     trust_level_of,
 )
+from .permissions import reading_too
 from .prompt import ComposedPrompt
 from .prompt_parts import PromptOrder, PromptParts
 from .run_sessions import RunSessions
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, Turn
-from .turn_attachments import save_attachments, with_files
+from .turn_attachments import save_attachments
 from .turn_documents import session_event, started_events
 from .turn_events import Event, TextPiece
 from .turn_prompt import TurnPrompts, own_folder
@@ -81,7 +82,7 @@ class TurnWork:
         attached = await save_attachments(self._module, turn.request.attachments, turn.stream.send)
         attached, links = await self._heard(turn, attached)
         question, earlier = await self._asked(turn, session, turn.messages, links)
-        turn.number = 1 + sum(one.role == "assistant" for one in earlier)
+        turn.number = max(1, sum(one.is_question for one in [*earlier, question]))
         turn.stream.send({"type": "user_message", "content": question.content})
         if asks_for_account(turn.request.message):
             return await self._say(
@@ -277,6 +278,8 @@ class TurnWork:
             turn.run = await self._module.agent(order.mode.agent).start(
                 before + turn.request.message,
                 conversation=True,
+                conversation_id=session.id,
+                conversation_folder=order.folder or None,
                 session_id=plan.transcript,
                 history=plan.history,
                 model=session.model or (order.agent.model if order.agent else None),
@@ -284,7 +287,7 @@ class TurnWork:
                 context=prompt.with_message,
                 attachments=attached,
                 working_directory=own_folder(order.mode, order.folder),
-                narrowing=with_files(order.narrowing, attached),
+                narrowing=reading_too(order.narrowing, attached),
             )
             self._runs.add(turn.run.id, session.id)
         if turn.is_aborted:

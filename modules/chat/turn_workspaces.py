@@ -11,7 +11,16 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Finding, Module, NoteEdit, RemoveKey, SetKey, reading, route
+from parachuted.modules import (
+    Finding,
+    Module,
+    NoteEdit,
+    RemoveKey,
+    SetKey,
+    is_conflict_copy,
+    reading,
+    route,
+)
 
 from .modes import TrustLevel, trust_level_of
 
@@ -75,7 +84,8 @@ class WorkspaceRoutes(Module):
     async def workspaces(self) -> tuple[list[WorkspaceRow], list[Finding]]:
         """All that can be read, and why notes of their folder are none."""
         rows, findings = list[WorkspaceRow](), list[Finding]()
-        for path in await self.vault.list(f"{FOLDER}/*.md"):
+        paths = await self.vault.list(f"{FOLDER}/*.md")
+        for path in (one for one in paths if not is_conflict_copy(one)):
             with reading(path, findings):
                 rows.append(await find_workspace(self, path.rpartition("/")[2].removesuffix(".md")))
         return rows, findings

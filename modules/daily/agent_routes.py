@@ -130,7 +130,7 @@ class AgentRoutes(Module):
             said += (f"{one.path} could not be read: {one.problem}" for one in found)
         return "\n".join(said) or "There are no sessions."
 
-    @mcp_tool("write_output", in_runs_only=True)
+    @mcp_tool("write_output", in_runs_only=True, writes=True)
     async def write_output(self, agent: str, day: dt.date, content: str) -> str:
         """Write a scheduled agent's output of a day; returns its path."""
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)

@@ -185,7 +185,7 @@ class Imports:
             )
         vault = self._module.vault
         is_file = await vault.exists(source)
-        return [source] if is_file else await vault.list(f"{source.rstrip('/')}/**")
+        return [source] if is_file else await vault.list(f"{source.rstrip('/')}/**", looks=True)
 
     async def _found(
         self, source: str, paths: Iterable[str], left_out: list[Finding]

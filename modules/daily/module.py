@@ -312,7 +312,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         """The journal entries of a day."""
         return self._shown([one async for one in self._days.newest(day.isoformat())][::-1])
 
-    @mcp_tool("daily-create")
+    @mcp_tool("daily-create", writes=True)
     async def create_text(self, content: str, *, private: bool = False) -> str:
         """Write a journal entry."""
         return await self.create(content, EntryMetadata(private=private))

@@ -41,11 +41,24 @@ class RunRestrictions(Protocol):
     """The agent's run that the work is part of, as far as other runs must know of it."""
 
     @property
-    def asker_holds(self) -> Callable[[], bool]:
-        """Whether who asked for the run still may ask; unlike the run, it does not end."""
+    def asker(self) -> Authority:
+        """On whose behalf the run was asked for; unlike the run, it does not end."""
+
+    @property
+    def module(self) -> str | None:
+        """The module whose agent it is."""
+
+    @property
+    def watch(self) -> Any:  # noqa: ANN401  a RunWatch, which knows of authority
+        """What watches over the writes of the tool that it has called; None: this is no such
+        call.
+        """
 
     def narrowed(self, grant: Any) -> Any:  # noqa: ANN401  an Grant, which is of a room above this one
         """The rights of an agent that this one asks for help."""
+
+    def may_write_by(self, module: str) -> bool:
+        """Whether that module may write notes for it."""
 
 
 class CallRecord(Protocol):

@@ -2,7 +2,8 @@
 
 Dot-folders and dot-files hold programs' settings and secrets: they do not exist here, and neither
 does what is beyond the caller's paths. All that does not exist gives the same answer, whatever the
-reason.
+reason; but of what `.parachuteignore` hides from agents and from keys with paths, whose paths hold
+it, the answer says so.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ from dataclasses import dataclass
 from parachuted.access.paths import is_hidden
 from parachuted.errors import NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant
-from parachuted.vault import VaultPath, VaultRoot, printable
+from parachuted.vault import IGNORE_FILE, VaultPath, VaultRoot, printable
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFilter:
+    """`for_agents`: what is found is for agents, even where the grant is for everything."""
+
     root: VaultRoot
     grant: AccessGrant
+    for_agents: bool = False
 
     def sees(self, path: str) -> bool:
-        return not is_hidden(path) and self.grant.sees(path)
+        return not is_hidden(path) and self.grant.sees(path) and not self._is_ignored(path)
 
     def enters(self, folder: str) -> bool:
         """Whether something below that folder may exist for the caller."""
@@ -32,6 +36,8 @@ class AccessFilter:
 
         Raises NotFoundError, worded the same for whatever the caller may not see.
         """
+        if self._is_ignored(path) and not is_hidden(path) and self.grant.sees(path):
+            raise ignored(path)
         if self.sees(path):
             try:
                 real = self.root.resolve(path)
@@ -40,6 +46,17 @@ class AccessFilter:
             if real == path or self.sees(real):
                 return real
         raise unknown(path)
+
+    def _is_ignored(self, path: str) -> bool:
+        is_whole = self.grant.alternatives is None and not self.for_agents
+        return not is_whole and self.root.ignore.hides(path)
+
+
+def ignored(path: str) -> NotFoundError:
+    return NotFoundError(
+        f"{printable(path)} is ignored by {IGNORE_FILE}, so agents and keys with paths neither "
+        "read nor write it"
+    )
 
 
 def unknown(path: str) -> NotFoundError:

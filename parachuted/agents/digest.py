@@ -212,8 +212,8 @@ def _head(watcher: str, change: ChangedNote, style: LinkStyle) -> str:
             f"{link(watcher, change.target, title, style)}: moved to {plain(change.target)}, "
             "which is not watched"
         )
-    if change.kind == "deleted":
-        return f"{title}: deleted"
+    if change.kind in {"deleted", "ignored"}:
+        return f"{title}: {change.kind}"
     said = {
         "created": "new",
         "moved": f"moved from {plain(change.source or '') or 'elsewhere'}",

@@ -111,13 +111,24 @@ class ToolResult:
 class Tool:
     """A thing an agent may do.
 
-    `schema` is the JSON schema of the arguments; `call` never raises for bad ones.
+    `schema` is the JSON schema of the arguments; `call` never raises for bad ones. `server` is the
+    MCP server that the model sees it on; the name of a tool of someone else's begins with that.
     """
 
     name: str
     description: str
     schema: Mapping[str, object]
     call: Callable[[Mapping[str, object]], Awaitable[ToolResult]]
+    server: str = "parachute"
+
+    @property
+    def name_at_server(self) -> str:
+        return self.name.removeprefix(f"{self.server}__")
+
+    @property
+    def full_name(self) -> str:
+        """What the model calls it by, such as `mcp__vault__read_note`."""
+        return f"mcp__{self.server}__{self.name_at_server}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +140,7 @@ class RunLimits:
     max_cost_usd: float
 
 
-ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "unchanged"]
+ChangeKind: TypeAlias = Literal["created", "modified", "moved", "deleted", "ignored", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

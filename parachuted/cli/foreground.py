@@ -129,7 +129,7 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             f"{', '.join(pattern.text for pattern in declaration.patterns)}"
         )
     say(f"Agent: {daemon.chosen.reason}.")
-    if not (settings.vault / "Modules").is_dir():
+    if not (settings.vault / "Modules").is_dir() and not daemon.trust.entries():
         say(
             "Modules: none. `parachute modules install parachute://chat` adds conversations, "
             "`parachute://daily` a journal, `parachute://brain` people and projects."
@@ -197,5 +197,6 @@ def _begin_logging(home: Path, level: str, *, quiet: bool) -> None:
     )
     to_screen.setLevel(logging.WARNING)
     logging.basicConfig(level=level.upper(), handlers=[to_file] if quiet else [to_file, to_screen])
-    if level.upper() == "INFO":  # it writes several lines for each call of a client
-        logging.getLogger("mcp").setLevel(logging.WARNING)
+    if level.upper() == "INFO":  # they write lines for each call of a client, each schedule's run
+        for library in ("mcp", "apscheduler"):
+            logging.getLogger(library).setLevel(logging.WARNING)

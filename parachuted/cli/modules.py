@@ -51,7 +51,7 @@ def modules_list(options: Namespace) -> int:
     found = _listing()
     if options.json:
         return say_json({"modules": found})
-    rows = [(one["name"], one["version"], _trust(one), _how(one), one["source"]) for one in found]
+    rows = [(one["name"], one["version"], _trust(one), _is(one), one["source"]) for one in found]
     say_table(rows, ("MODULE", "VERSION", "TRUST", "IS", "FROM"), nothing=_NONE)
     return 0
 
@@ -321,11 +321,13 @@ def _say_status(one: dict[str, Any]) -> None:
         say_lines(quoted_lines(str(one["problem"]).rstrip(), _MOST_PROBLEM))
     if one["status"] == "unapproved":
         say(f"  next      `parachute modules approve {one['name']}` shows what it may do, and asks")
+    say_lines(f"  note      {note}" for note in one["notes"])
     if one["state"] == "changed":
-        say(
-            f"  changed   `parachute modules diff {one['name']}` shows how; the approved version "
-            "goes on"
-        )
+        say(f"  next      `parachute modules diff {one['name']}` shows what changed")
+
+
+def _is(one: dict[str, Any]) -> str:
+    return f"{_how(one)} ({one['notes'][0]})" if one["state"] == "changed" else _how(one)
 
 
 def _how(one: dict[str, Any]) -> str:

@@ -118,7 +118,8 @@ class ChangeDetector:
                 await self._guarded(turn)
 
     async def notice(self, paths: Iterable[str]) -> None:
-        """Scan these paths now and treat what is there as final, as our own writes are.
+        """Scan these paths now and treat what is there as final, as our own writes are. A path that
+        ends with a slash is a folder, with all below it.
 
         What cannot be read or recorded now is detected later, with the same author. Callers that
         come during a turn share the next one.
@@ -128,7 +129,10 @@ class ChangeDetector:
         async with self._one_asks:
             if shared is self._asked:
                 self._asked = set()
-                await self._guarded(ScanRequest(closed=shared, final=True))
+                folders = {path for path in shared if path.endswith("/")}
+                turn = ScanRequest(closed=shared - folders, final=True)
+                turn.folders |= {folder.rstrip("/") for folder in folders}
+                await self._guarded(turn)
 
     async def rescan(self, *, accept_missing: bool = False) -> None:
         """Walk the whole vault now.

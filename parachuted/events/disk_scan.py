@@ -279,7 +279,9 @@ class DiskScan:
         folders = sorted(
             folder for folder in turn.folders if not self._scanner.ignored_folder(folder)
         )
-        return [*scans, *(self._scanner.walk(folder, enter=self._enter) for folder in folders)]
+        return scans + [
+            self._scanner.walk(folder, enter=self._enter, finished=turn.final) for folder in folders
+        ]
 
     def _walk_over_everything(self, turn: ScanRequest) -> list[ScanFindings]:
         """Files that the walk takes for half-written, though their writers finished, are scanned

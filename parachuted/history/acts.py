@@ -2,7 +2,8 @@
 
 What is to be written is recorded before the first write and forgotten after the last. What a killed
 daemon left is finished at the next start, by the same author and in the same run: what was written
-already is not written again, what others saved meanwhile is merged or stays.
+already is not written again, what others saved meanwhile is merged or stays. The links that follow
+a move are worked out from each note as it is by then; a move is remembered while some of them stay.
 """
 
 from __future__ import annotations
@@ -15,19 +16,38 @@ from typing import Any
 
 from parachuted.access.origin import Origin
 from parachuted.access.origins import Origins
-from parachuted.errors import NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import (
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    ParachuteError,
+    StorageFailedError,
+)
 from parachuted.history.run_account import save, with_writes
-from parachuted.vault import Author, Caller, Store, VaultPath, Write, WriteResult, printable
+from parachuted.vault import (
+    Author,
+    Caller,
+    LinkRewrites,
+    Store,
+    VaultPath,
+    Write,
+    WriteResult,
+    digest_of,
+    parse_note,
+    printable,
+)
 
 log = logging.getLogger(__name__)
 
 _KIND = "writes"
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActStep:
     """One write: the kept text of digest `base` at `path` becomes that of digest `after` (None:
-    there is no file). With a `source` the file comes from there, as it is.
+    there is no file). With a `source` the file comes from there, as it is, and the steps after it
+    are of notes whose links follow; their texts need not be kept.
     """
 
     path: str
@@ -38,12 +58,20 @@ class ActStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """`what` says it to a person; `origin` is what the texts count as that it writes."""
+    """`what` says it to a person; `origin` is what the texts count as that it writes. `are_all`:
+    whether who moves a file sees all files of the vault.
+    """
 
     what: str
     author: Author
     steps: Sequence[ActStep]
     origin: Origin = "you"
+    are_all: bool = False
+
+    @property
+    def move(self) -> ActStep | None:
+        """The step that the links follow."""
+        return self.steps[0] if self.steps[0].source is not None else None
 
     def document(self) -> dict[str, object]:
         """As JSON."""
@@ -99,11 +127,34 @@ def end_act(store: Store, number: int) -> None:
         store.history.end_act(number)
 
 
-class ActFinisher:
-    """Finishes acts. Blocks on the disk."""
+def follow_links(
+    store: Store, rewrites: LinkRewrites, path: VaultPath, was: str, author: Author
+) -> tuple[WriteResult, int]:
+    """Have the links of the note, which was at `was` before the move, mean what they meant; also
+    says how many cannot. Blocks on the disk.
+    """
+    for _attempt in range(_ATTEMPTS):
+        note = parse_note(store.read(path, keep=True).data)
+        data, left = rewrites.rewritten(note, was)
+        with suppress(ConflictError):
+            return store.replace(path, data, author, base=digest_of(note.data)), left
+    raise ParachuteError("it is being changed")
 
-    def __init__(self, store: Store, origins: Origins | None) -> None:
+
+class ActFinisher:
+    """Finishes acts. Blocks on the disk.
+
+    `files` lists the files of the vault.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        origins: Origins | None,
+        files: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._store, self._origins, self._history = store, origins, store.history
+        self._files = files
 
     def finish_all(self) -> list[FinishedAct]:
         """All that the last life left; where the disk refuses, an act waits for the next start."""
@@ -128,22 +179,18 @@ class ActFinisher:
         waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
         written: list[VaultPath] = []
         left: list[str] = []
-        is_waiting = False
+        is_waiting = links_stay = False
         try:
-            for step in waiting if done else ():
-                try:
-                    written += self._written(step, act, may_remove=not left)
-                except StorageFailedError:
-                    raise
-                except ParachuteError as error:
-                    left.append(f"{printable(step.path)}: {error.message.rstrip('.')}")
             if done:
+                do = self._write_all if act.move is None else self._follow
+                links_stay = do(act, waiting, written, left)
                 self._account(act.author.run)
         except StorageFailedError as error:
             is_waiting = True
             left.append(f"{error.message}; the next start tries again")
         else:
-            end_act(self._store, number)
+            if not links_stay:
+                end_act(self._store, number)
         if waiting and done:
             log.info(
                 "an act that was cut short is finished",
@@ -156,6 +203,51 @@ class ActFinisher:
             left=tuple(left),
             is_waiting=is_waiting,
         )
+
+    def _write_all(
+        self, act: Act, waiting: Sequence[ActStep], written: list[VaultPath], left: list[str]
+    ) -> bool:
+        for step in waiting:
+            with self._naming(step, left):
+                written += self._written(step, act, may_remove=not left)
+        return False
+
+    def _follow(
+        self, act: Act, _waiting: Sequence[ActStep], written: list[VaultPath], left: list[str]
+    ) -> bool:
+        """Have links follow the file, as each note is now: whether some stay all the same, and are
+        to be looked at again.
+        """
+        move, root = act.steps[0], self._store.root
+        source, target = VaultPath(str(move.source)), VaultPath(move.path)
+        if root.is_there(source) or not root.is_there(target):
+            left.append("where the file came from or went to is not as it was, so links stay")
+            return False
+        files = set(self._files()) - {target}
+        rewrites = LinkRewrites.of_move(source, target, files, are_all=act.are_all)
+        links_stay = False
+        for step in act.steps[1:]:
+            path, was = VaultPath(step.path), source if step.path == target else step.path
+            problems = len(left)
+            with self._naming(step, left):
+                with root.straight(), self._recording(path, act.origin) as record:
+                    done, still = follow_links(self._store, rewrites, path, was, act.author)
+                    record(done.after if done.changed else None)
+                written += [done.path] if done.changed else []
+                if still:
+                    raise EditRefusedError(f"{still} of its links cannot name {printable(target)}")
+            links_stay = links_stay or (len(left) > problems and root.is_there(path))
+        return links_stay
+
+    @contextmanager
+    def _naming(self, step: ActStep, left: list[str]) -> Iterator[None]:
+        """Why a step cannot be done; that the disk refuses is raised."""
+        try:
+            yield
+        except StorageFailedError:
+            raise
+        except ParachuteError as error:
+            left.append(f"{printable(step.path)}: {error.message.rstrip('.')}")
 
     def _written(self, step: ActStep, act: Act, *, may_remove: bool) -> Iterable[VaultPath]:
         path = VaultPath(step.path)
@@ -212,4 +304,5 @@ def _act_from(document: Mapping[str, Any]) -> Act:
         author=Author(**author),
         steps=[ActStep(**step) for step in document["steps"]],
         origin=document["origin"],
+        are_all=document.get("are_all", False),
     )

@@ -20,8 +20,8 @@ REPLACED = "replaced"
 """The field of an occurrence's data, which no hook reads, that holds the text which a call of ours
 is about to replace.
 """
-MCP_PREFIX = "mcp__curator__"
-"""How Claude Code calls the server that our tools are on."""
+FULL_NAME = "full_name"
+"""The same for the name that the model sees, where the tool is none of `OUR_TOOLS`."""
 
 _FILE = "file_path"
 
@@ -45,6 +45,15 @@ def _writing(path: str, text: str) -> tuple[_Counterpart, _Counterpart]:
     )
 
 
+_OF_NOTES = (
+    "append_note",
+    "edit_section",
+    "list_notes",
+    "read_note",
+    "search_notes",
+    "write_note",
+)
+_OF_CURATOR = ("list_context_files", "no_change", "read_context", "update_context")
 OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     {
         "append_note": _writing("path", "text"),
@@ -64,6 +73,13 @@ OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     }
 )
 """Our tools, and Claude Code's that do the same, the nearest first."""
+_SERVERS: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(OUR_TOOLS, "parachute"),
+        **dict.fromkeys(_OF_NOTES, "vault"),
+        **dict.fromkeys(_OF_CURATOR, "curator"),
+    }
+)
 WRITING_TOOLS = frozenset(
     name for name, same in OUR_TOOLS.items() if any(one.name == "Write" for one in same)
 ) | {"Edit", "MultiEdit", "NotebookEdit", "Write"}
@@ -75,11 +91,11 @@ def forms(hook_event: HookEvent) -> Iterator[HookEvent]:
 
     Only a call of one of our tools has several.
     """
-    name = hook_event.data.get("tool_name")
-    replaced = hook_event.data.get(REPLACED, "")
+    data = hook_event.data
+    name, replaced = data.get("tool_name"), data.get(REPLACED, "")
     hook_event = replace(
         hook_event,
-        data={field: value for field, value in hook_event.data.items() if field != REPLACED},
+        data={key: value for key, value in data.items() if key not in {REPLACED, FULL_NAME}},
     )
     if hook_event.event not in TOOL_EVENTS or not isinstance(name, str):
         yield hook_event
@@ -91,9 +107,9 @@ def forms(hook_event: HookEvent) -> Iterator[HookEvent]:
         else None,
     )
     yield own
-    if name in CLI_TOOLS or name.startswith("mcp__"):
-        return
-    yield _with(own, tool_name=MCP_PREFIX + name)
+    full = f"mcp__{_SERVERS[name]}__{name}" if name in _SERVERS else data.get(FULL_NAME)
+    if full is not None:
+        yield _with(own, tool_name=full)
     for counterpart in OUR_TOOLS.get(name, ()):
         yield _in_shape(hook_event, counterpart, str(replaced))
 

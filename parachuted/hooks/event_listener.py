@@ -33,7 +33,7 @@ from parachuted.vault.note import WHOLE
 _HEARS = (
     EventFilter.of_person()
 )  # a hook is a program of the person's own, from whom no file is kept
-_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed"})
+_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed", "session.start"})
 _MOST_WAITING = 1000
 _AT_ONCE = 64
 _LARGEST = 4 << 20

@@ -11,6 +11,7 @@ from typing import Final
 
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 OWN_SERVER: Final = "parachute"
+_OWN_SERVERS: Final = frozenset({OWN_SERVER, "vault", "curator"})
 _MOST_ARGUMENTS, _LONGEST = 100, 4_000
 _KNOWN: Final = frozenset({"type", "command", "args", "env"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -39,8 +40,8 @@ def read_definition(name: str, said: object) -> ServerDefinition:
     """The server of that name. Raises ValueError, with what is wrong."""
     if not SERVER_NAME.fullmatch(name):
         raise ValueError("a name has up to 32 letters, digits and dashes")
-    if name == OWN_SERVER:
-        raise ValueError(f"{OWN_SERVER} is the name of the daemon's own tools")
+    if name in _OWN_SERVERS:
+        raise ValueError(f"{name} is the name of the daemon's own tools")
     if not isinstance(said, Mapping):
         raise ValueError("a server is an object with a command")  # noqa: TRY004  a caller's mistake
     if said.get("url") or said.get("type") not in {None, "stdio"}:

@@ -107,7 +107,7 @@ class McpClient:
             asked_by="person",
             caller=identity.api_key,
             taint=self.taint,
-            within=CurrentRun(grant=grant, asker_holds=holds),
+            within=CurrentRun(grant=grant, asker=Authority(holds=holds)),
         )
         self.hooks = sources.hooks.of_run(self.id, agent=self.by, cause=None, taint=self.taint)
         self._sources, self._turn = sources, asyncio.Lock()

@@ -358,7 +358,7 @@ class PastTools:
         base = client.base(path)
         run = SuggestingRun(
             agent=client.by,
-            sees=AccessFilter(self._root, client.authority.reads).sees,
+            sees=AccessFilter(self._root, client.authority.reads, for_agents=True).sees,
             origin=lambda: client.taint.origin,
             read={} if base is None else {path: base},
         )

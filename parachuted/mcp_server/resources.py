@@ -214,7 +214,7 @@ class NoteResources:
         those that follow. Raises ValueError for a cursor that is none.
         """
         query = NoteQuery(limit=_A_PAGE, after=cursor)
-        sees = AccessFilter(self._root, client.authority.reads).sees
+        sees = AccessFilter(self._root, client.authority.reads, for_agents=True).sees
         client.authority.check()
         page = await asyncio.to_thread(self._search.catalogue.notes, query, sees)
         found = [

@@ -86,7 +86,7 @@ class ToolCall:
             route=self.api.route,
             identity=self.api.identity,
             grant=grant,
-            sight=AccessFilter(root, grant),
+            sight=AccessFilter(root, grant, for_agents=True),
             caller=self.api.caller,
             touched=self.api.touched,
             para_ids=self.api.para_ids,
@@ -298,7 +298,13 @@ def _checked(tool: ServedTool, client: McpClient, api: ApiCall) -> Tool:
         return ToolResult(text=json_bytes(document).decode(), response=document)
 
     schema = {"additionalProperties": False, **(tool.checked or tool.takes)}
-    return Tool(name=tool.name, description=tool.description, schema=schema, call=called)
+    return Tool(
+        name=tool.name,
+        description=tool.description,
+        schema=schema,
+        call=called,
+        server=tool.module,
+    )
 
 
 def _with_response(result: ToolResult) -> ToolResult:

@@ -135,6 +135,7 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
         "hash": status.approved_digest,
         "found_hash": status.found_digest,
         "problem": status.problem,
+        "notes": list(status.notes),
         "prefix": status.prefix,
         "pages": status.pages,
         "provides": sorted(choice.interface for choice in status.interfaces),

@@ -281,7 +281,8 @@ class ModuleAgent:
         With `conversation=True` its words are steps as they come, a person can be asked, and there
         are more: `model`, `system_prompt`, `attachments` (files of the vault), `narrowing` (an
         `AgentNarrowing`), `history`, what was said before, for a session that cannot be resumed,
-        and `context`, what goes ahead of the prompt and is not the person's words.
+        `context`, what goes ahead of the prompt and is not the person's words, and what hooks know
+        the conversation by: `conversation_id` and `conversation_folder`.
         `budget="conversation"`: another run that serves a conversation, whose budget pays for it.
         Raises what `Module.run_agent` raises before anything is spent.
         """

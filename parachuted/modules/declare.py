@@ -55,11 +55,15 @@ class RouteMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolMark:
-    """Agents may call it by that name; `in_runs_only`: those alone that the daemon runs."""
+    """Agents may call it by that name; `in_runs_only`: those alone that the daemon runs; `agent`:
+    the module's agent of that name alone. `writes`: none that may not write notes.
+    """
 
     name: str
     description: str | None
     in_runs_only: bool = False
+    agent: str = ""
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,16 +160,31 @@ def route(
 
 
 def mcp_tool(
-    name: str, *, description: str | None = None, in_runs_only: bool = False
+    name: str,
+    *,
+    description: str | None = None,
+    in_runs_only: bool = False,
+    agent: str = "",
+    writes: bool = False,
 ) -> Callable[[_F], _F]:
     """Let agents call it by `name`. The description defaults to the docstring.
 
     `in_runs_only`: agents that the daemon runs, and no client of its MCP server, where its
-    definition would be in every prompt for nothing.
+    definition would be in every prompt for nothing. `agent`: the module's agent of that name, and
+    nothing else. `writes`: all it does is to write notes, so agents of other modules that may not
+    are not offered it.
     """
     if not TOOL_NAME.fullmatch(name):
         raise ValueError(f"@mcp_tool: {name!r} is not the name of a tool, such as 'daily-search'")
-    return _marking(ToolMark(name=name, description=description, in_runs_only=in_runs_only))
+    return _marking(
+        ToolMark(
+            name=name,
+            description=description,
+            in_runs_only=in_runs_only or bool(agent),
+            agent=agent,
+            writes=writes,
+        )
+    )
 
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
@@ -201,7 +220,7 @@ def schedule(
 ) -> Callable[[_F], _F]:
     """Run it `every="15m"` (s, m, h, d), each day `at="03:00"`, or as `cron="0 3 * * MON-FRI"`
     says, in the machine's time zone or `timezone="Europe/Berlin"`; missed while the daemon was off,
-    it runs once.
+    it runs once. One that falls due while it still runs waits for its next time.
     """
     try:
         timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)

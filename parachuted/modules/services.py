@@ -99,8 +99,10 @@ class VaultAccess(Protocol):
         """Whether there is such a file, and the module may read it."""
         ...
 
-    async def list(self, pattern: str = "**") -> Paths:
-        """The paths of all files that match and that the module may read, sorted."""
+    async def list(self, pattern: str = "**", *, looks: bool = False) -> Paths:
+        """The paths of all files that match and that the module may read, sorted. `looks`: also
+        those that were copied there a moment ago, where the pattern begins with a folder.
+        """
         ...
 
     async def scope(self) -> str:

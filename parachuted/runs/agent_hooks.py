@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from parachuted.access.authority import NO_AUTHORITY, Authority
@@ -25,7 +26,7 @@ from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.hooks.claude_tools import REPLACED, TOOL_EVENTS, WRITING_TOOLS
+from parachuted.hooks.claude_tools import FULL_NAME, REPLACED, TOOL_EVENTS, WRITING_TOOLS
 from parachuted.runs.session_events import SessionEvents
 from parachuted.tasks import RunOutcome
 from parachuted.tools.context_files import HISTORY
@@ -67,8 +68,8 @@ def _published(event: str, /, **data: object) -> None:
 class AgentHooks:
     """One agent's work.
 
-    `session_id` is what its hooks know it by, `agent` and `module` who works; `publish` tells the
-    bus of a call.
+    `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
+    `module` who works; `publish` tells the bus of a call.
 
     `added` is called before the agent is shown words of a hook, which may be of any note; before
     that `saw`, in a thread, with each file that the hook says they are from. `replaced`, in a
@@ -82,6 +83,7 @@ class AgentHooks:
     session_id: str
     agent: str
     module: str | None = None
+    conversation_id: str | None = None
     cwd: Path | None = None
     cause: Mapping[str, object] | None = None
     publish: Callable[..., object] = _published
@@ -116,9 +118,18 @@ class AgentHooks:
         """A session of conversation starts, or goes on after a while (`source` is `startup` or
         `resume`); what hooks have the agent know.
         """
+        about = {
+            "session_id": self.conversation_id or self.session_id,
+            "module": self.module,
+            "working_directory": str(self.cwd or self.vault),
+        }
+        folder = "" if self.cwd is None else str(self.cwd.relative_to(self.vault))
+        self.publish("session.start", **{**about, "working_directory": folder})
         if not self.asker.wants("session.start"):
             return ()
-        decision = await self.asker.ask(self.hook_event("session.start", {"source": source}))
+        decision = await self.asker.ask(
+            self.hook_event("session.start", {"source": source, **about})
+        )
         if decision.context:
             await self._shows(decision)
         return decision.context
@@ -181,9 +192,10 @@ class AgentHooks:
         use: str,
         result: ToolResult,
         took: float,
-        replaced: str = "",
+        unseen: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
-        """What hooks add once a call has ended, after so many milliseconds.
+        """What hooks add once a call has ended, after so many milliseconds. `unseen` are fields
+        that no hook reads.
 
         It has happened: an objection to it is one more text.
         """
@@ -207,9 +219,7 @@ class AgentHooks:
         )
         if not self.asker.wants(event):
             return HookDecision()
-        decision = await self.asker.ask(
-            self.hook_event(event, {**fields, REPLACED: replaced} if replaced else fields)
-        )
+        decision = await self.asker.ask(self.hook_event(event, {**fields, **unseen}))
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
             await self._shows(decision)
@@ -251,7 +261,7 @@ class AgentHooks:
             at=self.clock(),
             vault=self.vault,
             module=self.module,
-            session_id=self.session_id,
+            session_id=self.conversation_id or self.session_id,
             cwd=self.cwd,
             data={**data, "agent_id": self.session_id, "agent_type": self.agent},
             cause=self.cause,
@@ -265,7 +275,8 @@ class AgentHooks:
                 return ToolResult(text=f"nothing was done: {reason}", is_error=True)
             use = f"{self.session_id}-{next(self._numbers)}"
             replaced = await self._replaced(tool.name, arguments)
-            decision = await self._before(tool.name, arguments, use, replaced)
+            unseen = {FULL_NAME: tool.full_name, REPLACED: replaced}
+            decision = await self._before(tool.name, arguments, use, unseen)
             if not decision.allowed:
                 return ToolResult(text=_refusal(tool.name, decision), is_error=True)
             given = arguments if decision.updated_input is None else decision.updated_input
@@ -276,7 +287,7 @@ class AgentHooks:
             took = (time.perf_counter() - began) * 1000
             if result.hook_refused:
                 self.refused(result.text)
-            after = await self.after_call(tool.name, given, use, result, took, replaced)
+            after = await self.after_call(tool.name, given, use, result, took, unseen)
             shown = _text_of(after.updated_output) if not result.is_error else None
             return _with_context(
                 result if shown is None else replace(result, text=shown, response=None),
@@ -291,7 +302,11 @@ class AgentHooks:
         return await asyncio.to_thread(self.replaced, name, arguments)
 
     async def _before(
-        self, name: str, arguments: Mapping[str, object], use: str, replaced: str = ""
+        self,
+        name: str,
+        arguments: Mapping[str, object],
+        use: str,
+        unseen: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
         if not self.asker.wants("tool.before"):
             return HookDecision()
@@ -299,7 +314,7 @@ class AgentHooks:
             "tool_name": name,
             "tool_input": dict(arguments),
             "tool_use_id": use,
-            **({REPLACED: replaced} if replaced else {}),
+            **unseen,
         }
         decision = await self.asker.ask(self.hook_event("tool.before", fields))
         self._may_end(decision)

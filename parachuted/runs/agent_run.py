@@ -23,7 +23,7 @@ from parachuted.agents import (
 from parachuted.agents.active_runs import ActiveRun
 from parachuted.agents.permission import PendingPermission
 from parachuted.context import ContextAssembly
-from parachuted.errors import ParachuteError, StorageFailedError
+from parachuted.errors import ParachuteError, PathRefusedError, StorageFailedError
 from parachuted.history.run_account import RunAccount
 from parachuted.keys import AccessGrant
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -39,7 +39,7 @@ from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
 from parachuted.runs.skills import AgentSkills, listed
 from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import Author, WriteResult, new_id, printable
+from parachuted.vault import Author, VaultPath, WriteResult, new_id, printable
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,8 @@ class PreparedAgentRun:
         self._definition, self._lifecycle, self._guards = order.definition, lifecycle, guards
         self._skills, self._contexts, self._boxes = skills, contexts, boxes
         self._modules, self._servers = modules, servers
-        self._words, self._talks_in, self._is_nearly_full = "", order.session or "", False
+        self._words, self._is_nearly_full = "", False
+        self._talks_in = order.conversation_id or order.session or ""
         self._sessions = hooks.sessions
         now, one = lifecycle.clock(), order.definition
         self.id = new_id("r", now)
@@ -102,6 +103,9 @@ class PreparedAgentRun:
         self.suggested: list[str] = []
         self._written: list[WriteResult] = []
         self._author = _author_of(self.task, order)
+        self._within = CurrentRun(
+            grant=grant, asker=order.authority, module=one.module, may_write=order.may_write
+        )
         self._bounds = ModuleBounds.of_agent(one.who, grant)
         self._guard = guards.of_run(
             self.id,
@@ -119,14 +123,17 @@ class PreparedAgentRun:
             authority=self.authority,
             wrote=self._written.append,
         )
-        self._hooks = hooks.of_run(
-            self.id,
-            agent=one.name,
-            cause=_cause_of(self.task, one.name),
-            taint=self.taint,
-            module=one.module,
-            folder=order.folder,
-            authority=self._lent,
+        self._hooks = replace(
+            hooks.of_run(
+                self.id,
+                agent=one.name,
+                cause=_cause_of(self.task, one.name),
+                taint=self.taint,
+                module=one.module,
+                folder=order.folder or _folder_of(order.conversation_folder),
+                authority=self._lent,
+            ),
+            conversation_id=order.conversation_id,
         )
 
     def authority(self) -> Authority:
@@ -137,18 +144,21 @@ class PreparedAgentRun:
             causes=self.task.causes,
             runs=(self.id,),
             taint=self.taint,
-            within=CurrentRun(grant=self.grant, asker_holds=asked.holds),
+            within=self._within,
             call=None,
             depth=asked.depth + 1,
             holds=lambda: not self._has_ended and asked.holds(),
         )
 
     def _lent(self) -> Authority:
-        """What a module acts with that the run calls: one that has read strangers' texts lends no
-        more than it may write itself.
+        """What a module acts with that the run leads to: one that has read strangers' texts lends
+        no more than it may write itself.
         """
         lent = self.authority()
         return lent.narrowed(lent.reads, self.grant.lane) if self.taint else lent
+
+    def _lent_to_tool(self) -> Authority:
+        return replace(self._lent(), within=replace(self._within, watch=self._guard))
 
     @property
     def active(self) -> ActiveRun:
@@ -297,7 +307,7 @@ class PreparedAgentRun:
     def _stepped(self, step: Step) -> None:
         """What it has read may be in the step, so who follows it knows that first."""
         if isinstance(step, SessionStep):
-            self._talks_in = step.session_id
+            self._talks_in = self.order.conversation_id or step.session_id
         elif isinstance(step, UsageStep):
             self._approach(step.context_tokens)
         elif isinstance(step, QuestionStep | PermissionStep):
@@ -342,7 +352,7 @@ class PreparedAgentRun:
             task=self.task,
             grant=self.grant,
             taint=self.taint,
-            authority=self._lent,
+            authority=self._lent_to_tool,
             vault=self._vault,
             modules=self._modules,
             servers=self._servers,
@@ -373,13 +383,15 @@ class PreparedAgentRun:
         order = self.order
         if order.conversation is None:
             return await self._hooks.prompt(order.prompt)
-        source = self._sessions.start_of(order.session)
+        source = self._sessions.start_of(order.session and self._talks_in)
         context = () if source is None else await self._hooks.session_started(source)
         prompt = await self._hooks.prompt(order.prompt, source="user")
         return "\n\n".join(filter(None, [order.context.rstrip(), prompt, *context]))
 
     async def _attached(self) -> Attachments:
         """The files that go with the prompt, as far as the agent may read them."""
+        if self.order.attachments and self.order.follower is not None:
+            self.order.follower.began(self.id)  # who follows it answers what reading them asks
         return await load_attachments(self.order.attachments, self._vault.read_bytes)
 
     async def _told_of_context(self) -> str:
@@ -408,6 +420,13 @@ class PreparedAgentRun:
                 text = (await self._vault.read(path))[:_LONGEST_CONTEXT]
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
         return ""
+
+
+def _folder_of(name: str | None) -> str | None:
+    """That folder of the vault; None: it is none, as the file of a session can say anything."""
+    with contextlib.suppress(PathRefusedError):
+        return name and str(VaultPath.parse(name.rstrip("/")))
+    return None
 
 
 def _author_of(task: Task, order: RunRequest) -> Author:

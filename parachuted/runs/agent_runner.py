@@ -31,6 +31,7 @@ from parachuted.runs.agent_tools import (
     ModuleTools,
     NoModuleTools,
     ServerTools,
+    is_for,
 )
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
@@ -144,10 +145,13 @@ class AgentRunner:
         """What one turn of a conversation may take at most."""
         return self._admission.conversation_limits
 
-    def callable_tools(self, asked: Sequence[str]) -> tuple[str, ...]:
-        """The tools that a manifest asks for by name, with those of the MCP servers that a person
-        approved where it asks for these. Blocks on the disk.
+    def callable_tools(self, asked: Sequence[str], agent: str) -> tuple[str, ...]:
+        """The tools that a manifest asks for by name and that are not for other agents than this
+        one, with those of the MCP servers that a person approved where it asks for these. Blocks on
+        the disk.
         """
+        known = [(spec.name, is_for(of, spec, agent)) for of, spec in self._modules.tools()]
+        asked = [one for one in asked if (one, True) in known or (one, False) not in known]
         if MCP_SERVERS not in asked:
             return tuple(asked)
         of_servers = [one.name for one in self._servers.tools()] if self._servers else []

@@ -78,6 +78,16 @@ class DeclaredTool(Protocol):
     @property
     def schema(self) -> Mapping[str, object]: ...
 
+    @property
+    def agent(self) -> str:
+        """The agent of its module that it is for; empty: all."""
+        ...
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is of no use to an agent that may not write notes."""
+        ...
+
 
 CallTool = Callable[[str, str, Mapping[str, object]], Awaitable[object]]
 
@@ -178,6 +188,11 @@ class NoteTools:
         return f"{path} is written."
 
 
+def is_for(module: str, spec: DeclaredTool, agent: str) -> bool:
+    """Whether the module's tool is for that agent, a `module/agent`."""
+    return not spec.agent or agent == f"{module}/{spec.agent}"
+
+
 def module_tools(
     offered: Iterable[tuple[str, DeclaredTool]],
     allowed: Sequence[str],
@@ -212,7 +227,13 @@ def _module_tool(module: str, spec: DeclaredTool, call: CallTool) -> Tool:
         text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, indent=1)
         return ToolResult(text=_cut(text), is_error=failed)
 
-    return Tool(name=spec.name, description=spec.description, schema=spec.schema, call=called)
+    return Tool(
+        name=spec.name,
+        description=spec.description,
+        schema=spec.schema,
+        call=called,
+        server=spec.agent or module,
+    )
 
 
 def _note_tool(
@@ -235,7 +256,7 @@ def _note_tool(
         except ParachuteError as error:
             return ToolResult.of_error(error)
 
-    return Tool(name=name, description=description, schema=schema, call=call)
+    return Tool(name=name, description=description, schema=schema, call=call, server="vault")
 
 
 def _text(content: str) -> str:
@@ -341,17 +362,16 @@ MCP_SERVERS = "mcp_servers"
 def server_tools(
     offered: Iterable[ServerTool],
     allowed: Sequence[str],
-    taken: Iterable[str],
+    present: Iterable[Tool],
     calls: ServerToolCalls,
     taint: Taint,
 ) -> tuple[Tool, ...]:
-    """Those whose names are allowed. What one answers is a stranger's text."""
-    names = set(taken)
-    return tuple(
-        _server_tool(one, calls, taint)
-        for one in offered
-        if one.name in allowed and one.name not in names
-    )
+    """Those whose names are allowed, and none of `present` goes by. What one answers is a
+    stranger's text.
+    """
+    names = {tool.full_name for tool in present}
+    made = (_server_tool(one, calls, taint) for one in offered if one.name in allowed)
+    return tuple(tool for tool in made if tool.full_name not in names)
 
 
 def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
@@ -360,7 +380,13 @@ def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
         taint.read_words(f"the MCP server {one.server}", "web")
         return replace(answer, text=_cut(answer.text))
 
-    return Tool(name=one.name, description=one.description, schema=one.schema, call=called)
+    return Tool(
+        name=one.name,
+        description=one.description,
+        schema=one.schema,
+        call=called,
+        server=one.server,
+    )
 
 
 class NoModuleTools:

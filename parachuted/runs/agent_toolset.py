@@ -17,6 +17,7 @@ from parachuted.runs.agent_tools import (
     ServerTool,
     ServerToolCalls,
     ServerTools,
+    is_for,
     module_tools,
     server_tools,
 )
@@ -51,35 +52,31 @@ class AgentToolset:
     _calls: ServerToolCalls | None = field(default=None, init=False)
 
     async def make(self, skills: Sequence[Skill]) -> Sequence[Tool]:
-        one, config = self.order.definition, self.order.definition.config
+        one = self.order.definition
         if not one.has_tools:
             return ()
-        notes = NoteTools(
-            vault=self.vault,
-            may_write=config.may_write and all(each.may_write for each in self.order.narrowing),
-        )
+        notes = NoteTools(vault=self.vault, may_write=self.order.may_write)
         made = [
-            *notes.tools(),
+            *(notes.tools() if self.order.may_read else ()),
             *([skill_tool(skills, self.taint)] if skills else []),
             *(one.tools(self.taint) if one.tools else ()),
         ]
         if self.order.conversation is not None:
             made.append(question_tool(self.order.conversation, self.stepped, self.answer_s))
-        if self.suggestions is not None:
+        if self.suggestions is not None and self.order.may_read:
             made.append(self._suggest_tool(self.suggestions, notes))
             made += self._orchestrating(self.suggestions)
         taken = [tool.name for tool in made]
         made += module_tools(
             self._offered(), self.grant.tools, one.module or "", taken, self._call_tool
         )
-        taken = [tool.name for tool in made]
-        return [*made, *await self._of_servers(taken)]
+        return [*made, *await self._of_servers(made)]
 
     async def close(self) -> None:
         if self._calls is not None:
             await self._calls.close()
 
-    async def _of_servers(self, taken: Sequence[str]) -> Sequence[Tool]:
+    async def _of_servers(self, present: Sequence[Tool]) -> Sequence[Tool]:
         """The tools of other people's MCP servers, where it may call any.
 
         They were approved for the whole vault: a run that may read only some of it has none.
@@ -92,24 +89,29 @@ class AgentToolset:
         if not offered:
             return ()
         self._calls = self.servers.open()
-        return server_tools(offered, self.grant.tools, taken, self._calls, self.taint)
+        return server_tools(offered, self.grant.tools, present, self._calls, self.taint)
 
     def _offered(self) -> Iterable[tuple[str, DeclaredTool]]:
-        """The tools of modules; where the agent's interfaces are listed, its own module's and those
-        of modules that provide one of them.
+        """The tools of modules that are for this agent: all of its own module's; of others those
+        that may do what they are for and, where its interfaces are listed, provide one of these.
         """
-        allowed, own = self.grant.interfaces, self.order.definition.module
+        allowed, one = self.grant.interfaces, self.order.definition
         for module, spec in self.modules.tools():
-            if (
-                allowed is None
-                or module == own
-                or not set(allowed).isdisjoint(self.modules.trust_of(module).provides)
+            if is_for(module, spec, one.name) and (
+                module == one.module
+                or (
+                    (self.order.may_write or not spec.writes)
+                    and (
+                        allowed is None
+                        or not set(allowed).isdisjoint(self.modules.trust_of(module).provides)
+                    )
+                )
             ):
                 yield module, spec
 
     async def _call_tool(self, module: str, tool: str, arguments: Mapping[str, object]) -> object:
-        """A module acts with its own rights, but for a run that has read strangers' texts it writes
-        no more than that run may.
+        """A module acts with its own rights, but writes nothing where the run that calls it may
+        not write, and suggests where that has read strangers' texts.
         """
         answer = await self.modules.call_tool(module, tool, arguments, self.authority())
         if not self.modules.trust_of(module).is_trusted:

@@ -30,13 +30,13 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.vault_reading import VaultReading
 from parachuted.search import CatalogueNote as IndexedRow
 from parachuted.search import KeyFilter, NoteQuery, row_of
-from parachuted.tools import FileNames
 from parachuted.vault import (
     NOTE_SUFFIXES,
     AppendToSection,
     DeleteKey,
     Edit,
     FileContent,
+    FileNames,
     Link,
     ReplaceSection,
     ReplaceSpans,

@@ -113,7 +113,9 @@ class BoundedVault(VaultWriting):
         is asked about each by itself, so of that there is none.
         """
         steps: list[ActStep] = []
-        for change in changes if self._run is None else ():
+        watch = self._watching
+        is_asked = watch is not None and (watch is self._run or watch.is_tainted)
+        for change in () if is_asked else changes:
             path, is_new = VaultPath.parse(change.path), change.text is not None
             real = self._may_write(path, is_named=change.edits is None and not is_new)
             try:
@@ -197,11 +199,11 @@ class BoundedVault(VaultWriting):
 
     def _move(self, source: VaultPath, target: VaultPath, files: Sequence[VaultPath]) -> MoveResult:
         """What is moved to where others may read it is read by the move."""
-        bounds = self._bounds
+        bounds, watch = self._bounds, self._watching
         old, new = (self._may_write(path, is_named=True) for path in (source, target))
         bounds.check_read(source, old)
         for path in (old, new):
-            if self._run is not None and self._run.objection(path) is not None:
+            if watch is not None and watch.objection(path) is not None:
                 self._unplanned(path)
         with self._store.root.straight(), self._as_run(old):
             self._refuse_large(source, old)
@@ -218,7 +220,7 @@ class BoundedVault(VaultWriting):
                     may_write=lambda note: (
                         bounds.may_read(note)
                         and bounds.may_write(note)
-                        and (self._run is None or self._run.objection(note) is None)
+                        and (watch is None or watch.objection(note) is None)
                     ),
                     are_all=False,
                     writing=self._around,
@@ -250,7 +252,8 @@ class BoundedVault(VaultWriting):
 
     def _unplanned(self, real: VaultPath) -> ProposedChange:
         """A move, or a file of many pieces, is not suggested."""
-        raise ActRefusedError(self._run.objection(real) if self._run is not None else None)
+        watch = self._watching
+        raise ActRefusedError(watch.objection(real) if watch is not None else None)
 
     def _placed(self, real: VaultPath, incoming: IncomingFile) -> WriteResult:
         self._refuse_watching(real, b"", incoming.beginning(_FRONTMATTER))
@@ -302,6 +305,7 @@ class BoundedVaults:
             writing=writing,
             origins=origins,
             own=own,
+            module=name,
         )
 
     def of_run(

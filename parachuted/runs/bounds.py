@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from parachuted.access.agent_config import AgentConfig
+from parachuted.access.filter import ignored
 from parachuted.access.grant import Grant, all_of, any_of, exactly, grant_of, within
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ActRefusedError, PathRefusedError
@@ -18,16 +19,21 @@ from parachuted.keys import NOWHERE, AccessGrant
 from parachuted.vault import VaultPath, printable
 
 
+def _nothing(_path: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleBounds:
     """What `who` may touch; `lacks` is where a person could allow more, as `permissions.{}` of a
-    manifest.
+    manifest. What it `hides` a person cannot allow.
     """
 
     who: str
     reads: AccessGrant
     writes: AccessGrant
     lacks: str = "permissions.{}"
+    hides: Callable[[str], bool] = _nothing
 
     @classmethod
     def of_module(cls, name: str, *, read: Iterable[str], write: Iterable[str]) -> Self:
@@ -69,6 +75,7 @@ class ModuleBounds:
             reads=all_of(self.reads, reads),
             writes=all_of(self.writes, writes),
             lacks=lacks,
+            hides=self.hides,
         )
 
     def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> ModuleBounds:
@@ -84,7 +91,8 @@ class ModuleBounds:
         )
 
     def may_read(self, path: str) -> bool:
-        return not is_hidden(path) and not is_code(path) and self.reads.sees(path)
+        is_known = not is_hidden(path) and not is_code(path) and not self.hides(path)
+        return is_known and self.reads.sees(path)
 
     def may_enter(self, folder: str) -> bool:
         """Whether a file that they may read could be below that folder."""
@@ -92,7 +100,7 @@ class ModuleBounds:
 
     def may_write(self, path: str) -> bool:
         """Whether they may make, change or remove that file."""
-        return not is_control(path) and self.writes.sees(path)
+        return not is_control(path) and not self.hides(path) and self.writes.sees(path)
 
     def check_read(self, path: VaultPath, real: VaultPath) -> None:
         """Both the path that was asked for and where it leads must be theirs.
@@ -122,6 +130,8 @@ class ModuleBounds:
         what: str,
         may: Callable[[str], bool],
     ) -> None:
+        if self.hides(path):
+            raise ignored(path)
         if not may(path):
             raise ActRefusedError(
                 f"{self.who} may not {what} {printable(path)}: {self.lacks.format(what)} does not "

@@ -94,7 +94,9 @@ class ConversationOptions:
 
     `attachments` are files of the vault, `context_folders` those whose context files go before the
     conversation, `history` what was said before, for a session that cannot be resumed, `context`
-    what goes ahead of the prompt and is not the person's words.
+    what goes ahead of the prompt and is not the person's words. Hooks and listeners know the
+    conversation by `conversation_id`, and that it is about `conversation_folder`, which gives the
+    agent no right.
     """
 
     model: _Model | None = None
@@ -104,6 +106,8 @@ class ConversationOptions:
     narrowing: AgentNarrowing = WIDEST
     history: Annotated[str, Field(max_length=1_000_000)] = ""
     context: Annotated[str, Field(max_length=1_000_000)] = ""
+    conversation_id: _Text | None = None
+    conversation_folder: _Text | None = None
 
 
 _OPTIONS: TypeAdapter[ConversationOptions] = TypeAdapter(ConversationOptions)

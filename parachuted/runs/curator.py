@@ -113,12 +113,19 @@ def changed_notes(
     reviews: Sequence[PendingChange],
     objects: ObjectStore,
     match_of: Callable[[str], WatchMatch | None] = lambda _path: None,
+    hides: Callable[[str], bool] = lambda _path: False,
 ) -> tuple[ChangedNote, ...]:
-    """What open differences amount to; of very many, the later ones by name alone.
+    """What open differences amount to; of very many, the later ones by name alone, as are those
+    in what `.parachuteignore` hides now.
 
     Blocks on the disk.
     """
-    shown = [changed_note(review, objects, match_of(review.path)) for review in reviews[:_SHOWN]]
+    shown = [
+        replace(_named(review), kind="ignored", diff="(it is ignored now)")
+        if hides(review.path)
+        else changed_note(review, objects, match_of(review.path))
+        for review in reviews[:_SHOWN]
+    ]
     room = _LARGEST_DIFFS
     for number, note in enumerate(shown):
         if len(note.diff) > room:
@@ -295,13 +302,14 @@ class CuratorBriefing:
 
     def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
-        watcher = VaultPath(task.watcher)
+        watcher, hides = VaultPath(task.watcher), self._store.root.ignore.hides
         reviews = [
             review
             for review in looked
-            if review.asked or review.source or review.base != (review.reviewing or None)
+            if not hides(watcher)  # it has become ignored since it was woken
+            and (review.asked or review.source or review.base != (review.reviewing or None))
         ]
-        changes = changed_notes(reviews, self._store.objects, self._match_of(watcher))
+        changes = changed_notes(reviews, self._store.objects, self._match_of(watcher), hides)
         watched = sorted(self._watches.watched_by(watcher), key=self._modified, reverse=True)
         grant = _grant(watcher, [review for review in reviews if review.reviewing], watched)
         past = set(map(printable, grant.past))

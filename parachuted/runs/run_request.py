@@ -19,6 +19,7 @@ from parachuted.access.authority import Authority, Entry
 from parachuted.access.grant import Grant, Network, all_of, in_both, narrower, narrowing_of
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.access.origin import Origin, Taint
+from parachuted.access.run_records import RunWatch
 from parachuted.agents import ConversationInput, RunLimits, RunResult, Step, Tool
 from parachuted.errors import ActRefusedError, NotFoundError, PathRefusedError
 from parachuted.runs.bounds import ModuleBounds
@@ -74,8 +75,9 @@ class RunRequest:
     `conversation`: it is a conversation's, and that is what the person says meanwhile. Only such
     runs have `attachments`, files of the vault that go with the prompt, and `history`, what was
     said before, should the session not be there any more, and `context`, which goes ahead of the
-    prompt and is not the person's words. `is_beside_conversation`: it serves a
-    conversation in which a person waits, whose budget pays for it.
+    prompt and is not the person's words. Hooks and listeners know it by its `conversation_id`, and
+    which `conversation_folder` it is about. `is_beside_conversation`: it serves a conversation in
+    which a person waits, whose budget pays for it.
     """
 
     definition: AgentDefinition
@@ -95,6 +97,18 @@ class RunRequest:
     context_folders: tuple[str, ...] = ()
     history: str = ""
     context: str = ""
+    conversation_id: str | None = None
+    conversation_folder: str | None = None
+
+    @property
+    def may_read(self) -> bool:
+        """Whether it has capabilities for notes at all, whichever those are."""
+        return all(one.may_read for one in (self.definition.config, *self.narrowing))
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it may write notes, whichever those are."""
+        return all(one.may_write for one in (self.definition.config, *self.narrowing))
 
     @property
     def pool(self) -> Literal["work", "conversation"]:
@@ -324,10 +338,25 @@ def _read(copy: Path, file: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentRun:
-    """The run that goes on here; `asker_holds` says whether who asked for it still may ask."""
+    """The run that goes on here: on behalf of the `asker`, of an agent of that `module`.
+
+    While it calls a tool there is a `watch`. Its own module's tools write what the module may.
+    Another one's write for it only where it `may_write` notes itself, and where they may for the
+    run that called for it.
+    """
 
     grant: Grant
-    asker_holds: Callable[[], bool] = lambda: True
+    asker: Authority = field(default_factory=Authority)
+    module: str | None = None
+    may_write: bool = True
+    watch: RunWatch | None = None
+
+    def may_write_by(self, module: str) -> bool:
+        outer = self.asker.within
+        return self.watch is None or (
+            (self.may_write or module == self.module)
+            and (outer is None or outer.may_write_by(module))
+        )
 
     def narrowed(self, grant: Grant) -> Grant:
         mine = self.grant

@@ -169,7 +169,11 @@ class VaultReading:
     def _bounds(self) -> ModuleBounds:
         authority = self._authority()
         authority.check()
-        return self._own.limited(authority.reads, authority.writes)
+        bounds = self._own.limited(authority.reads, authority.writes)
+        is_for_agents = self._run is not None or authority.within is not None
+        if is_for_agents or authority.is_limited:
+            bounds = replace(bounds, hides=self._store.root.ignore.hides)
+        return bounds
 
     async def read(self, path: str) -> str:
         data = await self.read_bytes(path)
@@ -221,13 +225,17 @@ class VaultReading:
         content = await self._content(path, keep=True)
         return content.data, content.digest
 
-    async def list(self, pattern: str = "**") -> Paths:
+    async def list(self, pattern: str = "**", *, looks: bool = False) -> Paths:
         """The paths of all matching readable files, from the index; links are not included.
+        `looks`: the index follows the folder that the pattern begins with first.
 
         An agent's run sees names that untrusted sources gave only if the pattern begins with a
         folder, like `Inbox/**`, and that taints it; otherwise they are left out and counted in
         `strangers_left_out`.
         """
+        folder = _glob(pattern).folder
+        if looks and folder:
+            await self._store.notice([f"{VaultPath.parse(folder)}/"])
         return [printable(path) for path in await self._listed(pattern)]
 
     async def scope(self) -> str:
@@ -317,7 +325,8 @@ class VaultReading:
         files = [one for one in dict.fromkeys((path, real)) if not may(one)]
         never = is_control if what == "write" else (lambda one: is_hidden(one) or is_code(one))
         limit = self._authority().reads if what == "read" else self._authority().writes
-        if any(never(one) or not limit.sees(one) for one in files):
+        never_for = self._bounds.hides
+        if any(never(one) or never_for(one) or not limit.sees(one) for one in files):
             return ()
         for one in files:
             if not await self._run.beyond(what, one):

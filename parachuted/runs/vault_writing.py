@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 
-from parachuted.access.authority import Authority, current
+from parachuted.access.authority import Authority, RunRestrictions, current
 from parachuted.access.notes import NoteEdit
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
@@ -82,18 +82,20 @@ class VaultWriting(BoundedNotes):
         authority: Callable[[], Authority] = current,
         origins: Origins | None = None,
         own: Origin = "agent",
+        module: str = "",
     ) -> None:
         """`writing` is entered for each write, and gives what is called with its result, before the
         write can be noticed; `run` watches over a run of an agent.
 
         `authority` finds on whose behalf it acts now. For a module, `origins` says whose texts are
-        a stranger's, and `own` what those count as that it writes itself.
+        a stranger's, and `own` what those count as that it writes itself; `module` is its name.
         """
         super().__init__(
             store, index, search, bounds, authority=authority, run=run, origins=origins, own=own
         )
         self._audit = audit or NullAuditRecorder()
         self._author, self._writing, self._reason = author, writing, ""
+        self._module = module
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         """Make the note this text, and return its digest.
@@ -218,7 +220,7 @@ class VaultWriting(BoundedNotes):
         """`is_gone`: the file is to be removed: the name itself is meant, so a link that has it is
         not followed.
         """
-        run = self._run
+        run = self._watching
         real = self._may_write(path, beyond=beyond, is_named=is_gone)
         if run is not None and (why := run.objection(real)) is not None:
             with self._store.root.straight():
@@ -251,9 +253,35 @@ class VaultWriting(BoundedNotes):
         if self._audit.refusal is not None:
             raise StorageFailedError(self._audit.refusal)
         self._authority().check_circle(f"writing {printable(path)}")
-        real = self._real(path, is_named=is_named)
-        self._bounds.with_files("write", beyond).check_write(path, real)
+        real, caller, bounds = self._real(path, is_named=is_named), self._caller, self._bounds
+        if caller is not None and not caller.may_write_by(self._module):
+            raise ActRefusedError(
+                f"{bounds.who} may not write {printable(path)} for an agent that may not write "
+                "notes itself"
+            )
+        if caller is not None and self._watching is caller.watch:
+            bounds = self._own.limited(caller.asker.reads, caller.asker.writes)
+        bounds.with_files("write", beyond).check_write(path, real)
         return real
+
+    @property
+    def _caller(self) -> RunRestrictions | None:
+        """The run of an agent that has called one of this module's tools; what an event of that
+        leads to is the module's own.
+        """
+        now, within = self._authority(), self._authority().within
+        if within is None or within.watch is None or within.asker.events != now.events:
+            return None
+        return within
+
+    @property
+    def _watching(self) -> RunWatch | None:
+        """What says whether a write is suggested instead: that of a run, also where its agent calls
+        another module than its own.
+        """
+        caller = self._caller
+        watch: RunWatch | None = None if caller is None else caller.watch
+        return self._run if caller is None or caller.module == self._module else watch
 
     def _recorded(
         self, real: VaultPath, act: Callable[[VaultPath], WriteResult], origin: Origin | None

@@ -109,6 +109,12 @@ class NoteCatalogue:
                 if link.target == path and sees(link.source)
             )
 
+    def notes_naming(self, path: str, sees: Callable[[str], bool] = bool) -> set[str]:
+        """The notes with a link that names a file as that one is called, wherever it leads."""
+        with self._database.reading(_SECONDS) as connection:
+            rows = connection.execute(f"{_LINKS} WHERE links.name = ?", (link_name(path),))
+            return set(filter(sees, (text_of(row[0]) for row in rows)))
+
     def resolved(
         self, links: Iterable[Link], source: str, sees: Callable[[str], bool]
     ) -> list[str | None]:

@@ -15,7 +15,7 @@ from parachuted.errors import (
     ParachuteError,
     PathRefusedError,
 )
-from parachuted.suggestions.payload import changes_watch, check_target, text_after
+from parachuted.suggestions.payload import changes_watch, check_target, edit_of, text_after
 from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, record_of, superseded
 from parachuted.suggestions.suggestion import (
     USER,
@@ -35,6 +35,8 @@ from parachuted.vault import (
     VaultRoot,
     Write,
     WriteResult,
+    digest_of,
+    merge_three,
     new_id,
     printable,
 )
@@ -172,9 +174,11 @@ class SuggestionApplier:
         except ConflictError as error:
             if error.theirs == data:
                 return AppliedSuggestion()
-            return AppliedSuggestion(
-                why="there is now another file of that name", ours=data, theirs=error.theirs
-            )
+            over = suggestion.effect.get("over")
+            base = str(over).encode()
+            written = self._add(path, base, error, suggestion, author) if over else None
+            why = None if written else "there is now another file of that name"
+            return AppliedSuggestion(written=written, why=why, ours=data, theirs=error.theirs)
 
     def _delete(self, path: VaultPath, suggestion: Suggestion, author: Author) -> AppliedSuggestion:
         try:
@@ -213,11 +217,34 @@ class SuggestionApplier:
                 written=self._store.replace(path, ours, author, base=suggestion.base)
             )
         except ConflictError as error:
-            return AppliedSuggestion(
-                why="the file was changed since in the same place", ours=ours, theirs=error.theirs
-            )
+            written = self._add(path, base, error, suggestion, author)
+            why = None if written else "the file was changed since in the same place"
+            return AppliedSuggestion(written=written, why=why, ours=ours, theirs=error.theirs)
         except NotFoundError:
             return AppliedSuggestion(why="the file is gone", ours=ours)
+
+    def _add(
+        self,
+        path: VaultPath,
+        base: bytes,
+        conflict: ConflictError,
+        suggestion: Suggestion,
+        author: Author,
+    ) -> WriteResult | None:
+        """Do it to the file as it is now, which got more in the same place; None: it changes more
+        than that.
+        """
+        try:
+            if "text" not in suggestion.effect:
+                edit = edit_of(suggestion.action, suggestion.effect, base)
+                return self._store.edit(path, edit, author, base=suggestion.base)
+            merged = merge_three(base, conflict.ours, conflict.theirs, prefer="both")
+            if not merged.clean:
+                return None
+            now = digest_of(conflict.theirs)
+            return replace(self._store.replace(path, merged.data, author, base=now), merged=True)
+        except (ConflictError, EditRefusedError, NotFoundError):
+            return None
 
     def _base(self, path: VaultPath, suggestion: Suggestion) -> tuple[bytes | None, str | None]:
         """The text that it is decided on, which is kept for good."""

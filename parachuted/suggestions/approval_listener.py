@@ -199,8 +199,9 @@ class ApprovalListener:
             return
         if not _is_among(event.path):
             store = self._suggestions.store
-            if not await asyncio.to_thread(store.is_in_vault, event.path):
-                await self._suggestions.withdraw(event.path)
+            is_there = await asyncio.to_thread(store.is_in_vault, event.path)
+            act = self._suggestions.hide if is_there else self._suggestions.withdraw
+            await act(event.path)
             return
         if event.source is not None:
             await self._moved(event.source, event)

@@ -3,7 +3,8 @@
 - `update`: `{"text"}` the whole text, `{"section", "content"}` the text of a section, with
   `"append": true` added at its end, `{"key", "value"}` a frontmatter key, or `{"base64"}` for a
   binary file.
-- `create`: `{"text"}` or `{"base64"}`.
+- `create`: `{"text"}` or `{"base64"}`; with `"over"`, the text that it adds to, what it adds is
+  added to a file that is there by then.
 - `link`: `{"to"}` the note to link to, with `"section"` (else Links) and `"label"`.
 - `delete`: nothing.
 """
@@ -34,6 +35,7 @@ from parachuted.suggestions.suggestion import (
 )
 from parachuted.vault import (
     AppendToSection,
+    Edit,
     ReplaceAll,
     ReplaceSection,
     SetFrontmatterKey,
@@ -54,7 +56,7 @@ _WAYS: Mapping[SuggestionAction, tuple[frozenset[str], ...]] = {
         frozenset({"section", "content", "append"}),
         frozenset({"key", "value"}),
     ),
-    "create": (frozenset({"text"}), frozenset({"base64"})),
+    "create": (frozenset({"text"}), frozenset({"text", "over"}), frozenset({"base64"})),
     "link": (
         frozenset({"to"}),
         frozenset({"to", "section"}),
@@ -114,17 +116,24 @@ def text_after(
     """
     if action == "delete":
         return None
-    if "base64" in payload:
-        try:
-            return base64.b64decode(str(payload["base64"]), validate=True)
-        except binascii.Error as error:
-            raise EditRefusedError("base64 is not valid") from error
+    return apply_edit(edit_of(action, payload, before or b""), before or b"")
+
+
+def edit_of(action: SuggestionAction, payload: Mapping[str, object], before: bytes) -> Edit:
+    """The edit of a text that is to be `before`, or to be rebased."""
     edit = (
-        ReplaceAll(data=str(payload["text"]).encode())
-        if "text" in payload
+        ReplaceAll(data=_binary(payload) if "base64" in payload else str(payload["text"]).encode())
+        if payload.keys() & {"text", "base64"}
         else _edit(action, payload)
     )
-    return apply_edit(edit_with_private(edit, before or b""), before or b"")
+    return edit if "base64" in payload else edit_with_private(edit, before)
+
+
+def _binary(payload: Mapping[str, object]) -> bytes:
+    try:
+        return base64.b64decode(str(payload["base64"]), validate=True)
+    except binascii.Error as error:
+        raise EditRefusedError("base64 is not valid") from error
 
 
 def changes_watch(before: bytes | None, after: bytes | None) -> bool:

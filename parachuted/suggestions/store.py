@@ -237,7 +237,9 @@ class SuggestionStore:
             suggestion,
             record.body,
             self._sealer.seal(suggestion, normal(record.body)),
-            is_private=record.shown.is_private or holds_private(*texts_of(suggestion)),
+            is_private=record.shown.is_private
+            or holds_private(*texts_of(suggestion))
+            or self._store.root.ignore.hides(suggestion.path),
         )
         author = Author(by=WRITER, causes=suggestion.causes, caller=caller)
         for _ in range(_ATTEMPTS):

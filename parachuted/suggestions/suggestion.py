@@ -11,12 +11,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Literal, TypeAlias, TypeVar, get_args
 
-import frontmatter
-from frontmatter.default_handlers import SafeDumper
-
 from parachuted.access.origin import Origin
 from parachuted.times import with_times
 from parachuted.vault import parse_note, printable
+from parachuted.vault.compose import compose_note
 
 SuggestionAction: TypeAlias = Literal["create", "update", "delete", "link"]
 Status: TypeAlias = Literal["pending", "approved", "rejected", "modified", "superseded"]
@@ -186,7 +184,6 @@ _LARGEST_SHOWN = 256 << 10
 _JSON_KEYS = ("payload", "modifications")
 _BOX = re.compile(r"[-*+] \[([ xX])\] (approve|reject)\b")
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
-_ONE_LINE = 1 << 30
 _MOST_WORDS = 4_000
 _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "Link from"}
 
@@ -274,14 +271,12 @@ def write_file(suggestion: Suggestion, body: str, seal: str, *, is_private: bool
         document[name] = "" if document[name] is None else json.dumps(document[name])
     if _is_below(suggestion):
         document["payload"] = _BELOW
-    post = frontmatter.Post(body)
-    post.metadata = with_times(
+    values = with_times(
         {name: "" if value is None else value for name, value in document.items()}
         | {"seal": seal}
         | ({"private": "true"} if is_private else {})
     )
-    text = frontmatter.dumps(post, Dumper=_Texts, sort_keys=False, width=_ONE_LINE)
-    return f"{text}\n".encode()
+    return compose_note(values, body).encode()
 
 
 def read_file(data: bytes) -> SuggestionFile:
@@ -389,20 +384,6 @@ def _boxes(body: str) -> tuple[frozenset[str], str]:
 def _is_below(suggestion: Suggestion) -> bool:
     """Whether the payload is too much for a frontmatter."""
     return len(json.dumps(dict(suggestion.payload))) > _LARGEST_INLINE
-
-
-class _Texts(SafeDumper):  # type: ignore[misc,valid-type]
-    """Writes a text of more than one word in double quotes, on one line."""
-
-    def represent_str(self, text: str) -> object:
-        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair is not text
-        return self.represent_scalar(
-            "tag:yaml.org,2002:str", whole, style=None if whole.isidentifier() else '"'
-        )
-
-
-_Texts.add_representer(str, _Texts.represent_str)
-_Texts.add_multi_representer(str, _Texts.represent_str)
 
 
 def _fenced(text: str, kind: str) -> list[str]:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -52,7 +53,7 @@ from parachuted.suggestions.suggestion import (
     is_about,
     stands_for,
 )
-from parachuted.vault import Caller, Store, printable
+from parachuted.vault import Caller, Store, VaultPath, printable
 
 _Result = TypeVar("_Result")
 Sees: TypeAlias = Callable[[str], bool]
@@ -374,6 +375,17 @@ class Suggestions:
             record = self.record(name)
             await self._whole(lambda: self.store.put_up(record, only_new=True))
         await self._vault.notice([record.file])
+
+    async def hide(self, path: str) -> None:
+        """That note is ignored from now on: so is what files of suggestions show of it."""
+        for record in self.store.all():
+            file = VaultPath(record.file)
+            if record.suggestion.path == path:
+                async with self._hand(record.suggestion.id):
+                    seen = await asyncio.to_thread(self.store.read, file)
+                    if seen is not None and not seen.is_ticked:
+                        await self._whole(partial(self.store.put_up, record, seen=seen))
+                await self._vault.notice([file])
 
     async def taken_back(self, runs: Iterable[str]) -> None:
         """These runs were undone: say so in the files of the suggestions that they applied."""

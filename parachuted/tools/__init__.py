@@ -3,12 +3,11 @@
 from parachuted.tools.context_files import ContextFiles, ContextGrant
 from parachuted.tools.doctor import LintWarning, VaultDoctor
 from parachuted.tools.migration import Migration, MigrationResult
-from parachuted.tools.move import FileNames, MovePlan, Mover, MoveResult, Writing, unwatched
+from parachuted.tools.move import MovePlan, Mover, MoveResult, Writing, unwatched
 
 __all__ = [
     "ContextFiles",
     "ContextGrant",
-    "FileNames",
     "LintWarning",
     "Migration",
     "MigrationResult",

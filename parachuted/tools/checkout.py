@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parachuted.access.filter import ignored
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
@@ -275,13 +276,18 @@ class Checkout:
         return acts
 
     async def _do(self, act: CheckinAction, outcome: _Outcome) -> None:
-        reason = objection(act, self._grant) or self._twin(act)
+        reason = objection(act, self._grant) or self._ignored(act) or self._twin(act)
         if reason is not None:
             await run_uninterrupted(self._refuse_act, act, reason, outcome)
         elif self._taint and not is_trusted_path(act, self._grant):
             await self._propose(act, outcome)
         else:
             await run_uninterrupted(self._write, act, outcome)
+
+    def _ignored(self, act: CheckinAction) -> str | None:
+        paths = (act.path, act.source)
+        found = next((path for path in paths if path and self._root.ignore.hides(path)), None)
+        return None if found is None else ignored(found).message
 
     def _twin(self, act: CheckinAction) -> str | None:
         if act.kind not in {"create", "move"}:

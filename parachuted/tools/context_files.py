@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from parachuted.access.filter import ignored
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
 from parachuted.access.origins import Origins
 from parachuted.access.private_text import edit_keeping_private, without_private
@@ -46,6 +47,7 @@ from parachuted.vault import (
 
 HISTORY = "History"
 UPDATE_CONTEXT = "update_context"
+_SERVER = "curator"
 STANDARD_SECTIONS = ("Facts", "Current Focus", HISTORY, "Watching")
 _LARGEST_CONTENT = 64 << 10
 _LARGEST_ANSWER = 256 << 10
@@ -109,24 +111,28 @@ class ContextFiles:
         reason = {"type": "string", "description": "Why nothing needs to change, in one sentence."}
         return (
             Tool(
+                server=_SERVER,
                 name="list_context_files",
                 description=LIST,
                 schema=_listing_schema(),
                 call=self.list_context_files,
             ),
             Tool(
+                server=_SERVER,
                 name="read_context",
                 description=READ,
                 schema=_schema(file_path=path),
                 call=self.read_context,
             ),
             Tool(
+                server=_SERVER,
                 name=UPDATE_CONTEXT,
                 description=UPDATE,
                 schema=_schema(file_path=path, section=section, content=content),
                 call=self.update_context,
             ),
             Tool(
+                server=_SERVER,
                 name="no_change",
                 description=NO_CHANGE,
                 schema=_schema(reason=reason),
@@ -204,10 +210,12 @@ class ContextFiles:
         return self.origins.of_text(path, data, digest) if self.origins is not None else "you"
 
     def _read(self, path: VaultPath) -> FileContent:
-        """The file itself.
+        """The file itself, unless it is ignored by now.
 
         A link that has come to stand there since leads to what was not granted.
         """
+        if self.store.root.ignore.hides(path):
+            raise ignored(path)
         if self.store.resolve(path) != path:
             raise PathRefusedError(
                 f"{printable(path)} is a link now, so it is not what this task was given"

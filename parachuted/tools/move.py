@@ -12,26 +12,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from parachuted.access.origin import Origin
-from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.history.acts import Act, ActStep, recorded_act
+from parachuted.errors import ParachuteError
+from parachuted.history.acts import Act, ActStep, follow_links, recorded_act
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
-    Link,
+    LinkRewrites,
     ParsedNote,
     Store,
     VaultPath,
     WriteResult,
     digest_of,
-    leads_straight,
-    links_in,
-    name_key,
     parse_note,
     place_of,
     printable,
-    resolve,
-    rewrite_links,
-    spelled,
 )
 
 Writing: TypeAlias = Callable[[VaultPath], AbstractContextManager[Callable[[WriteResult], None]]]
@@ -68,88 +62,6 @@ class MovePlan:
 
     changes: tuple[LinkChange, ...]
     left: int
-
-
-class FileNames:
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._paths = frozenset(paths)
-        self._by_name: dict[str, list[str]] = {}
-        for path in self._paths:
-            self._by_name.setdefault(name_key(path.rpartition("/")[2]), []).append(path)
-
-    def by_name(self, key: str) -> Iterable[str]:
-        return self._by_name.get(key, ())
-
-    def exists(self, path: str) -> bool:
-        return path in self._paths
-
-    def moved(self, source: str, target: str) -> FileNames:
-        return FileNames((self._paths - {source}) | {target})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkRewrites:
-    """What a move means for links: pure.
-
-    `are_all`: whether `before` and `after` are all files of the vault.
-    """
-
-    source: str
-    target: str
-    before: FileNames
-    after: FileNames
-    are_all: bool = True
-
-    def rewritten(self, note: ParsedNote, path: str) -> tuple[bytes, int]:
-        """The note, which was at `path`, with each link meaning what it meant, and the number of
-        links for which that cannot be written.
-        """
-        left = 0
-
-        def replaced(link: Link) -> str | None:
-            nonlocal left
-            want = self._wanted(link, path)
-            if want is None:
-                return None
-            was, now = (path, self._was(want)), (self._now(path), want)
-            text = spelled(
-                link, was=was, now=now, names=self.after, data=note.data, whole=not self.are_all
-            )
-            left += text is None
-            return text
-
-        return rewrite_links(note, replaced), left
-
-    def count(self, note: ParsedNote, path: str) -> int:
-        return sum(self._wanted(link, path) is not None for link in links_in(note))
-
-    def sources(self, linking: Callable[[str], Iterable[str]]) -> set[str]:
-        """The notes to look at: those with links to the note, or to a file whose name it takes from
-        now on.
-        """
-        name = name_key(self.target.rpartition("/")[2])
-        rivals = {
-            rival for key in (name, name.rpartition(".")[0]) for rival in self.before.by_name(key)
-        }
-        return {note for file in {self.source, *rivals} for note in linking(file)} | {self.source}
-
-    def _wanted(self, link: Link, path: str) -> str | None:
-        """The file that the link is to name from now on, where it does not do so as it stands."""
-        was = resolve(link, path, self.before)
-        if was is None:
-            return None
-        want = self._now(was)
-        is_straight = leads_straight(link, path, was)
-        stays = resolve(link, self._now(path), self.after) == want and (
-            not is_straight or leads_straight(link, self._now(path), want)
-        )
-        return None if stays else want
-
-    def _now(self, path: str) -> str:
-        return self.target if path == self.source else path
-
-    def _was(self, path: str) -> str:
-        return self.source if path == self.target else path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,38 +107,48 @@ class Mover:
         the caller. Raises ConflictError when the target is taken, or the note is not of digest
         `base`.
         """
-        rewriting = _rewrites(source, target, files, are_all=are_all)
+        rewrites = LinkRewrites.of_move(source, target, files, are_all=are_all)
         old, new = self._store.placed(source), self._store.placed(target)
         digest = self._store.read(source).digest
         steps, left = [ActStep(path=new, base=None, after=digest, source=old)], 0
-        wanted: list[int] = []
-        for one in self._rewritten(rewriting, source, target, may_write, keep=True):
-            left += one.left
-            if one.data not in {None, one.note.data}:
+        waiting: list[tuple[VaultPath, int]] = []
+        for one in self._rewritten(rewrites, may_write):
+            if one.data in {None, one.note.data}:
+                left += one.left
+            else:
                 steps.append(self._step(one, source, new))
-                wanted.append(one.wanted - one.left)
-        what = f"the move of {printable(source)} to {printable(target)}"
+                waiting.append((one.path, one.wanted))
+        act = Act(
+            what=f"the move of {printable(source)} to {printable(target)}",
+            author=author,
+            steps=steps,
+            origin=origin,
+            are_all=are_all,
+        )
         rewritten: list[WriteResult] = []
-        with recorded_act(self._store, Act(what=what, author=author, steps=steps, origin=origin)):
+        with recorded_act(self._store, act):
             with writing(target) as wrote:
                 written = self._store.move(source, target, author, base=base)
                 wrote(written)
-            for step, links in zip(steps[1:], wanted, strict=True):
+            for step, (was, wanted) in zip(steps[1:], waiting, strict=True):
+                path = VaultPath(step.path)
                 try:
-                    done = self._write(step, author, writing)
-                # changed in the same place meanwhile, gone, or the disk refuses: the note has moved
-                # all the same
-                except ParachuteError:
-                    left += links
+                    with writing(path) as wrote:
+                        done, still = follow_links(self._store, rewrites, path, was, author)
+                        wrote(done)
+                except ParachuteError:  # gone, or the disk refuses: the file has moved all the same
+                    left += wanted
                 else:
+                    left += still
                     rewritten += [done] if done.changed else []
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
 
     def moved_before(
-        self, source: VaultPath, target: VaultPath, *, base: str | None
+        self, source: VaultPath, target: VaultPath, *, base: str | None, files: Iterable[str]
     ) -> MoveResult | None:
         """The result of a move that was done already, for who asks again since the answer was lost;
-        None where the file did not come from there, or is not there any more.
+        None where the file did not come from there, or is not there any more. `linking` then knows
+        the notes with links to the old place, where nothing is.
         """
         history, root = self._store.history, self._store.root
         old, new = self._store.placed(source), self._store.placed(target)
@@ -236,8 +158,10 @@ class Mover:
             return None
         if came.path != new or place_of(history, came) != new or not root.is_there(new):
             return None
+        rewrites = LinkRewrites.of_move(source, target, set(files) - {new})
+        left = sum(rewrites.count(note, path) for path, note in self._notes(rewrites, new))
         written = WriteResult(path=new, before=None, after=self._store.read(new).digest)
-        return MoveResult(written=written, rewritten=(), left=0)
+        return MoveResult(written=written, rewritten=(), left=left)
 
     def plan(
         self,
@@ -253,63 +177,43 @@ class Mover:
         Raises NotFoundError for a note that is gone.
         """
         self._store.root.read(source)
-        rewriting = _rewrites(source, target, files, are_all=are_all)
+        rewrites = LinkRewrites.of_move(source, target, files, are_all=are_all)
         changes, left = list[LinkChange](), 0
-        for one in self._rewritten(rewriting, source, target, may_write, keep=False):
+        for one in self._rewritten(rewrites, may_write):
             left += one.left
             if one.data is not None:
                 changes += _changed_lines(one.path, one.note.data, one.data)
         return MovePlan(changes=tuple(changes), left=left)
 
     def _rewritten(
-        self,
-        rewriting: LinkRewrites,
-        source: VaultPath,
-        target: VaultPath,
-        may_write: Callable[[str], bool],
-        *,
-        keep: bool,
+        self, rewrites: LinkRewrites, may_write: Callable[[str], bool]
     ) -> Iterator[_Rewrite]:
-        """Each note that is concerned; `keep` keeps the text of what is to be written."""
-        sources = rewriting.sources(self._linking)
-        if not target.endswith(NOTE_SUFFIXES):  # nothing in a file of another kind is a link
-            sources -= {source}
-        for name in sorted(sources):
-            path, is_allowed = VaultPath(name), may_write(name)
+        """Each note that is concerned."""
+        for path, note in self._notes(rewrites, VaultPath(rewrites.source)):
+            wanted = rewrites.count(note, path)
+            data, left = rewrites.rewritten(note, path) if may_write(path) else (None, wanted)
+            yield _Rewrite(path=path, note=note, data=data, wanted=wanted, left=left)
+
+    def _notes(
+        self, rewrites: LinkRewrites, place: VaultPath
+    ) -> Iterator[tuple[VaultPath, ParsedNote]]:
+        """The notes to look at, by their paths before the move; the note that moves is at
+        `place`.
+        """
+        sources = rewrites.sources(self._linking)
+        if not rewrites.target.endswith(NOTE_SUFFIXES):  # nothing in another file is a link
+            sources -= {rewrites.source}
+        for path in map(VaultPath, sorted(sources)):
             try:
-                note = parse_note(self._store.read(path, keep=keep and is_allowed).data)
+                data = self._store.read(place if path == rewrites.source else path).data
             except ParachuteError:
                 continue  # gone since the index saw it
-            wanted = rewriting.count(note, path)
-            if is_allowed:
-                data, left = rewriting.rewritten(note, path)
-                yield _Rewrite(path=path, note=note, data=data, wanted=wanted, left=left)
-            else:
-                yield _Rewrite(path=path, note=note, data=None, wanted=wanted, left=wanted)
+            yield path, parse_note(data)
 
     def _step(self, one: _Rewrite, source: VaultPath, new: VaultPath) -> ActStep:
-        """Its text is kept, so that it can be written in another life."""
         path = new if one.path == source else self._store.resolve(one.path)
-        after = self._store.objects.put(one.data or b"")
-        return ActStep(path=path, base=digest_of(one.note.data), after=after)
-
-    def _write(self, step: ActStep, author: Author, writing: Writing) -> WriteResult:
-        path = VaultPath(step.path)
-        data = self._store.objects.get(str(step.after))
-        if data is None:
-            raise NotFoundError(f"what {printable(path)} was to say is no longer kept")
-        with writing(path) as wrote:
-            written = self._store.replace(path, data, author, base=step.base)
-            wrote(written)
-        return written
-
-
-def _rewrites(
-    source: VaultPath, target: VaultPath, files: Iterable[str], *, are_all: bool
-) -> LinkRewrites:
-    before = FileNames({source, *files})
-    after = before.moved(source, target)
-    return LinkRewrites(source=source, target=target, before=before, after=after, are_all=are_all)
+        base, after = digest_of(one.note.data), digest_of(one.data or b"")
+        return ActStep(path=path, base=base, after=after)
 
 
 def _changed_lines(path: VaultPath, before: bytes, after: bytes) -> Iterator[LinkChange]:

@@ -159,7 +159,7 @@ class VaultCopy:
             if self._grant.may_enter(folder):
                 for name, entry in tuple(self._index.entries(folder).items()):
                     path = VaultPath(f"{folder}/{name}" if folder else name)
-                    if self._grant.may_read(path):
+                    if self._grant.may_read(path) and not self._root.ignore.hides(path):
                         yield path, entry
 
     def _readable(self, path: VaultPath) -> FileContent | None:
@@ -295,9 +295,8 @@ class VaultCopy:
         may see.
         """
         try:
-            content = (
-                self._readable(path) if self._grant.may_read(path) and _is_path(path) else None
-            )
+            is_seen = self._grant.may_read(path) and not self._root.ignore.hides(path)
+            content = self._readable(path) if is_seen and _is_path(path) else None
             if content is None:
                 self.drop(path)
             else:

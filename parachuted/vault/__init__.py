@@ -27,6 +27,7 @@ from parachuted.vault.history import (
 )
 from parachuted.vault.ignore import IGNORE_FILE, IgnoreRules
 from parachuted.vault.index import CONTEXT_NAMES, IndexEntry, IndexSnapshot, VaultIndex
+from parachuted.vault.link_moves import FileNames, LinkRewrites
 from parachuted.vault.links import (
     Link,
     LinkNames,
@@ -76,6 +77,7 @@ __all__ = [
     "EditBatch",
     "EditRequest",
     "FileContent",
+    "FileNames",
     "History",
     "IgnoreRules",
     "IncomingFile",
@@ -84,6 +86,7 @@ __all__ = [
     "KnownBases",
     "Link",
     "LinkNames",
+    "LinkRewrites",
     "Meaning",
     "MergeResult",
     "NoteProblem",

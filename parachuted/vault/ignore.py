@@ -52,6 +52,19 @@ class IgnoreRules:
                 return True
         return self._lines.ignore(folder, name, is_folder=False)
 
+    def hides(self, path: str) -> bool:
+        """Whether the lines of the file ignore that file, or a folder that it is in."""
+        if not self._lines:
+            return False
+        folder, _, name = path.rpartition("/")
+        if self._lines.ignore(folder, name, is_folder=False):
+            return True
+        while folder:
+            folder, _, name = folder.rpartition("/")
+            if self._lines.ignore(folder, name, is_folder=True):
+                return True
+        return False
+
     def folder(self, folder: str, name: str) -> bool:
         """Whether the folder `name` in `folder`, and all below it, is ignored."""
         if begins_with_dot(name) and name not in _KEPT_FOLDERS:
@@ -86,6 +99,9 @@ class GitIgnoreLines:
         self._last_first = rules[::-1]
         self._any_name = _any_of(rule.pattern for rule in rules if rule.is_name)
         self._any_path = _any_of(rule.pattern for rule in rules if not rule.is_name)
+
+    def __bool__(self) -> bool:
+        return bool(self._last_first)
 
     def ignore(self, folder: str, name: str, *, is_folder: bool) -> bool:
         """Whether the last line that means it ignores it."""

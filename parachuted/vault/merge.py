@@ -128,11 +128,13 @@ class MergeResult:
 
 
 def merge_three(
-    base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs"] = "none"
+    base: bytes, ours: bytes, theirs: bytes, *, prefer: Literal["none", "theirs", "both"] = "none"
 ) -> MergeResult:
     """Both changes of `base` in one text.
 
     Where they clash, all of theirs; with `prefer="theirs"`, theirs just in the places that clash.
+    With `prefer="both"`, lines that both add at one place do not clash, ours follow theirs; but not
+    where theirs begin what ours begin, such as one key of YAML.
 
     Texts that differ in more than 50,000 lines clash as a whole, and so do files that are not
     texts.
@@ -149,23 +151,31 @@ def merge_three(
         return MergeResult(
             data=theirs, clean=False, kept=(_shown(middles[2]),) if prefer == "theirs" else ()
         )
-    merged, kept = _merge_lines(*map(_lines, middles))
-    if kept and prefer == "none":
+    merged, kept = _merge_lines(*map(_lines, middles), adds_both=prefer == "both")
+    if kept and prefer != "theirs":
         return MergeResult(data=theirs, clean=False)
     data = base[:start] + merged + base[len(base) - stop :]
     return MergeResult(data=data, clean=not kept, kept=tuple(map(_shown, kept)))
 
 
 def _merge_lines(
-    base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]
+    base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes], *, adds_both: bool
 ) -> tuple[bytes, list[bytes]]:
     parts: list[bytes] = []
     kept: list[bytes] = []
     for group in Merge3(base, ours, theirs, sequence_matcher=_Pairing).merge_groups():
         parts += group[-1]
         if group[0] == "conflict":
-            kept.append(b"".join(group[-1]))
+            if adds_both and not group[1] and _may_follow(group[-1], group[2]):
+                parts += group[2]
+            else:
+                kept.append(b"".join(group[-1]))
     return b"".join(parts), kept
+
+
+def _may_follow(theirs: Sequence[bytes], ours: Sequence[bytes]) -> bool:
+    first = next(filter(bytes.strip, ours), b"")
+    return theirs[-1].endswith(b"\n") and first not in theirs
 
 
 def _shown(text: bytes) -> str:

@@ -26,6 +26,7 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
+from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.paths import VaultPath, printable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -107,11 +108,14 @@ class _Way(threading.local):
 
 
 class VaultRoot:
-    """The vault's folder, and the only way to open what is in it."""
+    """The vault's folder, and the only way to open what is in it. `ignore` are the rules of
+    `.parachuteignore` that hold.
+    """
 
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
         self.folder = folder.resolve()
+        self.ignore = IgnoreRules()
         self._way = _Way()
 
     @contextlib.contextmanager

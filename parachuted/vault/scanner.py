@@ -347,11 +347,11 @@ class Scanner:
 
         Files that are known already are held against new rules by the next walk over everything.
         """
-        return self._ignore
+        return self._root.ignore
 
     @ignore.setter
     def ignore(self, ignore: IgnoreRules) -> None:
-        self._ignore = ignore
+        self._root.ignore = ignore
         self._has_new_rules = True
 
     def walk(
@@ -374,7 +374,7 @@ class Scanner:
         VaultWalk(
             root=self._root,
             index=self._index,
-            ignore=self._ignore,
+            ignore=self.ignore,
             scan=scan,
             enter=enter,
             settle_ns=0 if finished else self._settle_ns,

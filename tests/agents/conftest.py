@@ -54,7 +54,7 @@ class AgentRig:
             "required": list(required),
             "additionalProperties": False,
         }
-        return Tool(name=name, description=f"{name}s", schema=schema, call=call)
+        return Tool(name=name, description=f"{name}s", schema=schema, call=call, server="curator")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -181,6 +182,31 @@ async def test_links_are_relationships_and_made_once(tmp_path: Path):
         assert (tmp_path / KIM).read_text() == KIM_TEXT + "- [[Zoë Müller]] - Friend\n"
         facts = await module.request("GET", "/facts", query={"entity": "kim"})
         assert [one["text"] for one in facts] == ["[[acme]] - Founder", "[[Zoë Müller]] - Friend"]
+
+
+async def test_a_note_that_is_linked_by_several_at_once_has_every_link(tmp_path: Path):
+    write(tmp_path, "Notes/day.md", "Saw Zoë and Kim at Acme.\n")
+    async with brain(a_vault(tmp_path)) as module:
+        found = await asyncio.gather(
+            *(
+                module.request("POST", "/link", body={"path": "Notes/day.md", "para_id": name})
+                for name in ("Zoë Müller", "kim", "acme") * 2
+            )
+        )
+
+        text = (tmp_path / "Notes/day.md").read_text()
+        assert [text.count(one["para_id"]) for one in found] == [1] * 6
+
+
+async def test_an_entity_that_several_write_at_once_keeps_what_each_added(tmp_path: Path):
+    async with brain(a_vault(tmp_path)) as module:
+        await asyncio.gather(
+            *(make(module, "person", name="kim lee", aliases=[alias]) for alias in ("K.", "Kiki")),
+            module.request("POST", "/link", body={"path": KIM, "para_id": "Zoë Müller"}),
+        )
+
+        text = (tmp_path / KIM).read_text()
+        assert [text.count(part) for part in ("Kimmy", "K.", "Kiki", "[[Zoë")] == [1, 1, 1, 1]
 
 
 async def test_a_note_that_mentions_an_entity_gets_its_id(tmp_path: Path):

@@ -122,6 +122,9 @@ async def test_a_type_can_be_suggested_and_waits_for_a_person(tmp_path: Path):
         assert not (tmp_path / "Brain/types.yaml").exists()
         assert [one[:2] for one in module.suggested] == [("create", "Brain/types.yaml")] * 3
         text = str(module.suggested[0][2]["text"])
+        over = str(module.suggested[1][2]["over"])  # to which both add, whichever is approved first
+        assert text.startswith(over)
+        assert str(module.suggested[1][2]["text"]).startswith(over)
         write(tmp_path, "Brain/types.yaml", text)
         await module.event("file.created", path="Brain/types.yaml")
         shown = {one["name"]: one for one in await module.request("GET", "/types")}

@@ -60,10 +60,10 @@ class ScriptedRuns:
 
     @property
     def started(self) -> list[StartedRun]:
-        return [one for one in self.runs.values() if one.agent != "observer"]
+        return [one for one in self.runs.values() if one.agent != "curator"]
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        if agent == "observer":
+        if agent == "curator":
             assert options["budget"] == "conversation"
             moments: Sequence[Moment] = [AgentText(text="done")]
         else:

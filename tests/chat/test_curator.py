@@ -118,7 +118,7 @@ async def test_what_it_was_shown_and_did_is_a_conversation_of_its_own(vault: Pat
             "log_activity",
         ]
         assert all(isinstance(one["input"], dict) for one in answered["tool_calls"])
-        assert [agent for agent, _ in chat.asked] == ["observer"]
+        assert [agent for agent, _ in chat.asked] == ["curator"]
 
 
 async def test_nothing_is_there_before_it_ran(chat: ModuleHarness, vault: Path):

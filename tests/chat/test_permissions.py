@@ -8,7 +8,7 @@ from parachuted.errors import ActRefusedError
 from tests.chat.loading import chat_file
 
 modes, permissions, session = chat_file("modes"), chat_file("permissions"), chat_file("session")
-Bounds = session.SessionPermissions
+Bounds, OWN = session.SessionPermissions, permissions.SESSION_TOOLS
 
 
 def narrowed(bounds=None, mode="default", folder="Projects/a", contexts=("Areas/tea",)):
@@ -30,8 +30,8 @@ def test_without_a_word_each_mode_reaches_what_it_is_for():
 
 def test_null_is_all_tools_and_an_empty_list_none():
     assert narrowed(Bounds(allowed_mcps=None)).tools is None
-    assert narrowed(Bounds(allowed_mcps=())).tools == ()
-    assert narrowed(Bounds(allowed_mcps=("brain-search",))).tools == ("brain-search",)
+    assert narrowed(Bounds(allowed_mcps=())).tools == OWN
+    assert narrowed(Bounds(allowed_mcps=("brain-search",))).tools == (*OWN, "brain-search")
 
 
 def test_a_session_with_folders_of_its_own_has_the_mcp_servers_that_it_names():
@@ -105,8 +105,8 @@ def test_an_agent_that_names_its_tools_has_no_others_and_never_more_than_the_ses
     writer = narrowed(Bounds(capabilities=("Read", "Write"), allowed_mcps=None))
     mine = permissions.within_agent(writer, ("Read", "brain-search"))
     assert (mine.read, mine.write) == (("Areas/tea/**",), ())
-    assert (mine.capabilities, mine.tools) == (("read",), ("brain-search",))
+    assert (mine.capabilities, mine.tools) == (("read",), (*OWN, "brain-search"))
     bounded = narrowed(Bounds(capabilities=("Read",), allowed_mcps=("daily-today",)))
     mine = permissions.within_agent(bounded, ("Write", "Bash", "brain-search"))
-    assert (mine.write, mine.capabilities, mine.tools) == ((), ("read",), ())
+    assert (mine.write, mine.capabilities, mine.tools) == ((), ("read",), OWN)
     assert permissions.within_agent(bounded, None) == bounded

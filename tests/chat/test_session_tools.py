@@ -44,7 +44,6 @@ async def test_an_agent_names_its_conversation_and_writes_to_another(live: Live,
             use("chat-send", session_id="s-2", message="Please answer this."),
             use("chat-send", session_id="s-3", message="Please answer this."),
             use("chat-create", title="Child", message="Please answer that."),
-            use("update_title", title="Not mine to call"),
             say("Sent."),
         )
 
@@ -60,7 +59,6 @@ async def test_an_agent_names_its_conversation_and_writes_to_another(live: Live,
         assert answers[3]["session_id"] == "s-2"
         assert "may do other things" in answers[4]
         assert answers[5]["parent_id"] == talk
-        assert "curator alone" in answers[6]
         for session_id in ("s-2", answers[5]["id"]):
             await daemon_rig.until(lambda one=session_id: said_in(vault, one) >= 2, 60)
         assert said_in(vault, "s-3") == 0

@@ -24,7 +24,7 @@ async def answers(job: Job) -> object:
     """What a model would do, as the agent that is asked."""
     if job.agent == "chat/chat":
         return (say("Then Kim has the beans from May on."),)
-    if job.agent == "chat/observer":
+    if job.agent == "chat/curator":
         return (
             use("update_title", title="Kim takes the beans"),
             use("update_summary", summary="Kim has the beans from May on."),
@@ -67,7 +67,7 @@ async def test_a_conversation_loads_its_project_and_leaves_what_it_settled(live:
         session = await get(daemon_rig, f"/api/chat/{talk}")
         assert session["title"] == "Kim takes the beans"
         assert session["contextFolders"] == ["Projects/garden"]
-        (curator,) = [job for job in backend.jobs if job.agent == "chat/observer"]
+        (curator,) = [job for job in backend.jobs if job.agent == "chat/curator"]
         assert "brain-search" not in {one.name for one in curator.tools}
         (woken,) = [job for job in backend.jobs if job.watcher == ABOVE]
         assert LINE in woken.prompt

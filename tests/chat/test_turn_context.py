@@ -78,6 +78,8 @@ async def test_a_working_folder_makes_a_workspace_with_its_own_file(vault):
         run = runs.started[0]
         assert (run.agent, run.options["working_directory"]) == ("workspace", "Projects/garden")
         assert run.options["narrowing"].write == ("Projects/garden/**",)
+        assert run.options["conversation_id"] == only(events, "done")["sessionId"]
+        assert run.options["conversation_folder"] == "Projects/garden"
         assert only(events, "prompt_metadata")["workingDirectoryClaudeMd"] == (
             "Projects/garden/CLAUDE.md"
         )
@@ -130,7 +132,12 @@ async def test_an_agent_s_own_model_answers_with_the_tools_that_it_names(vault):
         await ask(module, "@gardener Dig.")
         await ask(module, "Dig.", model="model-b", agentType="gardener")
         assert [one.options["model"] for one in runs.started] == ["model-a", "model-b"]
-        assert runs.started[0].options["narrowing"].tools == ("brain-search",)
+        tools = runs.started[0].options["narrowing"].tools
+        assert (tools[-1], "write_note" in tools, "chat-sessions" in tools) == (
+            "brain-search",
+            False,
+            True,
+        )
 
 
 async def test_an_agent_that_is_not_there_ends_the_turn_with_its_reason(vault):

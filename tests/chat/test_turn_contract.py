@@ -7,11 +7,13 @@ The events of a stream are held against `app_decoder` in every test that reads o
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import AgentQuestion, AgentSession
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
 from tests.chat.exports import CHATGPT
@@ -69,6 +71,39 @@ async def test_what_waits_and_what_goes_on_is_as_the_app_decodes_it(vault):
             await module.request("POST", f"/{session}/abort")
         with pytest.raises(NotFoundError):
             await module.request("POST", f"/{session}/inject", body={"message": "Still?"})
+
+
+@pytest.mark.parametrize("is_injected", [False, True])
+async def test_an_exchange_is_logged_once_however_often_the_curator_is_asked(vault, is_injected):
+    hold = asyncio.Event()
+    async with scripted_chat(vault, [hold, *words("Left.")]) as (module, runs):
+        session = str((await conversations(module).create("Beans"))["id"])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ask(module, "Where do the beans go?", session))
+            await until(lambda: runs.started)
+            if is_injected:
+                await module.request("POST", f"/{session}/inject", body={"message": "Quick."})
+            hold.set()
+        for ran in (1, 2, 3):
+            if ran > 1:
+                await module.request("POST", f"/{session}/curator/trigger")
+            async with asyncio.timeout(60):
+                while await curator_runs(module, session) < ran:
+                    await asyncio.sleep(0)
+        days = (vault / ".parachute/activity").glob("*.jsonl")
+        logged = [json.loads(line) for day in days for line in day.read_text().splitlines()]
+        assert [(one["session_id"], one["exchange_number"]) for one in logged] == [(session, 1)]
+        await module.request("DELETE", f"/{session}")
+        assert [one for one in await module.state.keys() if one.endswith(f"/{session}")] == []
+
+
+async def curator_runs(module, session: str) -> int:
+    """How often the curator of that conversation ran."""
+    try:
+        found = await module.request("GET", f"/{session}/curator/messages")
+    except NotFoundError:
+        return 0
+    return len(found["messages"]) // 2
 
 
 async def test_the_curator_s_rows_are_as_the_app_decodes_them(vault):
@@ -153,34 +188,99 @@ async def test_an_import_is_reported_as_the_app_decodes_it(chat):
     assert len(texts(report["errors"])) == 1
 
 
-async def test_what_the_daemon_does_not_have_is_said_in_the_fields_that_the_app_reads(chat):
-    for path, field in (
-        ("/api/claude-code/recent", "sessions"),
-        ("/api/claude-code/projects", "projects"),
-        ("/api/claude-code/sessions", "sessions"),
-        ("/api/plugins/", "plugins"),
-    ):
-        assert (await chat.request("GET", path))[field] == []
-    with pytest.raises(NotFoundError, match="--adopt"):
-        await chat.request("GET", "/api/claude-code/sessions/one")
+async def test_plugins_are_none_and_the_refusal_says_where_their_parts_go(chat):
+    assert await chat.request("GET", "/api/plugins/") == {"plugins": []}
     for method, path in (
         ("DELETE", "one"),
         ("GET", "one/check-update"),
         ("GET", "one/skills/two"),
         ("GET", "one/agents/two"),
     ):
-        with pytest.raises(NotFoundError, match="no plugin 'one': plugins are not installed"):
+        with pytest.raises(NotFoundError, match="no plugin 'one': agents here run"):
             await chat.request(method, f"/api/plugins/{path}")
-    answer = "success:b alreadyAdopted:b parachuteSessionId:s message:s"
-    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
-    assert (found["success"], "--adopt" in found["message"]) == (False, True)
-    said = {"type": "user", "uuid": "a", "message": {"content": "Beans?"}}
-    await chat.request(
-        "POST", "/api/import/", body={"data": [{"sessionId": "one", "events": [said]}]}
-    )
-    found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
-    assert (found["success"], found["alreadyAdopted"]) == (True, True)
     for path, body in (("install", {"url": "x"}), ("one/update", {})):
         refused = await chat.request("POST", f"/api/plugins/{path}", body=body)
-        assert refused.status == 400, path
-        assert "not installed" in decode(refused.body, "detail:s")["detail"]
+        assert refused.status == 501, path
+        assert ".skills/" in decode(refused.body, "detail:s error:s")["detail"]
+
+
+CLAUDE_CODE = (
+    "sessionId:s title?:s firstMessage?:s messageCount:i createdAt?:t lastTimestamp?:t model?:s "
+    "cwd?:s projectPath?:s projectDisplayName?:s"
+)
+
+
+def transcribed(project: str, name: str, *said: str) -> None:
+    """A session of Claude Code, as its CLI keeps it, with a last line that was cut off."""
+    file = Path.home() / ".claude/projects" / project / f"{name}.jsonl"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    roles = ("user", "assistant")
+    lines = [
+        {
+            "type": roles[number % 2],
+            "uuid": f"{name}-{number}",
+            "cwd": "/home/me/garden",
+            "sessionId": name,
+            "timestamp": f"2026-01-0{number + 1}T12:00:00Z",
+            "message": {"role": roles[number % 2], "model": "model-a", "content": text},
+        }
+        for number, text in enumerate(said)
+    ]
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in lines) + '{"type": "us')
+
+
+async def test_claude_codes_sessions_are_listed_and_adopted_as_the_app_decodes_them(chat):
+    for path in ("recent", "projects", "sessions"):
+        (found,) = (await chat.request("GET", f"/api/claude-code/{path}")).values()
+        assert found == []
+    transcribed("-home-me-garden", "one", "Where do beans go?", "On the left.")
+    transcribed("-home-me-other", "two", "Peas?")
+    transcribed("-home-me-other", "empty")
+    secret = Path.home() / "secret.jsonl"
+    secret.write_text('{"type": "user", "uuid": "s", "message": {"content": "secret"}}\n')
+    (Path.home() / ".claude/projects/-home-me-garden/three.jsonl").symlink_to(secret)
+
+    recent = (await chat.request("GET", "/api/claude-code/recent"))["sessions"]
+    assert {decode(one, CLAUDE_CODE)["sessionId"] for one in recent} == {"one", "two"}
+    projects = (await chat.request("GET", "/api/claude-code/projects"))["projects"]
+    counts = {
+        one["encodedName"]: one["sessionCount"]
+        for one in (decode(one, "encodedName:s path:s sessionCount:i") for one in projects)
+    }
+    assert counts == {"-home-me-garden": 1, "-home-me-other": 2}
+    for path in ("/home/me/garden/", "-home-me-garden"):
+        asked = {"path": path}
+        (mine,) = (await chat.request("GET", "/api/claude-code/sessions", query=asked))["sessions"]
+        assert (mine["firstMessage"], mine["model"]) == ("Where do beans go?", "model-a")
+        assert (mine["cwd"], mine["projectDisplayName"]) == ("/home/me/garden", "garden")
+    session = decode(await chat.request("GET", "/api/claude-code/sessions/one"), CLAUDE_CODE)
+    said = [decode(one, "type:s content?:s timestamp?:t") for one in session["messages"]]
+    assert [one["content"] for one in said] == ["Where do beans go?", "On the left."]
+    for path in ("sessions/three", "sessions/empty", "sessions/..secret", "sessions/none"):
+        with pytest.raises(NotFoundError, match="Claude Code has no session"):
+            await chat.request("GET", f"/api/claude-code/{path}")
+    with pytest.raises(NotFoundError, match="Claude Code has no session 'none'"):
+        await chat.request("POST", "/api/claude-code/adopt/none", body={"workingDirectory": "/x"})
+
+    answer = "success:b alreadyAdopted:b parachuteSessionId:s filePath?:s messageCount?:i message:s"
+    for is_there in (False, True):
+        found = decode(await chat.request("POST", "/api/claude-code/adopt/one"), answer)
+        assert (found["success"], found["alreadyAdopted"]) == (True, is_there)
+    made = await chat.request("GET", f"/{found['parachuteSessionId']}")
+    assert (made["source"], made["originalId"]) == ("claude-code", "one")
+    assert found["messageCount"] == len(made["messages"]) == 2
+
+
+@pytest.mark.parametrize(("key", "paths"), [("k1", None), ("", ["Notes/**"])])
+async def test_claude_codes_sessions_are_for_the_person_at_the_machine_alone(chat, key, paths):
+    transcribed("-home-me-garden", "one", "Where do beans go?")
+    asking = chat.with_key(key, paths=paths)
+    for method, path in (
+        ("GET", "recent"),
+        ("GET", "projects"),
+        ("GET", "sessions"),
+        ("GET", "sessions/one"),
+        ("POST", "adopt/one"),
+    ):
+        with pytest.raises(ActRefusedError, match="at this machine"):
+            await asking.request(method, f"/api/claude-code/{path}")

@@ -367,6 +367,7 @@ async def test_files_that_come_along_are_in_the_vault_before_the_agent_is_asked(
         assert (vault / first).read_bytes() == b"beans"
         assert first.startswith("Chat/artifacts/")
         assert second == "Assets/plan.png"
+        assert runs.started[0].options["narrowing"].read == (first, second)
         warned = [one for one in events if one["type"] == "warning"]
         assert [one["code"] for one in warned] == ["attachment_save_failed"] * 2
         assert f"![[{first}]]" in only(events, "user_message")["content"]

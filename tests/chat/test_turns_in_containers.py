@@ -15,7 +15,9 @@ from tests.stories.boxed import boxed, native
 
 
 class Model:
-    """Answers a conversation's agent with the next of its answers, and the curator with a word."""
+    """Answers a conversation's agent with the next of its answers, the last one also when it is
+    asked again (as after a request that was cut off), and the curator with a word.
+    """
 
     def __init__(self, *answers: Sequence[Block]) -> None:
         self.answers, self.asked = list(answers), list[str]()
@@ -25,7 +27,7 @@ class Model:
         if "AskUserQuestion" not in body:
             return [say("Noted.")]
         self.asked.append(body)
-        return self.answers.pop(0)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_there(

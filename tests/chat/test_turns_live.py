@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import operator
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
 from tests.stories.daemon_rig import DaemonRig
 
-Talking = Callable[[ScriptedMessages], AbstractAsyncContextManager[DaemonRig]]
+Talking = Callable[..., AbstractAsyncContextManager[DaemonRig]]
 
 
 @pytest.fixture
@@ -32,10 +34,10 @@ def talking(vault: Path, home: Path) -> Talking:
     """Start a daemon whose agents ask that model."""
 
     @asynccontextmanager
-    async def start(api: ScriptedMessages) -> AsyncIterator[DaemonRig]:
+    async def start(api: ScriptedMessages, spare: str = "off") -> AsyncIterator[DaemonRig]:
         await load_heavy("claude")
         given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
-        given |= {"agent.backend": "claude", "conversation.spare_process": "off"}
+        given |= {"agent.backend": "claude", "conversation.spare_process": spare}
         settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
         daemon = Daemon(
@@ -220,17 +222,42 @@ async def test_a_question_is_answered_after_a_restart_and_the_conversation_goes_
             assert (await call(daemon_rig, "POST", path, body))[0] == 404
 
 
-async def test_a_restarted_chat_leaves_the_model_within_reach_of_every_agent(talking):
-    model = Model("One.", "Two.", "Three.")
-    async with ScriptedMessages([model] * 100) as api, talking(api) as daemon_rig:
+async def approve_changed(daemon_rig: DaemonRig, vault: Path) -> None:
+    """Change a file of Chat's folder in the vault, and approve what that shows."""
+    with (vault / "Modules/chat/modes.py").open("a") as file:
+        file.write("# changed\n")
+    async with asyncio.timeout(30):
+        state = ""
+        while state != "changed":
+            _, module = await call(daemon_rig, "GET", "/api/modules/chat")
+            state = module["state"]
+    _, shown = await call(daemon_rig, "GET", "/api/modules/chat/diff?trust=trusted")
+    body = {"hash": shown["hash"], "trust": "trusted"}
+    status, module = await call(daemon_rig, "POST", "/api/modules/chat/approve", body)
+    assert (status, module.get("state"), module.get("status")) == (200, "approved", "running")
+
+
+@pytest.mark.parametrize("spare", ["off", "on"])
+async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking, vault, spare):
+    answers = ("One.", "Two.", "Three.", "Four.", "Five.")
+    model = Model(*answers)
+    async with ScriptedMessages([model] * 100) as api, talking(api, spare) as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
-        body: dict[str, object] = {"message": "Count.", "module": "chat"}
-        for answer in ("One.", "Two.", "Three."):
+        session = None
+        for number, answer in enumerate(answers):
+            # the spare process waits for a new conversation
+            body = {"message": "Count.", "sessionId": session if number % 2 else None}
             done = (await events(daemon_rig, "POST", "/api/chat", body))[-1][1]
             assert (done["type"], done.get("response")) == ("done", answer), done
-            body = {"message": "And on?", "sessionId": done["sessionId"]}
-            status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})
-            assert status == 200, module
+            session = done["sessionId"]
+            if spare == "on":
+                idle = daemon_rig.daemon.chosen.backend._backend._idle._idle
+                await daemon_rig.until(partial(operator.contains, idle, None), 60)
+            if number < 2:
+                status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})
+                assert status == 200, module
+            else:
+                await approve_changed(daemon_rig, vault)
 
 
 async def waiting_question(daemon_rig: DaemonRig, session: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ async def answers(job: Job) -> object:
     """A model that writes to a note, and of whom Brain and a watching note hear."""
     if job.agent == "chat/chat":
         return (say("Done."),)
-    if job.agent == "chat/observer":
+    if job.agent == "chat/curator":
         line = "Left bed: beans."
         return (
             use("update_context", file_path=GARDEN, section="Current Focus", content=line),

@@ -101,3 +101,17 @@ def test_a_save_and_a_request_right_after_a_warm_start_are_noticed_and_answered(
     )
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
+
+
+def test_modules_that_cannot_start_are_named_with_why(command_line: CommandLine):
+    command_line.home.mkdir(exist_ok=True)
+    entries = "modules:\n  garden: {enabled: true}\n  shed: {enabled: true}\n"
+    (command_line.home / "modules.yaml").write_text(entries)
+    (command_line.home / "modules.yaml").chmod(0o600)
+    process = begin(command_line)
+    command_line.until(lambda: "module:shed" in command_line("doctor").stdout)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=30)
+    assert "Modules: none" not in said
+    for name in ("garden", "shed"):
+        assert f"problem with module:{name}: there is no folder {command_line.vault}" in said

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from parachuted.config.load import read_entries, read_file, set_entry, write_file
 from parachuted.errors import ConfigError, StorageFailedError
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 
 def texts(text: str) -> dict[str, str | None]:
     return {entry.key: entry.text for entry in read_entries(text)}
@@ -179,6 +181,7 @@ def test_a_folder_in_the_place_of_the_file_is_reported(home):
         read_file(home)
 
 
+@pytest.mark.on_disk
 def test_a_write_that_fails_leaves_the_file_as_it_was(home):
     write_file(home, "port: 1\n")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -12,6 +12,8 @@ from parachuted.config import Settings, describe_settings, home_folder, load_set
 from parachuted.config.load import read_file
 from parachuted.errors import ConfigError, StorageFailedError
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 ENV = {"HOME": "/home/me"}
 
 
@@ -298,6 +300,7 @@ def test_the_home_is_named_by_a_variable_or_stands_in_ones_home():
     assert home_folder({}) == Path.home() / ".parachute"
 
 
+@pytest.mark.on_disk
 def test_setting_a_key_makes_the_home_and_the_file_for_their_owner_alone(tmp_path):
     home = tmp_path / "made" / "home"
 
@@ -411,6 +414,7 @@ def test_a_variable_of_another_program_that_makes_no_sense_here_stops_nothing(ho
     assert settings.notes[0].endswith(", and is ignored")
 
 
+@pytest.mark.on_disk
 def test_two_changes_at_once_are_both_in_the_file(home, monkeypatch):
     threads = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -149,3 +150,33 @@ def events_rig(vault: Path, home: Path):
     made = EventsRig(vault=vault, home=home, watcher=ManualWatcher())
     yield made
     made.history.close()
+
+
+_TREE = "it watches the whole tree, and no folder is entered or left"
+INOTIFY_ALONE = {
+    "test_touching_and_reading_are_not_heard": "it reports what befell a file's metadata too",
+    "test_a_folder_that_was_left_is_not_heard": _TREE,
+    "test_a_folder_that_is_removed_leaves_nothing_behind": _TREE,
+    "test_a_renamed_folder_is_heard_under_its_new_name_once_it_is_entered": _TREE,
+    "test_a_folder_in_anothers_place_is_heard_and_the_other_is_not": (
+        "it misses what is written at once into a new folder, which the detector walks"
+    ),
+    "test_names_that_are_no_utf8_are_heard": "it fails, begins again, and all is looked at",
+    "test_a_long_queue_is_reported_in_pieces": "it reports all that there is at once",
+    "test_a_queue_that_overflowed_is_heard": "it swallows that, and the next full scan finds all",
+    "test_when_events_stop_coming_that_is_said_and_walks_find_changes_until_they_come_again": (
+        "its queue cannot be replaced by an empty one"
+    ),
+    "test_where_the_system_does_not_watch_it_wakes_after_the_shortest_time": _TREE,
+}
+"""The tests that do not run with watchfiles, and what it does instead."""
+
+
+@pytest.fixture(params=["auto", "watchfiles"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that can be chosen; on Linux `auto` is inotify."""
+    if request.param == "auto" and sys.platform != "linux":
+        pytest.skip("inotify is Linux's")
+    if request.param == "watchfiles" and request.function.__name__ in INOTIFY_ALONE:
+        pytest.skip(INOTIFY_ALONE[request.function.__name__])
+    return str(request.param)

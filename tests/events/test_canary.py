@@ -5,7 +5,6 @@ meanwhile.
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
 from inotify_simple import INotify
@@ -15,14 +14,12 @@ from parachuted.events.disk_scan import CANARY
 from parachuted.vault_state import state_folder
 from tests.events.conftest import EventsRig
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what is lost here is inotify's")
-
 
 @pytest.fixture
-async def events_rig(vault, home):
+async def events_rig(vault, home, engine):
     """With a real watcher, and a vault that has its id."""
     state_folder(home, vault)
-    made = EventsRig(vault=vault, home=home, watcher=make_watcher(vault))
+    made = EventsRig(vault=vault, home=home, watcher=make_watcher(vault, engine))
     yield made
     made.history.close()
 
@@ -49,7 +46,7 @@ async def test_while_it_hears_that_nothing_is_wrong_and_it_is_left_as_it_was(eve
     assert events_rig.reported() == []
 
 
-async def test_when_events_stop_coming_that_is_said_and_changes_are_found_by_walks_until_they_come_again(  # noqa: E501
+async def test_when_events_stop_coming_that_is_said_and_walks_find_changes_until_they_come_again(
     events_rig,
 ):
     async with events_rig.detector(canary=0.05, heartbeat=0.05) as detector:

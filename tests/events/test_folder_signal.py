@@ -6,12 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from functools import partial
 
 import pytest
 
+from parachuted.events import make_watcher
 from parachuted.upkeep import FolderSignal
 
 LONG_S = 600.0
+
+
+@pytest.fixture(autouse=True)
+def _on_each_engine(engine, monkeypatch):
+    monkeypatch.setattr("parachuted.upkeep.make_watcher", partial(make_watcher, engine=engine))
 
 
 @pytest.fixture

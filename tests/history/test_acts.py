@@ -174,3 +174,31 @@ def test_a_text_that_is_no_longer_kept_is_named(store_rig: StoreRig):
     do(store_rig, act, 1)
     (finished,) = ActFinisher(store_rig.store, None).finish_all()
     assert finished.left == ("b.md: what was to be written is no longer kept",)
+
+
+def test_a_move_whose_links_cannot_follow_is_named_at_each_start_until_they_are_changed(
+    store_rig: StoreRig,
+):
+    steps = [ActStep(path="C#.md", base=None, after=store_rig.put("a.md", "x"), source="a.md")]
+    for name, text in (("b.md", "[[a]]\nmine\n"), ("c.md", "[[a]]\n"), ("d.md", "[t](a.md)\n")):
+        store_rig.put(name, text)
+        steps.append(ActStep(path=name, base=digest_of(b"[[a]]"), after=digest_of(b"[[c]]")))
+    act = Act(what="a move", author=store_rig.agent, steps=steps, are_all=True)
+    begin_act(store_rig.store, act)
+    store_rig.store.move(VaultPath("a.md"), VaultPath("C#.md"), store_rig.agent)
+
+    def finish() -> tuple[str, ...]:
+        (finished,) = ActFinisher(store_rig.store, None, store_rig.names).finish_all()
+        return finished.left
+
+    def said(name: str) -> str:
+        return f"{name}: 1 of its links cannot name C#.md"
+
+    assert finish() == finish() == (said("b.md"), said("c.md"))
+    assert store_rig.text("b.md") == "[[a]]\nmine\n"
+    assert store_rig.text("d.md") == "[t](C%23.md)\n"
+    store_rig.put("b.md", "[t](<C%23.md>)\nmine\n")
+    assert finish() == (said("c.md"),)
+    (store_rig.vault / "c.md").unlink()
+    assert [one.partition(":")[0] for one in finish()] == ["c.md"]
+    assert store_rig.history.acts() == []

@@ -35,7 +35,9 @@ class Modules:
     """One module, with one tool."""
 
     def offered(self) -> OfferedTools:
-        return OfferedTools(modules=frozenset({"travel"}), tools=frozenset({"plan_trip"}))
+        return OfferedTools(
+            modules=frozenset({"travel"}), tools=frozenset({"plan_trip", "mcp__travel__plan_trip"})
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Tool, ToolResult
-from parachuted.agents.claude.transcript import PREFIX
-from parachuted.hooks.claude_tools import MCP_PREFIX, OUR_TOOLS
+from parachuted.hooks import HookEvent
+from parachuted.hooks.claude_tools import OUR_TOOLS, forms
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.agent_tools import NoteTools
 from parachuted.runs.skills import TOOL as SKILL_TOOL
@@ -60,7 +60,8 @@ async def asked(
             agent="a",
             replaced=lambda *_called: "- old",
         )
-        (tool,) = agent.tools([Tool(name=name, description="", schema={}, call=call)])
+        made = Tool(name=name, description="", schema={}, call=call, server="travel")
+        (tool,) = agent.tools([made])
         result = await tool.call(arguments)
     reported = tmp_path / "told"
     return (
@@ -121,14 +122,14 @@ async def asked(
         ),
         ("search_notes", {"query": "roof"}, "Grep", "Grep", {"pattern": "roof"}),
         ("list_notes", {"pattern": "Work/**"}, "Glob", "Glob", {"pattern": "Work/**"}),
-        ("read_note", {"path": "a.md"}, "mcp__.*", "mcp__curator__read_note", {"path": "a.md"}),
+        ("read_note", {"path": "a.md"}, "mcp__.*", "mcp__vault__read_note", {"path": "a.md"}),
         ("update_context", CONTEXT, "update_context|Edit", "update_context", CONTEXT),
         ("update_context", CONTEXT, "*", "update_context", CONTEXT),
         (
             "plan_trip",
             {"to": "Rome"},
-            "mcp__curator__plan_trip",
-            "mcp__curator__plan_trip",
+            "mcp__travel__plan_trip",
+            "mcp__travel__plan_trip",
             {"to": "Rome"},
         ),
     ],
@@ -298,4 +299,8 @@ def test_every_tool_of_ours_is_known_by_its_name_and_its_arguments():
         for one in counterparts
     )
     assert schemas.keys() < OUR_TOOLS.keys()
-    assert MCP_PREFIX == PREFIX
+    for tool in (*context, *notes):
+        data = {"tool_name": tool.name}
+        called = HookEvent(event="tool.before", at=datetime.now(UTC), data=data, vault=Path("/"))
+        names = [one.data["tool_name"] for one in forms(called)]
+        assert names[:2] == [tool.name, tool.full_name]

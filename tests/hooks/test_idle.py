@@ -24,7 +24,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "parachuted"
         ("PreToolUse", {"matcher": "Bash"}, None),
         ("PreToolUse", {"matcher": ".*"}, None),
         ("PreToolUse", {"matcher": "plan_trip"}, None),
-        ("PreToolUse", {"matcher": "mcp__curator__plan_trip"}, None),
+        ("PreToolUse", {"matcher": "mcp__travel__plan_trip"}, None),
         (
             "PostToolUse",
             {"matcher": "TodoWrite|Task"},

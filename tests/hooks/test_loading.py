@@ -10,6 +10,8 @@ import pytest
 from parachuted.hooks import load_hooks
 from parachuted.hooks.loading import look
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 ONE = "hooks: {Stop: [{type: command, command: x}]}\n"
 
 
@@ -75,6 +77,7 @@ def test_a_link_to_a_place_of_the_persons_own_is_followed(home: Path, vault: Pat
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+@pytest.mark.on_disk
 def test_settings_that_others_may_change_are_refused_in_words(home: Path, mode: int):
     write(home / "hooks.yaml", ONE, mode=mode)
     write(home / "hooks" / "on-session-start.py", "")
@@ -129,6 +132,7 @@ def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(
     assert "write.before" in found.closed
 
 
+@pytest.mark.on_disk
 def test_a_folder_or_a_pipe_in_the_place_of_the_settings_holds_no_one_up(home: Path):
     os.mkfifo(home / "hooks.yaml", 0o600)
     assert "it is not a file" in load_hooks(home).problems[0]

@@ -156,6 +156,8 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
         "tool_use_id": "r1-1",
         "agent_id": "r1",
         "agent_type": "curator",
+        "full_name": "mcp__parachute__note_down",  # and the next, which no hook reads
+        "replaced": "",
     }
     assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
     assert after.data["tool_use_id"] == "r1-1"

@@ -68,6 +68,7 @@ def test_a_text_that_is_lost_is_reported(objects: ObjectStore):
 def test_of_many_differences_the_later_ones_are_named_only(objects: ObjectStore):
     reviews = [replace(review(objects, A, B), path=f"n{number:03}.md") for number in range(60)]
     notes = changed_notes(reviews, objects)
+    assert "ignored" in changed_notes(reviews, objects, hides=lambda _path: True)[0].diff
 
     assert [bool(note.diff) for note in notes] == [True] * 50 + [False] * 10
     assert [note.path for note in notes] == [one.path for one in reviews]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from parachuted.access.authority import Authority, acting
+from parachuted.access.grant import Grant
 from parachuted.errors import ConflictError
+from parachuted.keys import EVERYWHERE, NOWHERE
+from parachuted.runs.run_request import CurrentRun
 from tests.modules.module_rig import ModuleRig
 
 PRIVATE = "# Day\n\nopen\n\n## Mine #private\n\nsecret\n"
@@ -19,14 +22,12 @@ def module_rig(tmp_path):
     module_rig.close()
 
 
-class ModuleCallInRun:
-    """An agent's run that a module's code works for."""
-
-
 async def test_a_conflict_shows_no_private_part_to_code_that_works_for_an_agent(module_rig):
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
 
-    for authority, is_shown in ((Authority(), True), (Authority(within=ModuleCallInRun()), False)):
+    grant = Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+    within = CurrentRun(grant=grant)
+    for authority, is_shown in ((Authority(), True), (Authority(within=within), False)):
         with acting(authority), pytest.raises(ConflictError) as conflict:
             await vault.create("Daily/day.md", "mine\n")
         assert (b"secret" in conflict.value.theirs) is is_shown

@@ -49,6 +49,11 @@ class DaemonRig:
                 )
             await asyncio.sleep(0.005)
 
+    async def indexed(self, notes: int = 0) -> None:
+        """Wait until all that is known can be found, and these are so many notes at least."""
+        search = self.daemon.search
+        await self.until(lambda: not search.is_behind and search.count() >= notes)
+
     async def settled(self, seconds: float = 30) -> None:
         """Wait until everything on the disk is noticed and every task is done, and a look
         afterwards finds no more to do.

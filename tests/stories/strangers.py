@@ -233,11 +233,9 @@ class ObedientBackend(ScriptedBackend):
 async def _played(job: Job, block: Block) -> Step:
     if isinstance(block, Text):
         return TextStep(text=block.text)
-    name = block.name.removeprefix("mcp__curator__")
     arguments = block.input if isinstance(block.input, Mapping) else {}
-    return ToolCallStep(
-        tool=name, arguments=arguments, result=await call_tool(job.tools, name, block.input)
-    )
+    result = await call_tool(job.tools, block.name, block.input)
+    return ToolCallStep(tool=block.name, arguments=arguments, result=result)
 
 
 @dataclass(slots=True)

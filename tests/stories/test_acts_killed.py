@@ -113,10 +113,12 @@ def test_what_a_person_wrote_while_the_daemon_was_away_is_kept(place: RestartRig
     waiting = sorted(
         file for file in (place.vault / "Links").glob("*.md") if "[[hub]]" in file.read_text()
     )
-    assert len(waiting) > 3
+    assert len(waiting) > 4
     save(waiting[0], f"Mine.\n{waiting[0].read_text()}Mine too.\n")
     save(waiting[1], waiting[1].read_text().replace("[[hub]]", "[[my hub]]"))
     waiting[2].unlink()
+    save(waiting[3], waiting[3].read_text().replace("\n\nThe end.", "\nMy line beside it."))
+    save(waiting[4], "Mine: [[hub|my label]] [it](<../hub.md#h>)\n")  # the line itself, otherwise
     place.live()
 
     assert waiting[0].read_text().count("[[centre]]") == 2
@@ -124,7 +126,10 @@ def test_what_a_person_wrote_while_the_daemon_was_away_is_kept(place: RestartRig
     assert waiting[0].read_text().endswith("Mine too.\n")
     assert waiting[1].read_text().count("[[my hub]]") == 2
     assert not waiting[2].exists()
-    assert links(place).get("hub", 0) <= 2
+    assert waiting[3].read_text().count("[[centre]] and [it](../Deep/centre.md)") == 2
+    assert waiting[3].read_text().endswith("\nMy line beside it.\n")
+    assert waiting[4].read_text() == "Mine: [[centre|my label]] [it](<../Deep/centre.md#h>)\n"
+    assert "hub" not in links(place)
 
 
 def test_a_merge_of_notes_is_whole_or_not_begun_and_one_run(place: RestartRig, torture):

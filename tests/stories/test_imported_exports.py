@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from parachuted.bundled import bundled_folder
+from tests.api.calls import post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save
 
@@ -64,3 +65,13 @@ async def test_what_no_file_and_no_answer_can_hold_is_no_error_of_the_daemons(
         for path in ("/api/chat", "/api/daily/entries"):
             async with session.get(daemon_rig.url + path) as answer:
                 assert answer.status == 200, path
+
+
+async def test_what_was_copied_into_the_vault_a_moment_ago_is_imported(live: Live, vault: Path):
+    async with live() as daemon_rig:
+        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await daemon_rig.settled()
+        for day in (1, 2):
+            save(vault / f"Daily/import/deep/2021-08-0{day}.md", f"Day {day}.")
+            body = {"source": "Daily/import", "dry_run": False}
+            assert (await post(daemon_rig, "/api/daily/import", body))["added"] == 1, day

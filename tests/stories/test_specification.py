@@ -89,10 +89,10 @@ class Model:
             return [say("Then Kevin has the curriculum from May on.")]
         if "AskUserQuestion" in named:
             return [ToolUse(name=named["brain-context"], input={"entity": "project-parachute"})]
-        is_observer = "update_title" in named
-        if "update_context" in named and (is_observer or (KEVIN in asked and MET not in asked)):
+        is_of_chat = "update_title" in named
+        if "update_context" in named and (is_of_chat or (KEVIN in asked and MET not in asked)):
             put = {"file_path": CONTEXT, "section": "History"}
-            put["content"] = LINE if is_observer else MET
+            put["content"] = LINE if is_of_chat else MET
             return [ToolUse(name=named["update_context"], input=put)]
         if '\\"judgment\\"' in asked:
             return [say(json.dumps({"judgment": "enrich", "queries": [NAME]}))]
@@ -213,7 +213,7 @@ async def test_an_entry_reaches_project_and_parent_and_a_chat_leaves_what_it_set
         await story.until_at_rest()
 
         assert session in await story.does("why", story.line_of(KEVIN, FACT))
-        assert "chat/observer" in await story.does("why", story.line_of(CONTEXT, LINE))
+        assert "chat/curator" in await story.does("why", story.line_of(CONTEXT, LINE))
         assert f"since {KEVIN}" in await story.does("why", story.line_of(CONTEXT, MET))
         await story.does("undo", "--session", session, "--yes")
         assert FACT not in (story.vault / KEVIN).read_text()

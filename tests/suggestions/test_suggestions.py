@@ -128,6 +128,58 @@ async def test_what_clashes_with_what_was_written_since_is_superseded_with_both_
     assert "## What stands there now\n\n```\ntheirs\n```" in file
 
 
+_OWN = "---\nup: 1\n---\n# A\n\n## S\n\nx\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "payloads", "after"),
+    [
+        (
+            "# A\n",
+            [{"text": "# A\n\nbook:\n  fields: 1\n"}, {"text": "# A\n\nfilm:\n  fields: 1\n"}],
+            "# A\n\nbook:\n  fields: 1\n\nfilm:\n  fields: 1\n",
+        ),
+        (
+            _OWN,
+            [{"section": "S", "content": word, "append": True} for word in ("y", "z")],
+            _OWN + "y\nz\n",
+        ),
+        (_OWN, [{"section": "New", "content": w, "append": True} for w in "yz"], None),
+        (_OWN, [{"to": "b"}, {"to": "c"}], _OWN + "\n## Links\n\n- [[b]]\n- [[c]]\n"),
+        (_OWN, [{"key": "up", "value": 2}, {"key": "a", "value": 1}], None),
+        (_OWN, [{"section": "S", "content": "y"}, {"key": "up", "value": 2}], None),
+        (
+            None,
+            [{"text": f"k:\n  a: 1\n  {w}: 1\n", "over": "k:\n  a: 1\n"} for w in "bc"],
+            "k:\n  a: 1\n  b: 1\n  c: 1\n",
+        ),
+    ],
+)
+async def test_several_that_wait_for_one_file_are_all_approved(
+    suggestion_rig, before, payloads, after
+):
+    if before is not None:
+        suggestion_rig.write("a.md", before)
+    action = "create" if before is None else "link" if "to" in payloads[0] else "update"
+    made = [await suggestion_rig.propose("a.md", payload, action) for payload in payloads]
+    done = [await suggestion_rig.suggestions.approve(one.id) for one in made]
+    assert [one.status for one in done] == ["approved", "approved"], done[1].outcome
+    if after is not None:
+        assert suggestion_rig.text("a.md") == after
+    assert "merged" in done[1].outcome
+
+
+async def test_what_is_added_a_second_time_otherwise_is_superseded(suggestion_rig):
+    suggestion_rig.write("a.md", "types:\n")
+    made = [
+        await suggestion_rig.propose("a.md", {"text": f"types:\n  book:\n    fields: {fields}\n"})
+        for fields in ("1", "2")
+    ]
+    done = [await suggestion_rig.suggestions.approve(one.id) for one in made]
+    assert [one.status for one in done] == ["approved", "superseded"]
+    assert suggestion_rig.text("a.md") == "types:\n  book:\n    fields: 1\n"
+
+
 async def test_create_delete_and_link_do_what_they_say(suggestion_rig):
     suggestion_rig.write("a.md", "# A\n")
     suggestion_rig.write("old.md", "gone soon\n")

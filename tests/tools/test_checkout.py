@@ -12,7 +12,7 @@ import pytest
 from parachuted.errors import ActRefusedError, StorageFailedError
 from parachuted.tools import checkout as checkouts
 from parachuted.tools.checkin import CheckinAction
-from parachuted.vault import Store, WriteIntent, WriteResult
+from parachuted.vault import IgnoreRules, Store, WriteIntent, WriteResult
 from tests.tools.checkout_rig import NOON, CheckoutRig, at_desk, paths
 
 
@@ -135,6 +135,21 @@ async def test_what_is_not_its_own_to_write_is_put_back_and_reported(checkout_ri
         ["Library/book.md", "Library/monday.md", "Library/new.md"], "gardener may not write it"
     )
     assert "Not written: Library/book.md: gardener may not write it" in checked.words()
+
+
+async def test_what_is_ignored_is_neither_written_nor_shown(checkout_rig: CheckoutRig):
+    checkout_rig.scanner.ignore = IgnoreRules("Secret/\n")
+    checkout_rig.save("Projects/Secret/s.md", "hidden\n")
+    await checkout_rig.open()
+    names = [f"Projects/Secret/{name}" for name in ("new.md", "s.md")]
+    for name in names:
+        checkout_rig.shell(name, "mine\n")
+    checked = await checkout_rig.check_in()
+    assert [name for name, why in checked.refused if ".parachuteignore" in why] == names
+    assert "hidden" not in str(checked)
+    assert not set(names) & set(checkout_rig.texts(checkout_rig.work))
+    assert checkout_rig.texts()[names[1]] == "hidden\n"
+    assert names[0] not in checkout_rig.texts()
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.tools.move import FileNames, LinkRewrites, Mover, MoveResult
-from parachuted.vault import Author, VaultPath, digest_of, links_in, parse_note, resolve
+from parachuted.tools.move import Mover, MoveResult
+from parachuted.vault import (
+    Author,
+    FileNames,
+    LinkRewrites,
+    VaultPath,
+    digest_of,
+    links_in,
+    parse_note,
+    resolve,
+)
 from tests.tools.conftest import ToolsRig
 
 ME = Author(by="person", causes=("c-1",))

@@ -13,6 +13,7 @@ from frontmatter.default_handlers import YAMLHandler
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from parachuted.vault.compose import compose_note
 from parachuted.vault.note import parse_note
 
 LINES = (
@@ -185,6 +186,14 @@ def test_what_python_frontmatter_writes_we_read_as_it_was_meant(metadata, conten
 
     assert found == metadata
     assert body == content.replace("\r\n", "\n").strip()
+
+
+@given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), TEXTS)
+def test_a_note_that_we_compose_is_read_as_it_was_meant_by_both(metadata, content):
+    written = compose_note(metadata, content)
+
+    assert frontmatter.loads(written).metadata == metadata
+    assert read(written.encode()) == (metadata, content.replace("\r\n", "\n").strip())
 
 
 @pytest.mark.parametrize(

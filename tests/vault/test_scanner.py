@@ -11,6 +11,8 @@ from parachuted.vault.index import IndexEntry, VaultIndex
 from parachuted.vault.root import VaultRoot
 from parachuted.vault.scanner import ScanFindings, Scanner
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 UNREAD = IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=None)
 
 
@@ -103,6 +105,7 @@ def test_a_path_that_is_refused_or_ignored_is_not_looked_at(scanner, vault, tmp_
     assert scan.problems == {}
 
 
+@pytest.mark.on_disk
 def test_a_known_note_that_became_a_folder_a_link_or_a_pipe_is_gone(scanner, vault, index):
     (vault / "folder.md").mkdir()
     (vault / "link.md").symlink_to("/etc/passwd")

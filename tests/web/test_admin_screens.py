@@ -142,6 +142,9 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
     assert daemon.does("config", "get", "modules.garden.days") == "7\n"
     it.go("#/modules/garden/log")
     it.sees("the garden was looked at")
+    code = daemon.vault / "Modules/garden/module.py"
+    code.write_text(code.read_text() + "# more\n")
+    it.sees("changed, runs as approved")
     it.click("Turn off")
     it.page.get_by_role("button", name="Turn on").wait_for(timeout=PATIENCE_MS)
     it.click("Remove…")

@@ -29,7 +29,6 @@ from parachuted.agents.claude.cli_process import (
 from parachuted.agents.claude.run_environment import RunEnvironment, RunEnvironments
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.claude.transcript import (
-    SERVER,
     Transcript,
     TranscriptUsage,
     has_transcript,
@@ -184,6 +183,7 @@ class ClaudeBackend:
             else TranscriptUsage(),
             is_conversation=job.conversation is not None,
             resumed=resumed,
+            names={tool.full_name: tool.name for tool in job.tools},
         )
         process = around.process
         self._running.add(process)
@@ -312,7 +312,7 @@ class ClaudeBackend:
             setting_sources=[],
             strict_mcp_config=True,
             verbatim_prompts=True,
-            mcp_servers={SERVER: toolbox.server},
+            mcp_servers={**toolbox.servers},
             allowed_tools=[*toolbox.names, *toolbox.native],
             permission_mode="dontAsk",
             hooks={
@@ -339,7 +339,7 @@ def _started_with(job: Job) -> tuple[object, ...]:
     """All that a process is started with, and what its run was granted: a run that differs in any
     of it gets another one.
     """
-    tools = [(one.name, one.description, one.schema) for one in job.tools]
+    tools = [(one.full_name, one.description, one.schema) for one in job.tools]
     return (
         job.agent,
         job.model,

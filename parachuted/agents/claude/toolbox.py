@@ -19,7 +19,6 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 from parachuted.agents.calling import call_tool, find_excess
-from parachuted.agents.claude.transcript import PREFIX, SERVER
 from parachuted.agents.job import Compacting, NativeCallResult, NativeTools, Tool, ToolResult
 
 # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
@@ -44,11 +43,16 @@ class Toolbox:
         self._native, self._ended = native, ended
         self._context = copy_context()
         self._compacting: Compacting | None = None
-        self.server = create_sdk_mcp_server(SERVER, tools=[self._offer(tool) for tool in tools])
+        self.servers = {
+            name: create_sdk_mcp_server(
+                name, tools=[self._offer(tool) for tool in tools if tool.server == name]
+            )
+            for name in dict.fromkeys(tool.server for tool in tools)
+        }
 
     @property
     def names(self) -> list[str]:
-        return [PREFIX + tool.name for tool in self._tools]
+        return [tool.full_name for tool in self._tools]
 
     def serve(
         self,
@@ -175,7 +179,7 @@ class Toolbox:
         annotations = ToolAnnotations(maxResultSizeChars=_RESULT_CHARS)
         # a schema without both keys is to the SDK a table of parameters, all of them required
         schema = {"type": "object", "properties": {}, **tool.schema}
-        return SdkMcpTool(tool.name, tool.description, schema, handle, annotations)
+        return SdkMcpTool(tool.name_at_server, tool.description, schema, handle, annotations)
 
 
 def _after(after: NativeCallResult) -> PostToolUseHookSpecificOutput:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from claude_agent_sdk import (
@@ -43,8 +44,6 @@ from parachuted.agents.job import (
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.private import replace_private
 
-SERVER = "curator"
-PREFIX = f"mcp__{SERVER}__"
 _SYNTHETIC = "<synthetic>"
 _REFUSED = "refusal"
 _API_ERROR = "API Error: "
@@ -143,7 +142,8 @@ class Transcript:
     """One run's messages, read in order.
 
     `before` is what its session had cost until then, which the CLI counts in. In a conversation
-    the words are steps as they come; `resumed` is the session that it goes on with, if any.
+    the words are steps as they come; `resumed` is the session that it goes on with, if any. `names`
+    are those of our tools, by what the model calls them.
     """
 
     def __init__(
@@ -153,11 +153,12 @@ class Transcript:
         *,
         is_conversation: bool = False,
         resumed: str | None = None,
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._limits = limits
         self._before = before
         self._usage = ConversationUsage() if is_conversation else None
-        self._resumed = resumed
+        self._resumed, self._names = resumed, names
         self.session: str | None = None
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
@@ -218,7 +219,7 @@ class Transcript:
                 if self._usage is not None:
                     yield ToolUseStep(
                         id=block.id,
-                        tool=block.name.removeprefix(PREFIX),
+                        tool=self._name(block.name),
                         arguments=_arguments(block),
                     )
 
@@ -232,7 +233,7 @@ class Transcript:
                 session_id=session,
                 is_resumed=session == self._resumed,
                 tools=tuple(
-                    name.removeprefix(PREFIX)
+                    self._name(name)
                     for name in (tools if isinstance(tools, list) else ())
                     if isinstance(name, str)
                 ),
@@ -262,11 +263,14 @@ class Transcript:
             )
             if call is not None and isinstance(block, ToolResultBlock):
                 yield ToolCallStep(
-                    tool=call.name.removeprefix(PREFIX),
+                    tool=self._name(call.name),
                     arguments=_arguments(call),
                     result=_result(block),
                     id=call.id,
                 )
+
+    def _name(self, full: str) -> str:
+        return self._names.get(full, full)
 
     def _read_retry(self, data: Mapping[str, object]) -> None:
         """Give up early on a model that has not answered once: the task waits better than a process

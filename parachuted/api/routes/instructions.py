@@ -7,7 +7,6 @@ They lie in folders whose names begin with a dot, which no agent and no module w
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.runs.skills import Skill, SkillFolder, find_skills
 from parachuted.vault import Store, VaultPath, VaultRoot, parse_note, printable
+from parachuted.vault.compose import compose_note
 
 AGENT_FOLDERS: Final = (".agents", ".claude/agents")
 _SKILLS: Final = ".skills"
@@ -192,7 +192,8 @@ class InstructionRoutes:
             "tools": body.tools,
             "model": body.model,
         }
-        text = _with_frontmatter(values, body.prompt)  # a prompt may begin as frontmatter does
+        given = {name: value for name, value in values.items() if value}
+        text = compose_note(given, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
         return await asyncio.to_thread(self._agents.get, body.name)
 
@@ -221,9 +222,11 @@ class InstructionRoutes:
         known = await asyncio.to_thread(self._skills)
         if any(one["name"] == body.name for one in known):
             raise _taken(f"a skill {body.name}")
-        values = {"name": body.name, "description": body.description}
+        values = {"name": body.name} | (
+            {"description": body.description} if body.description else {}
+        )
         has_own = body.content.startswith("---\n")
-        text = body.content if has_own else _with_frontmatter(values, body.content)
+        text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f"{_SKILLS}/{body.name}/SKILL.md", text)
         return await asyncio.to_thread(self._skill, body.name)
 
@@ -309,13 +312,6 @@ def _files_below(root: VaultRoot, folder: str) -> Iterator[SkillFileRow]:
                     return
                 size = os.stat(name, dir_fd=inner, follow_symlinks=False).st_size
                 yield SkillFileRow(name=f"{below}/{name}" if below else name, size=size)
-
-
-def _with_frontmatter(values: Mapping[str, object], text: str) -> str:
-    """The note: these values, and the text below them."""
-    given = {name: value for name, value in values.items() if value}
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]
-    return "\n".join(["---", *lines, "---", "", text.rstrip(), ""])
 
 
 def _words(value: object) -> list[str]:

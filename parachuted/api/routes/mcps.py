@@ -16,7 +16,7 @@ from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.errors import ParachuteError
 from parachuted.mcp_client import KnownServer, McpServers
 from parachuted.mcp_client.definition import OWN_SERVER
-from parachuted.runs.agent_tools import DeclaredTool, ModuleTools
+from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, ServerTool
 from parachuted.vault import printable
 
 _MODULE = "curator"
@@ -186,7 +186,7 @@ class McpServerRoutes:
         )
 
     def _own_tools(self) -> list[McpToolRow]:
-        return _rows([tool for _module, tool in self._modules.tools()])
+        return _rows([tool for _module, tool in self._modules.tools() if not tool.agent])
 
 
 def _refuse_own(name: str) -> None:
@@ -194,5 +194,5 @@ def _refuse_own(name: str) -> None:
         raise web.HTTPForbidden(text=f"{OWN_SERVER} is the daemon's own; it stays")
 
 
-def _rows(tools: Sequence[DeclaredTool]) -> list[McpToolRow]:
+def _rows(tools: Sequence[DeclaredTool | ServerTool]) -> list[McpToolRow]:
     return [McpToolRow(name=one.name, description=one.description) for one in tools]

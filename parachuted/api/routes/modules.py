@@ -43,6 +43,8 @@ class ModuleResponse(TypedDict):
     `status`: how it runs; `state`: how its folder stands to what was approved, whose digest is
     `hash`.
 
+    `notes`: what is no problem and yet to be known, such as `changed, runs as approved`.
+
     `pages`: where its pages begin, such as /api/garden/ui/; empty where it has none.
 
     `limits`: what keeps the process of a worker from using up the machine's processes and memory.
@@ -62,6 +64,7 @@ class ModuleResponse(TypedDict):
     hash: str | None
     found_hash: str | None
     problem: str | None
+    notes: list[str]
     prefix: str
     pages: str
     provides: list[str]

@@ -211,7 +211,11 @@ class NoteMoveRoutes:
                 are_all=call.sight.grant.alternatives is None,
             )
         except NotFoundError:
-            moved = mover.moved_before(path, target, base=base)
+            self._search.settle(_PATIENCE_S)
+            naming = self._search.catalogue.notes_naming
+            moved = Mover(self._store, lambda old: naming(old, call.sight.sees)).moved_before(
+                path, target, base=base, files=filter(call.sight.sees, files)
+            )
             if moved is None:
                 raise
             return moved

@@ -170,7 +170,7 @@ class EventPublisher:
         _refuse_undeclared(FACTS.get(event) or self._bus.declared.get(event), event, plain)
         authority.check_circle(event[:80])
         if authority.within is not None:  # the run may be over before the event is handled
-            authority = replace(authority, holds=authority.within.asker_holds)
+            authority = replace(authority, holds=authority.within.asker.holds)
         _remember(self._authorities, self._bus.last_id + 1, authority)
         self._bus.publish(event, **plain)
 

@@ -162,6 +162,7 @@ class ModuleManager:
                     self._publish_failures()
                     self._audit.flush()
         finally:
+            self.scheduler.stop()
             self._group = None
             self._may_answer.set()
 
@@ -253,7 +254,12 @@ class ModuleManager:
     def offered(self) -> OfferedTools:
         running = {name for name, kept in self._kept.items() if kept.running is not None}
         return OfferedTools(
-            modules=frozenset(running), tools=frozenset(spec.name for _, spec in self.tools())
+            modules=frozenset(running),
+            tools=frozenset(
+                name
+                for module, spec in self.tools()
+                for name in (spec.name, f"mcp__{spec.agent or module}__{spec.name}")
+            ),
         )
 
     async def findings(self, authority: Authority) -> list[tuple[str, Finding]]:

@@ -63,15 +63,15 @@ class ModuleAgents:
             prompts,
         )
         permissions = approved.manifest.permissions
-        self._core = core if approved.trust == "trusted" else {}
+        self._core = core if self.is_trusted else {}
         self._bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a person trusts the module as the daemon itself."""
-        return self._approved.trust == "trusted"
+        """Whether the module is trusted as the daemon itself, by a person or by its signature."""
+        return self._approved.trust != "untrusted"
 
     async def run(
         self, agent: str, prompt: str, options: Mapping[str, object], authority: Authority
@@ -264,6 +264,8 @@ class ModuleAgents:
             context_folders=talk.context_folders,
             history=talk.history,
             context=talk.context,
+            conversation_id=talk.conversation_id,
+            conversation_folder=talk.conversation_folder,
         )
 
     def _definition(self, plan: RunPlan) -> AgentDefinition:
@@ -276,7 +278,7 @@ class ModuleAgents:
             system_prompt=plan.system_prompt,
             watcher=f"Modules/{name}",
             module=name,
-            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp),
+            calls=self._runs.callable_tools(self._approved.manifest.permissions.mcp, plan.name),
         )
 
     def _config(self, agent: str) -> AgentConfig:
@@ -317,4 +319,6 @@ def order_of_core(
         authority=authority,
         attachments=talk.attachments,
         history=talk.history,
+        conversation_id=talk.conversation_id,
+        conversation_folder=talk.conversation_folder,
     )

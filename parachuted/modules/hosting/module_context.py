@@ -202,7 +202,7 @@ class ModuleContext:
             approved.manifest.optional_requires,
         )
         self._authority = authority
-        self._speaks_for_people = permissions.people and approved.trust == "trusted"
+        self._speaks_for_people = permissions.people and not self._is_strange
 
     @property
     def data_folder(self) -> Path:

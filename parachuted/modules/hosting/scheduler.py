@@ -1,4 +1,4 @@
-"""Starts modules' schedules when they are due, and remembers when each last ran."""
+"""The schedules of modules, which APScheduler runs, and when each last ran."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from parachuted.access.authority import Authority
@@ -27,7 +28,6 @@ log = logging.getLogger(__name__)
 _TABLE = "module_schedules"
 _LIMIT_S = 900.0
 _SMALL_STEP = timedelta(hours=3)
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +73,10 @@ class ModuleScheduler:
         self._set = set_schedules or SetSchedules(None)
         self._table = state.table(_TABLE) if state is not None else None
         self._last: dict[str, datetime] = {}
-        self._next: dict[str, datetime] = {}
         self._jobs: dict[str, _Job] = {}
         self._running: dict[str, RunningModule] = {}
-        self._at_work: set[str] = set()
+        self._group: asyncio.TaskGroup | None = None
+        self._scheduler: Any = None  # APScheduler's, loaded for the first schedule
 
     def add(self, running: RunningModule, declared: ModuleDeclaration) -> None:
         self._running[declared.name] = running
@@ -91,7 +91,8 @@ class ModuleScheduler:
         self._running = {
             name: found for name, found in self._running.items() if found is not running
         }
-        self._jobs = {key: job for key, job in self._jobs.items() if job.running is not running}
+        for key in [key for key, job in self._jobs.items() if job.running is running]:
+            self._remove(key)
 
     async def set(self, module: str, schedule: SetSchedule) -> None:
         """Run that from now on, and after each start of the module.
@@ -121,7 +122,7 @@ class ModuleScheduler:
                 method=one.method,
                 arguments=one.arguments,
                 timing=one.timing,
-                next_at=self._next.get(_key_of(module, name)),
+                next_at=self._next(_key_of(module, name)),
             )
             for name, one in sorted(self._set.of(module).items())
         ]
@@ -133,7 +134,7 @@ class ModuleScheduler:
                 handler=job.handler,
                 timing=job.timing,
                 last=self._last[key],
-                next=self._next[key],
+                next=self._scheduler.get_job(key).next_run_time,
             )
             for key, job in sorted(self._jobs.items())
         ]
@@ -146,20 +147,36 @@ class ModuleScheduler:
         ]
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
-        """Begin, in that group, all that is due and not at work still."""
-        now = self._clock()
+        """Begin, in that group, what is due now and later.
+
+        To be called each second: APScheduler's timer sees neither that the computer slept nor that
+        the clock was set.
+        """
+        self._group, now = group, self._clock()
         for key, job in self._jobs.items():
             # A clock that was put back must not put the schedule off; but a small step must not
             # repeat a time of day, as in cron(8).
             step = timedelta() if job.timing.every_s is not None else _SMALL_STEP
             if self._last[key] - now > step:
-                self._note(key, job, now)
-            if key not in self._at_work and self._next[key] <= now:
-                self._note(key, job, now)
-                self._at_work.add(key)
-                group.create_task(self._run(key, job), name=f"schedule {key}")
+                self._note(key, now)
+                self._place(key, job)
+        if self._scheduler is not None:
+            self._scheduler.resume()
+            self._scheduler.wakeup()
+
+    def stop(self) -> None:
+        """Begin nothing from now on."""
+        if self._scheduler is not None:
+            self._scheduler.pause()
+
+    async def _begin_run(self, key: str, job: _Job) -> None:
+        """Run it as a task of the group, and not in the context of the request that set it."""
+        if self._group is not None:
+            run = self._group.create_task(self._run(key, job), name=key, context=Context())
+            await asyncio.wait([run])
 
     async def _run(self, key: str, job: _Job) -> None:
+        self._note(key, self._clock())
         try:
             tick = Authority(
                 causes=(new_id("c", self._clock()),), asked_by="clock", entry="schedule"
@@ -178,8 +195,6 @@ class ModuleScheduler:
             )
         except Exception:  # a module's callback, wherever it runs
             log.exception("a module's schedule failed", extra={"schedule": key})
-        finally:
-            self._at_work.discard(key)
 
     def _begin_set(self, module: str, schedule: SetSchedule) -> None:
         running = self._running.get(module)
@@ -195,34 +210,45 @@ class ModuleScheduler:
 
     def _begin(self, key: str, job: _Job) -> None:
         self._jobs[key] = job
-        if key in self._last:
-            return
-        kept = self._table.get_record(key) if self._table is not None else None
-        if kept is None:
-            self._note(key, job, self._clock())
-        else:
-            self._place(key, job, datetime.fromisoformat(str(kept["at"])))
+        if key not in self._last:
+            record = self._table.get_record(key) if self._table is not None else None
+            if record is None:
+                self._note(key, self._clock())
+            else:
+                self._last[key] = datetime.fromisoformat(str(record["at"]))
+        self._place(key, job)
+
+    def _place(self, key: str, job: _Job) -> None:
+        """Have it run by its timing, which counts from when it last ran."""
+        schedules = load_heavy_here("schedules")
+        self._scheduler = self._scheduler or schedules.start_scheduler()
+        trigger = schedules.TimingTrigger(job.timing)
+        self._scheduler.add_job(
+            self._begin_run,
+            trigger,
+            (key, job),
+            id=key,
+            name=key,
+            next_run_time=trigger.get_next_fire_time(None, self._last[key]),
+            replace_existing=True,
+        )
+
+    def _next(self, key: str) -> datetime | None:
+        return self._scheduler.get_job(key).next_run_time if key in self._jobs else None
+
+    def _remove(self, key: str) -> None:
+        if self._jobs.pop(key, None) is not None:
+            self._scheduler.remove_job(key)
 
     def _forget(self, key: str) -> None:
-        for known in (self._jobs, self._last, self._next):
-            known.pop(key, None)
+        self._remove(key)
+        self._last.pop(key, None)
         if self._table is not None:
             with suppress(StorageFailedError):
                 self._table.drop(key)
 
-    def _place(self, key: str, job: _Job, last: datetime) -> None:
-        self._last[key] = last
-        try:
-            self._next[key] = load_heavy_here("schedules").due(job.timing, last)
-        except (ValueError, OverflowError) as error:  # the zone went with the system's data
-            self._next[key] = _NEVER
-            log.warning(
-                "a module's schedule has no next time",
-                extra={"schedule": key, "error": str(error)},
-            )
-
-    def _note(self, key: str, job: _Job, at: datetime) -> None:
-        self._place(key, job, at)
+    def _note(self, key: str, at: datetime) -> None:
+        self._last[key] = at
         if self._table is not None:
             with suppress(
                 StorageFailedError

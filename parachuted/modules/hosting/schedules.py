@@ -1,60 +1,75 @@
-"""When a module's schedule is due, by APScheduler's triggers and cronsim.
+"""When a schedule is due, and APScheduler, which runs what is due.
 
-Pure: clock changes, sleep and the first day must be testable without waiting.
+When is pure: clock changes, sleep and the first day must be testable without waiting.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.interval import IntervalTrigger
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
 from cronsim import CronSim, CronSimError
 
 from parachuted.modules.scheduling import Timing, zone_of
 
+log = logging.getLogger(__name__)
+
 _FIELDS = 5
 _LEAP = datetime(2024, 2, 28, tzinfo=UTC)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-def due(timing: Timing, last: datetime) -> datetime:
+def start_scheduler() -> AsyncIOScheduler:
+    """APScheduler's, in which a job runs however late it is; nothing begins before `resume`."""
+    scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
+    scheduler.start(paused=True)
+    return scheduler
+
+
+class TimingTrigger(BaseTrigger):  # type: ignore[misc]  # without types
+    """When a timing falls due, once for all the times that were missed.
+
+    APScheduler's own trigger for cron sticks when the clock changes.
+    """
+
+    def __init__(self, timing: Timing) -> None:
+        self._timing = timing
+
+    def __str__(self) -> str:  # in APScheduler's log
+        return self._timing.words()
+
+    def get_next_fire_time(self, _previous: datetime | None, now: datetime) -> datetime:
+        try:
+            return next_time(self._timing, now)
+        except (ValueError, OverflowError) as error:  # the zone went with the system's data
+            log.warning(
+                "a schedule has no next time",
+                extra={"timing": self._timing.words(), "error": str(error)},
+            )
+            return _NEVER
+
+
+def next_time(timing: Timing, last: datetime) -> datetime:
     """When a schedule that last ran, or was first seen, at `last` is due.
 
-    In the past: now, once for all that were missed.
+    In the past: now, once for all that were missed. A time of day that the clock skips is as much
+    later; of one that occurs twice, the first counts.
     """
+    if timing.every_s is not None:
+        return last.astimezone(UTC) + timedelta(seconds=timing.every_s)
     zone = None if timing.timezone is None else zone_of(timing.timezone)
-    if timing.cron is not None:
-        return next_by_cron(last, timing.cron, zone)
-    return next_time(last, every_s=timing.every_s, at=timing.at, zone=zone)
-
-
-def next_time(
-    last: datetime, *, every_s: int | None, at: str | None, zone: tzinfo | None = None
-) -> datetime:
-    """The next time by a span or by a time of day.
-
-    `at` is a time of day in `zone` (None: the machine's). Where the clock skips it, it is as much
-    later; where it occurs twice, the first counts.
-    """
-    if every_s is not None:
-        due: datetime = IntervalTrigger(
-            seconds=every_s, start_date=last, timezone=UTC
-        ).get_next_fire_time(last, last)
-        return due
-    if at is None:
-        raise ValueError("a schedule has either a span or a time of day")
-    hour, minute = at.split(":")
-    # The trigger counts on the wall clock, which it takes for UTC: through a zone's changes it
-    # skips a midnight and repeats an hour.
-    trigger = CronTrigger(hour=int(hour), minute=int(minute), timezone=UTC)
+    if timing.at is None:
+        return next_by_cron(last, str(timing.cron), zone)
+    hour, minute = map(int, timing.at.split(":"))
     wall = last.astimezone(zone).replace(
-        hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=UTC
+        hour=hour, minute=minute, second=0, microsecond=0, fold=0, tzinfo=None
     )
-    wall = trigger.get_next_fire_time(None, wall)
     # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python
     # 3.11).
     while (due := datetime.fromtimestamp(wall.replace(tzinfo=zone).timestamp(), UTC)) <= last:
-        wall = trigger.get_next_fire_time(wall, wall)
+        wall += timedelta(days=1)
     return due
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -11,9 +11,11 @@ from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
 from parachuted.modules.registry.declaration import CommandSpec, ModuleDeclaration
 from parachuted.modules.settings import SettingSpec
+from parachuted.visible import visible
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
 Where: TypeAlias = Literal["in process", "worker"]
+_ON = frozenset({"running", "starting"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class ModuleStatus:
     approved_digest: str | None
     found_digest: str | None
     is_dev: bool
+    notes: tuple[str, ...] = ()
     where: Where | None = None
     limits: str | None = None
     description: str = ""
@@ -69,11 +72,13 @@ def status_of(
 
     `declared` is None while it does not run; `schedules` are in words.
     """
+    state = _condition(entry, declared, problem)
+    changed = "changed, runs as approved" if state in _ON else "changed since it was approved"
     status = ModuleStatus(
         name=entry.name,
         version=entry.version,
         trust=entry.trust,
-        state=_condition(entry, declared, problem),
+        state=state,
         is_serving=declared is not None,
         problem=problem,
         folder=entry.folder,
@@ -82,6 +87,7 @@ def status_of(
         approved_digest=entry.approved_digest,
         found_digest=entry.found_digest,
         is_dev=entry.is_dev,
+        notes=(*([changed] if entry.state == "changed" else []), *entry.notes),
         where=where,
         limits=limits,
         interfaces=tuple(one for one in choices if entry.name in (one.provider, *one.others)),
@@ -93,6 +99,7 @@ def status_of(
         description=declared.description,
         prefix=declared.prefix,
         pages=pages,
+        notes=(*status.notes, *_unknown(entry.narrowed, declared)),
         routes=tuple(
             f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
             for spec in declared.routes
@@ -106,6 +113,15 @@ def status_of(
         settings=declared.settings,
         commands=declared.commands,
     )
+
+
+def _unknown(narrowed: Iterable[str], declared: ModuleDeclaration) -> Iterator[str]:
+    for name in narrowed:
+        if name not in declared.agents:
+            yield (
+                f"modules.yaml narrows {visible(name)[:80]}, and it has no such agent: it has "
+                f"{', '.join(sorted(declared.agents)) or 'none'}"
+            )
 
 
 def _condition(

@@ -45,6 +45,7 @@ from parachuted.modules.registry.module_folders import (
     manifest_in,
     release_keys,
     trust_level,
+    unverified,
 )
 from parachuted.modules.registry.module_registry import (
     ModuleRecord,
@@ -146,7 +147,8 @@ class ModuleApprovals:
         before, after = (KeepingSink(lambda _path: True, largest=LARGEST) for _ in range(2))
         tree = self._folders.read(record, after)
         manifest = manifest_in(self._reserved, record, tree, after)
-        level = trust_level(self._keys, record, tree.digest, self._folders.signature(record), trust)
+        signature = self._folders.signature(record)
+        level = trust_level(self._keys, record, tree.digest, signature, trust)
         consent = consent_for(
             manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level
         )
@@ -161,6 +163,8 @@ class ModuleApprovals:
                 trust=record.trust,
             )
             consent = replace(consent, added=consent.since(approved))
+        if why := unverified(self._keys, record, tree.digest, signature):
+            consent = replace(consent, notes=(*consent.notes, *why))
         return consent, tree_difference(old, tree, before.kept, after.kept)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
@@ -373,6 +377,9 @@ class ModuleApprovals:
             state = "broken" if folder.exists() or folder.is_symlink() else "missing"
         elif not record.is_approved:
             state = "new"
+        notes: tuple[str, ...] = ()
+        if digest is not None and record.trust != "verified":
+            notes = unverified(self._keys, record, digest, self._folders.signature(record))
         return ModuleEntry(
             name=name,
             folder=folder,
@@ -385,6 +392,8 @@ class ModuleApprovals:
             state=state,
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
+            notes=notes,
+            narrowed=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:

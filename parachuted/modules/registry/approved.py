@@ -33,7 +33,9 @@ class ModuleEntry:
     The digests are those of the folder's bytes, as `read_tree` makes them: `found_digest` is
     what a person names to approve it. `state` compares the two. A module that is `changed`,
     `missing` or `broken` in its folder still runs as approved, if it is enabled and `problem` is
-    None or about the folder alone: `ModuleApprovals.ready` decides.
+    None or about the folder alone: `ModuleApprovals.ready` decides. `notes` say what is no problem
+    and yet to be known, such as why an official module is not verified; `narrowed` are the agents
+    that modules.yaml names.
     """
 
     name: str
@@ -47,6 +49,8 @@ class ModuleEntry:
     state: FolderState = "broken"
     problem: str | None = None
     is_dev: bool = False
+    notes: tuple[str, ...] = ()
+    narrowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,7 +112,8 @@ class ToolSpec:
     """One tool for agents.
 
     `schema` is the JSON schema of its arguments, `answer` that of what it returns, as of a route.
-    `in_runs_only`: no client of the MCP server is offered it.
+    `in_runs_only`: no client of the MCP server is offered it. `agent`: the module's agent of that
+    name alone is. `writes`: no agent of another module is that may not write notes.
     """
 
     name: ToolName
@@ -121,6 +122,8 @@ class ToolSpec:
     schema: Mapping[str, object]
     answer: Mapping[str, object] = Field(default_factory=dict)
     in_runs_only: bool = False
+    agent: Annotated[str, Field(max_length=64)] = ""
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)

@@ -7,6 +7,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from types import MethodType
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,6 +55,7 @@ from parachuted.modules.registry.wording import mistakes_in
 from parachuted.modules.settings import SettingSpec, setting_specs
 
 _FIELD = re.compile(r"\{[^}]*\}")
+_LONGEST_TOOL = 128  # as the Messages API takes it
 
 
 def describe(module: Module | type[Module], manifest: Manifest) -> ModuleDeclaration:
@@ -74,15 +76,19 @@ def unapproved(agents: Mapping[str, AgentConfig], manifest: Manifest) -> list[st
     return [
         _SAY_IT.format(name)
         for name, one in agents.items()
-        if name not in manifest.agents and _reaches_beyond(one)
+        if name not in manifest.agents and _reaches_beyond(one, manifest)
     ]
 
 
-def _reaches_beyond(agent: AgentConfig) -> bool:
+def _reaches_beyond(agent: AgentConfig, manifest: Manifest) -> bool:
+    """Of folders beside the vault an approved one does not: what is below it does, for it may be a
+    link that leads elsewhere.
+    """
+    outside = {path.removesuffix("/**").rstrip("/") for path in agent.outside_paths}
     return bool(
         agent.bash
         or agent.wants_network
-        or agent.outside_paths
+        or not outside.issubset(manifest.permissions.folders)
         or agent.lane
         or agent.allow_user_skills
     )
@@ -155,6 +161,17 @@ class _Describing:
             "the route",
         )
         self._problems += _doubles([tool.name for tool in self._tools], "the tool")
+        self._problems += (
+            f"the tool {tool.name} is for the agent {tool.agent}, which the module does not have"
+            for tool in self._tools
+            if tool.agent and tool.agent not in agents
+        )
+        self._problems += (
+            f"the tool {tool.name} has a name too long for a model, with that of its module before "
+            f"it: {_LONGEST_TOOL} characters at most"
+            for tool in self._tools
+            if len(f"mcp__{tool.agent or manifest.name}__{tool.name}") > _LONGEST_TOOL
+        )
         self._problems += _doubles([one.name for one in self._commands], "the command")
         self._problems += _doubles([one.event for one in self._hooks], "the hook")
         if self._problems:
@@ -288,6 +305,8 @@ class _Describing:
                     description=said,
                     handler=handler,
                     in_runs_only=mark.in_runs_only,
+                    agent=mark.agent,
+                    writes=mark.writes,
                     **schemas,
                 )
             )
@@ -348,10 +367,16 @@ class _Describing:
         self._routes.append(route)
 
     def _add_tool(self, tool: ToolSpec) -> None:
-        if not any(
-            (one.name, one.handler) == (tool.name, tool.handler) for one in self._tools
-        ):  # said in both forms, the manifest's holds
-            self._tools.append(tool)
+        """Where it is said in both forms, the manifest's words hold, and whom the decorator keeps
+        it for.
+        """
+        for place, one in enumerate(self._tools):
+            if (one.name, one.handler) == (tool.name, tool.handler):
+                self._tools[place] = replace(
+                    one, in_runs_only=tool.in_runs_only, agent=tool.agent, writes=tool.writes
+                )
+                return
+        self._tools.append(tool)
 
     def _add_event(self, event: EventSpec) -> None:
         if not any(
@@ -386,7 +411,7 @@ class _Describing:
                     f"agents.{name} is one thing in {self._cls.__name__} and another in "
                     "manifest.yaml: say it in one place"
                 )
-            elif name not in found and _reaches_beyond(agent):
+            elif name not in found and _reaches_beyond(agent, self._manifest):
                 self._problems.append(_SAY_IT.format(name))
             found[name] = agent
         return found

@@ -24,7 +24,7 @@ FOLDER = "Modules"
 _MANIFEST_LIMIT = 256 * 1024
 _SIGNATURE_LIMIT = 200
 _WAIT_S = 300.0
-_OFFICIAL = "parachute://"
+OFFICIAL = "parachute://"
 _GITHUB = re.compile(r"github://([\w.-]+)/([\w.-]+)")
 _ADDRESS = re.compile(
     r"(https|ssh|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_][\w.-]*@[A-Za-z0-9][\w.-]*:[^\s\x00-\x1f-][^\s\x00-\x1f]*"
@@ -85,8 +85,8 @@ def fetched(
     `github://someone/garden#v1.2.0`.
     """
     inner = _inner(path)
-    if source.startswith(_OFFICIAL):
-        name = source.removeprefix(_OFFICIAL)
+    if source.startswith(OFFICIAL):
+        name = source.removeprefix(OFFICIAL)
         root = bundled_folder("modules")
         if not NAME.fullmatch(name) or not (root / name).is_dir():
             raise InstallRefusedError(
@@ -116,7 +116,7 @@ def _meant(source: str) -> str:
     """What to write for an official module that is called by its bare name."""
     name = source.strip().lower()
     is_official = NAME.fullmatch(name) and (bundled_folder("modules") / name / FILE).is_file()
-    return f"; `parachute modules install {_OFFICIAL}{name}` installs {name}" if is_official else ""
+    return f"; `parachute modules install {OFFICIAL}{name}` installs {name}" if is_official else ""
 
 
 def official_modules() -> list[Manifest]:
@@ -124,7 +124,7 @@ def official_modules() -> list[Manifest]:
     root = bundled_folder("modules")
     folders = sorted(one.parent for one in root.glob(f"*/{FILE}"))
     return [
-        manifest_of(FetchedModule(folder=one, root=root, source=f"{_OFFICIAL}{one.name}"), ())
+        manifest_of(FetchedModule(folder=one, root=root, source=f"{OFFICIAL}{one.name}"), ())
         for one in folders
     ]
 
@@ -248,7 +248,8 @@ def _address(source: str) -> str | None:
         return source
     if "://" in source:
         raise InstallRefusedError(
-            f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only"
+            f"{visible(source)[:200]!r}: modules are cloned over https, ssh or from file:// only, "
+            "or as github://USER/REPO#TAG, with --path for a folder inside"
         )
     local = _local(source) if source.endswith(".git") else None
     return local.as_uri() if local is not None else None

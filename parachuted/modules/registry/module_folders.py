@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parachuted.heavy import load_heavy_here
 from parachuted.modules.registry.approved import ApprovalRefusedError, TrustLevel
-from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule
+from parachuted.modules.registry.install import FOLDER, LITTER, OFFICIAL, FetchedModule
 from parachuted.modules.registry.manifest import FILE, NAME, Manifest, read_manifest
 from parachuted.modules.registry.module_registry import (
     Held,
@@ -254,10 +254,27 @@ def trust_level(
 
     Without one it is what it was, but never verified.
     """
-    if wanted in (None, "verified") and is_released(digest, signature, keys):
+    if wanted != "untrusted" and is_released(digest, signature, keys):
         return "verified"
     if wanted == "verified":
         raise ApprovalRefusedError(
             f"{record.name} is not signed by the makers of parachuted, so it cannot be verified"
         )
     return wanted or ("untrusted" if record.trust == "verified" else record.trust)
+
+
+def unverified(
+    keys: Collection[str], record: ModuleRecord, digest: str, signature: str | None
+) -> tuple[str, ...]:
+    """Why a module that says it is official is not verified; nothing where it is, or says no such
+    thing.
+    """
+    if not (signature or record.source.startswith(OFFICIAL)):
+        return ()
+    if not keys:
+        return ("not verified: this build of parachuted carries no release key",)
+    if not signature:
+        return ("not verified: it has no file SIGNATURE",)
+    if is_released(digest, signature, keys):
+        return ()
+    return ("not verified: its SIGNATURE is not of these files by a release key of this build",)

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from parachuted.errors import ParachuteError
+from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.module_folders import LONGEST
 from parachuted.modules.registry.module_tree import SIGNATURE, read_tree
 
@@ -91,7 +92,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _sign_folder(folder: Path, key: Path) -> str:
-    digest = read_tree(folder.resolve()).digest
+    digest = read_tree(folder.resolve(), ignored=LITTER).digest
     (folder / SIGNATURE).write_text(f"{sign(digest, key.read_bytes())}\n", encoding="ascii")
     return f"{folder.name}: signed {digest}"
 

@@ -21,7 +21,8 @@ LIMITS = RunLimits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
 
 
 def transcript(before=None):
-    return Transcript(LIMITS, before or TranscriptUsage())
+    names = {"mcp__curator__read": "read"}
+    return Transcript(LIMITS, before or TranscriptUsage(), names=names)
 
 
 def answer(*blocks, message_id="m1", model="haiku"):

@@ -17,9 +17,7 @@ async def test_what_notes_are_given_is_what_is_declared(live: Live, vault):
     save(vault / "a.md", "---\nk: [x, {y: z}]\n---\n# A\n[[b]] [[no#h|l]]\n## S\n")
     save(vault / "b.md", "# B\n")
     async with live() as daemon_rig:
-        await daemon_rig.until(
-            lambda: daemon_rig.daemon.search.count() == 2 and not daemon_rig.daemon.search.is_behind
-        )
+        await daemon_rig.indexed(2)
         assert len((await answer_of(daemon_rig, "GET", "/api/notes"))["notes"]) == 2
         assert (
             await answer_of(

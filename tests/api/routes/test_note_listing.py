@@ -18,19 +18,13 @@ def store(vault):
     return vault
 
 
-async def indexed(daemon_rig: DaemonRig) -> None:
-    await daemon_rig.until(
-        lambda: daemon_rig.daemon.search.count() >= 3 and not daemon_rig.daemon.search.is_behind
-    )
-
-
 async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
     return [one["path"] for one in (await get(daemon_rig, f"/api/notes?{query}"))["notes"]]
 
 
 async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store):
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed(3)
         for query, expected in {
             "": ["A/one.md", "A/two.md", "B/three.md"],
             "where=status:eq:open": ["A/one.md"],
@@ -63,7 +57,7 @@ async def test_notes_are_found_by_what_their_frontmatter_says(live: Live, store)
 
 async def test_pages_follow_each_other_without_a_gap(live: Live, store):
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed(3)
         found, cursor = [], ""
         while cursor is not None:
             page = await get(
@@ -101,7 +95,7 @@ async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: s
 
 async def test_a_key_lists_its_paths_alone(live: Live, store):
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed(3)
         key = key_of(daemon_rig, "vault:read", paths=["A/**"])
         _, reported = await call(daemon_rig, "GET", "/api/notes", headers=key)
         assert [one["path"] for one in reported["notes"]] == ["A/one.md", "A/two.md"]
@@ -126,7 +120,7 @@ async def test_a_key_lists_its_paths_alone(live: Live, store):
 
 async def test_links_to_a_note_and_to_nothing_are_reported(live: Live, store):
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed(3)
         reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
         assert reported["backlinks"] == [
             {"source": "A/one.md", "text": "two", "kind": "wiki", "line": 7},
@@ -144,7 +138,7 @@ async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live:
     save(vault / "Work/kim.md", "# Kim Lee-Park\n")
     save(vault / "Private/kimmy.md", "# Kimmy\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed(3)
 
         async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
             path = f"/api/links/target?target={name}"
@@ -159,5 +153,5 @@ async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live:
         assert await target("Kimmy", narrow) == kim
         assert await target("Nobody") is None
         save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
-        await daemon_rig.until(lambda: daemon_rig.daemon.search.count() >= 4)
+        await daemon_rig.indexed(4)
         assert await target("Kim%20Lee") is None

@@ -4,18 +4,13 @@ import hashlib
 
 import pytest
 
+from parachuted.vault import VaultPath
 from tests.api.calls import call, get, key_of, post, refused
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import Live, save
 
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-async def indexed(daemon_rig: DaemonRig, notes: int) -> None:
-    await daemon_rig.until(
-        lambda: daemon_rig.daemon.search.count() == notes and not daemon_rig.daemon.search.is_behind
-    )
 
 
 async def test_a_note_moves_and_its_links_follow(live: Live, vault):
@@ -23,7 +18,7 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
     save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
     save(vault / "b.md", "none\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 3)
+        await daemon_rig.indexed(3)
         reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
         assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
         assert (reported["path"], reported["source"], reported["left"]) == (
@@ -62,7 +57,7 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
     save(vault / "A/bad.md", f"---\r\n{no_yaml}{followed}---\r\n")
     save(vault / "A/good.md", f"---\r\n{left}{followed}---\r\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 3)
+        await daemon_rig.indexed(3)
         plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
         moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
         assert (plan["left"], moved["left"]) == (2, 2)
@@ -82,11 +77,15 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
     save(vault / "a.md", "one")
     save(vault / "b.md", "[[a]]")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 2)
+        await daemon_rig.indexed(2)
         path, body = "/api/notes/a.md/move", {"to": "c.md"}
         first = await post(daemon_rig, path, body)
         again = await post(daemon_rig, path, body)
         assert again == {**first, "rewritten": []}
+        save(vault / "b.md", "[[c]] [[a]] [it](a.md)")
+        save(vault / "z/a.md", "another of that name\n[[nothing]]")
+        await daemon_rig.daemon.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
+        assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
         match = {"If-Match": f'"{digest("two")}"'}
         assert (await refused(daemon_rig, "POST", path, json=body, headers=match))[0] == 404
         elsewhere = {"to": "d.md"}
@@ -142,7 +141,7 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
     save(vault / "Mine/b.md", "[[a]]")
     save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 3)
+        await daemon_rig.indexed(3)
         key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
         for source, target in (
             ("Mine/a.md", "Hers/a.md"),
@@ -176,7 +175,7 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
     save(vault / "a.md", "x\n")
     save(vault / "b.md", "[[a]]\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 5)
+        await daemon_rig.indexed(5)
         reported = await post(daemon_rig, "/api/notes/a.md/move", {"to": "c/new.md"})
 
     assert [one["path"] for one in reported["rewritten"]] == ["b.md"]
@@ -194,7 +193,7 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, 
     for path, text in (theirs | hidden).items():
         save(vault / path, text)
     async with live() as daemon_rig:
-        await indexed(daemon_rig, len(theirs | hidden))
+        await daemon_rig.indexed(len(theirs | hidden))
         key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
         _status, linked = await call(daemon_rig, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
         _status, moved = await call(
@@ -216,7 +215,7 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(liv
     save(vault / "A/other.md", "first\r\nsee [[Old|that]] and more\r\n")
     save(vault / "Secret/s.md", "[[Old]]\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig, 3)
+        await daemon_rig.indexed(3)
         path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
         reported = await post(daemon_rig, path, body)
         lines = [

@@ -262,9 +262,7 @@ async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: L
     save(vault / "Tea.md", "green\n")
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
     async with live() as daemon_rig:
-        await daemon_rig.until(
-            lambda: daemon_rig.daemon.search.count() == 2 and not daemon_rig.daemon.search.is_behind
-        )
+        await daemon_rig.indexed(2)
         listed = {
             one["path"]: one["title"] for one in (await get(daemon_rig, "/api/notes"))["notes"]
         }

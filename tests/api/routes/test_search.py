@@ -25,14 +25,10 @@ async def find(daemon_rig: DaemonRig, text: str, **more: object) -> list[str]:
     ]
 
 
-async def indexed(daemon_rig: DaemonRig) -> None:
-    await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
-
-
 async def test_a_saved_note_is_found_soon(live: Live, vault):
     save(vault / "old.md", "# Old\n\nbeans\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == ["old.md"]
         for number in range(10):
             save(vault / "old.md", f"# Old\n\nword{number}\n")
@@ -40,11 +36,11 @@ async def test_a_saved_note_is_found_soon(live: Live, vault):
                 await asyncio.sleep(0.002)
         (vault / "old.md").rename(vault / "new.md")
         await daemon_rig.until(lambda: daemon_rig.reported("file.moved"))
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "word9") == ["new.md"]
         (vault / "new.md").unlink()
         await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "word9") == []
 
 
@@ -54,7 +50,7 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live
         "---\ntags: [x]\n---\n# Beans & <b>peas</b>\n\n<script>alert('beans')</script>\n",
     )
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
 
     (hit,) = answer["results"]
@@ -77,7 +73,7 @@ async def test_a_search_may_be_kept_to_a_folder_or_to_a_part_of_the_notes(live: 
     save(vault / "a/x.md", "# Beans\n")
     save(vault / "title/x.md", "# Other\n\nbeans\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert (
             await find(daemon_rig, "beans", **{"in": "a"})
             == await find(daemon_rig, "beans", **{"in": "a/"})
@@ -92,7 +88,7 @@ async def test_a_search_box_is_answered_from_the_first_letter_on(live: Live, vau
     save(vault / "a.md", "# Daily beans\n")
     save(vault / "b.md", "# Other\n\ndaily beans\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "d*") == ["a.md"]
         assert (
             sorted(await find(daemon_rig, "da*"))
@@ -125,7 +121,7 @@ async def test_what_cannot_be_answered_is_refused_with_the_reason(live: Live, qu
 async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
     save(vault / "a.md", "beans")
     async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         for text in (
             '"',
             "NEAR(a b)",
@@ -154,7 +150,7 @@ async def test_dot_folders_are_not_searched(live: Live, vault):
     save(vault / ".secret/a.md", "beans")
     save(vault / ".agents/b.md", "beans")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == [".agents/b.md"]
 
 
@@ -162,7 +158,7 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Li
     save(vault / "fine.md", "beans")
     (vault / "binary.md").write_bytes(b"\0\1\2")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         answer = await get(daemon_rig, "/api/doctor")
 
     assert answer["search"] == {"indexed": 2, "waiting": 0}
@@ -174,25 +170,25 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Li
 async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Live, vault, home):
     save(vault / "a.md", "beans")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
     (database,) = home.glob("state/*/search.db")
     database.write_bytes(b"garbled " * 1000)
 
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == ["a.md"]
         assert "search.db.garbled" in daemon_rig.daemon.problems.open["search"]
         for suffix in ("", "-wal", "-shm"):
             database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
         await daemon_rig.until(database.exists)
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == ["a.md"]
 
 
 async def test_names_that_are_not_utf8_are_reported_as_they_can_be(live: Live, vault):
     (vault / os.fsdecode(b"caf\xe9.md")).write_text("beans")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == ["caf\\xe9.md"]
 
 
@@ -219,7 +215,7 @@ async def test_a_key_for_one_folder_gets_its_share_and_learns_nothing_of_the_res
         save(vault / f"Private/{number}.md", f"# Beans {number}\n\nbeans beans\n")
         save(vault / f"Open/{number}.md", f"some beans {number}\n")
     async with live() as daemon_rig:
-        await indexed(daemon_rig)
+        await daemon_rig.indexed()
         body = {
             "label": "phone",
             "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Open/**"]}],

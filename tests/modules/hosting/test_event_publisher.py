@@ -187,7 +187,7 @@ def test_what_follows_from_an_event_goes_on_after_the_run_that_published_it(
         holds=lambda: False,
         within=CurrentRun(
             grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE),
-            asker_holds=lambda: may_ask,
+            asker=Authority(holds=lambda: may_ask),
         ),
     )
     publishing.publish("daily", "daily.entry.created", {"entry_id": "e1"}, of_run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,16 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
         ("Brain/n.md", True),
     ]
     assert not (module_rig.vault / "Brain/n.md").exists()
+
+
+def test_a_verified_module_is_trusted_as_one_that_a_person_trusts(module_rig):
+    agents, approved = module_rig.agents(ScriptedBackend()), module_rig.approve(BOT, **PROMPTS)
+
+    trusted = [
+        agents.of(replace(approved, trust=level)).is_trusted
+        for level in ("verified", "trusted", "untrusted")
+    ]
+    assert trusted == [True, True, False]
 
 
 async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
@@ -461,7 +472,7 @@ async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
             await backend.close()
 
         assert answer == "It is green now."
-        tools = [tool["name"].removeprefix("mcp__curator__") for tool in api.asked[0].body["tools"]]
+        tools = [tool["name"].removeprefix("mcp__vault__") for tool in api.asked[0].body["tools"]]
         assert sorted(tools) == [
             "append_note",
             "edit_section",

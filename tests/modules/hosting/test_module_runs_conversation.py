@@ -15,6 +15,7 @@ from parachuted.agents import OfflineBackend, SessionStep, ToolResult, UsageStep
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.hooks.decision import HookDecision
+from parachuted.hooks.hook_event import HookEvent, document
 from parachuted.modules import (
     AgentNarrowing,
     AgentPermissionRequest,
@@ -178,12 +179,14 @@ async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(mod
         ("Brain/a.png", "image/png", b"\x89PNG")
     ]
     for path in ("Private/c.md", "Brain/gone.md", "Brain/a.bin"):
+        options = {"conversation": True, "attachments": [path]}
         with pytest.raises(Exception, match=r"(Private|gone|no model reads)"):
-            await runs.start("chat", "x", {"conversation": True, "attachments": [path]})
+            await runs.result(await runs.start("chat", "x", options))
 
 
 def tool(name: str) -> SimpleNamespace:
-    return SimpleNamespace(name=name, description="does it", schema={"type": "object"})
+    words = {"description": "does it", "agent": "", "writes": False}
+    return SimpleNamespace(name=name, schema={"type": "object"}, **words)
 
 
 async def called(job, tool: str, **arguments: object) -> ToolResult:
@@ -331,6 +334,19 @@ async def test_a_permission_request_is_a_step_that_a_person_answers(module_rig, 
     assert permissions.pending() == []
 
 
+async def test_a_file_that_goes_along_and_may_not_be_read_is_asked_about_in_the_stream(module_rig):
+    module_rig.save("Private/c.md", "secret")
+    backend = ScriptedBackend([say("Seen.")])
+    permissions = PermissionRequests(module_rig.bus, module_rig.clock)
+    runs = runs_of(module_rig, backend, permissions=permissions)
+    with acting(ADMIN):
+        run = await runs.start("chat", "x", {"conversation": True, "attachments": ["Private/c.md"]})
+        asked = await runs.next(run)
+        assert await runs.answer(run, asked.id, "allow") is True
+        await runs.result(run)
+    assert "secret" in backend.jobs[0].prompt
+
+
 async def test_an_answer_by_another_way_ends_the_wait_in_the_conversation(module_rig):
     module_rig.save("Private/c.md", "secret")
 
@@ -353,6 +369,7 @@ class ConversationHooks:
 
     def __init__(self, objections: int) -> None:
         self.asked: list[tuple[str, dict[str, object]]] = []
+        self.events: list[HookEvent] = []
         self._left = objections
 
     def wants(self, event: str) -> bool:
@@ -360,6 +377,7 @@ class ConversationHooks:
 
     async def ask(self, hook_event) -> HookDecision:
         self.asked.append((hook_event.event, dict(hook_event.data)))
+        self.events.append(hook_event)
         if hook_event.event == "session.start":
             return HookDecision(context=("It is Monday.",))
         if hook_event.event == "prompt.before" or not self._left:
@@ -484,6 +502,39 @@ async def test_a_session_that_is_closed_has_ended_and_starts_again_with_its_next
     await turn(session)
     sources = [data["source"] for event, data in asker.asked if event == "session.start"]
     assert sources == ["startup", "resume"]
+
+
+@pytest.mark.parametrize("folder", ["Work/", "/home/me/Work", "../Work", None])
+async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig, folder):
+    asker = ConversationHooks(0)
+    runs = runs_of(module_rig, ScriptedBackend([say("Dug.")]), asker=asker)
+    options = {
+        "conversation": True,
+        "conversation_id": "talk-1",
+        "conversation_folder": folder,
+    }
+    first = await runs.start("chat", "Dig.", options)
+    session = (await runs.result(first)).session_id
+    last = await runs.start("chat", "Deeper.", options | {"session_id": session})
+    await runs.result(last)
+    await runs.stop(last)
+
+    place = module_rig.vault / "Work" if folder == "Work/" else module_rig.vault
+    (start,) = [one for one in asker.events if one.event == "session.start"]
+    assert {one.session_id for one in asker.events} == {"talk-1"}
+    read = document(start)
+    assert (read["session_id"], read["cwd"]) == ("talk-1", str(place))
+    about = {
+        "session_id": "talk-1",
+        "module": read["module"],
+        "working_directory": str(place),
+    }
+    assert about.items() <= read["data"].items()
+    (published,) = reported(module_rig, "session.start")
+    relative = "Work" if folder == "Work/" else ""
+    assert published == about | {"working_directory": relative}
+    (ended,) = reported(module_rig, "session.end")
+    assert (ended["session_id"], ended["message_count"]) == ("talk-1", 4)
 
 
 async def test_a_question_is_a_notification(module_rig):

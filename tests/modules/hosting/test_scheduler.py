@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import cast
 
-from parachuted.access.authority import Authority
+import pytest
+
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting, current
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
@@ -25,13 +27,25 @@ BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 class Clock:
-    now = BEGUN
+    """A clock that tests set, which APScheduler takes for `datetime`."""
+
+    moment = BEGUN
 
     def __call__(self) -> datetime:
-        return self.now
+        return self.moment
+
+    def now(self, _zone: tzinfo) -> datetime:
+        return self.moment
 
     def go(self, **span: float) -> None:
-        self.now += timedelta(**span)
+        self.moment += timedelta(**span)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("apscheduler.schedulers.base.datetime", made)
+    return made
 
 
 class CountingModule:
@@ -47,6 +61,7 @@ class CountingModule:
     async def tell(
         self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
     ) -> None:
+        assert current() is NO_AUTHORITY
         self.reported.append(handler)
         self.data.append(data)
         self.read.append(dict(authority.taint.sources))
@@ -83,13 +98,22 @@ def add(clockwork: ModuleScheduler, tells: CountingModule, declared: ModuleDecla
     clockwork.add(cast("RunningModule", tells), declared)
 
 
+async def turns() -> None:
+    """Let APScheduler do what it leaves to the next turns of the loop."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 async def due(clockwork: ModuleScheduler) -> None:
     async with asyncio.TaskGroup() as group:
-        clockwork.begin_due(group)
+        with acting(Authority()):  # as a request that sets a schedule
+            clockwork.begin_due(group)
+        await turns()
+    await turns()
 
 
-async def test_a_schedule_runs_each_time_its_span_is_over():
-    clock, tells = Clock(), CountingModule()
+async def test_a_schedule_runs_each_time_its_span_is_over(clock):
+    tells = CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
@@ -102,8 +126,8 @@ async def test_a_schedule_runs_each_time_its_span_is_over():
     assert tells.reported == ["tidy"]
 
 
-async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_path: Path):
-    clock, tells = Clock(), CountingModule()
+async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(clock, tmp_path: Path):
+    tells = CountingModule()
     state = open_state(tmp_path / "state.journal")
     add(ModuleScheduler(clock, state, UNRECORDED), tells, every(60))
     state.close()
@@ -119,28 +143,28 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(tmp_
     state.close()
 
 
-async def test_one_that_is_still_at_work_is_not_restarted():
-    clock, tells = Clock(), CountingModule()
+async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock):
+    tells = CountingModule()
     tells.wait = asyncio.Event()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
     async with asyncio.TaskGroup() as group:
-        clock.go(seconds=61)
-        clockwork.begin_due(group)
-        await asyncio.sleep(0)
-        clock.go(seconds=61)
-        clockwork.begin_due(group)
-        await asyncio.sleep(0)
+        for _ in range(2):
+            clock.go(seconds=61)
+            clockwork.begin_due(group)
+            await turns()
 
         assert tells.reported == ["tidy"]
         tells.wait.set()
+    await turns()
 
+    clock.go(seconds=61)
     await due(clockwork)
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_one_that_fails_runs_again_when_it_is_due():
-    clock, tells = Clock(), CountingModule()
+async def test_one_that_fails_runs_again_when_it_is_due(clock):
+    tells = CountingModule()
     tells.fails = True
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
@@ -152,8 +176,8 @@ async def test_one_that_fails_runs_again_when_it_is_due():
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
-    clock, tells = Clock(), CountingModule()
+async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock):
+    tells = CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
     clock.go(days=-30)
@@ -165,9 +189,9 @@ async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off():
     assert tells.reported == ["tidy"]
 
 
-async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day():
-    clock, tells = Clock(), CountingModule()
-    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day(clock):
+    tells = CountingModule()
+    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, daily("03:00"))
     clock.go(minutes=1)
@@ -183,9 +207,11 @@ async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_d
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off():  # noqa: E501
-    clock, tells = Clock(), CountingModule()
-    clock.now = datetime(2026, 1, 5, 2, 59).astimezone()
+async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off(
+    clock,
+):
+    tells = CountingModule()
+    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, daily("03:00"))
     clock.go(days=365)
@@ -201,8 +227,8 @@ async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_
     assert tells.reported == ["tidy", "tidy"]
 
 
-async def test_the_schedules_of_a_module_that_is_gone_rest():
-    clock, tells = Clock(), CountingModule()
+async def test_the_schedules_of_a_module_that_is_gone_rest(clock):
+    tells = CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(60))
 
@@ -219,9 +245,9 @@ def nightly(method: str = "reflect", **more: object) -> SetSchedule:
 
 
 async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
-    tmp_path: Path,
+    clock, tmp_path: Path
 ):
-    clock, tells = Clock(), CountingModule()
+    tells = CountingModule()
     state = open_state(tmp_path / "state.journal")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells, every(999_999))
@@ -242,8 +268,8 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     state.close()
 
 
-async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: Path):
-    clock, tells = Clock(), CountingModule()
+async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tmp_path: Path):
+    tells = CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(999_999))
     for _ in range(5):
@@ -263,8 +289,8 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(tmp_path: P
     assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
 
 
-async def test_what_is_removed_or_whose_module_has_ended_does_not_run():
-    clock, tells = Clock(), CountingModule()
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock):
+    tells = CountingModule()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
     add(clockwork, tells, every(999_999))
     await clockwork.set("daily", nightly(timing=Timing(every_s=60)))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.modules.hosting.schedules import due, next_by_cron, next_time
+from parachuted.modules.hosting.schedules import next_by_cron, next_time
 from parachuted.modules.scheduling import Timing
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -24,14 +24,14 @@ def berlin(day: int, hour: int, minute: int = 0, *, month: int = 1, fold: int = 
 
 
 def test_a_span_counts_from_the_last_time():
-    assert next_time(LAST, every_s=900, at=None) == LAST + timedelta(minutes=15)
+    assert next_time(Timing(every_s=900), LAST) == LAST + timedelta(minutes=15)
 
 
 def test_what_was_missed_is_due_once_and_lies_in_the_past():
-    due = next_time(LAST, every_s=60, at=None)
+    due = next_time(Timing(every_s=60), LAST)
 
     assert due < LAST + timedelta(days=3)
-    assert next_time(LAST + timedelta(days=3), every_s=60, at=None) > LAST + timedelta(days=3)
+    assert next_time(Timing(every_s=60), LAST + timedelta(days=3)) > LAST + timedelta(days=3)
 
 
 @pytest.mark.parametrize(
@@ -64,19 +64,16 @@ def test_what_was_missed_is_due_once_and_lies_in_the_past():
     ],
 )
 def test_a_time_of_day_is_the_next_one_after_the_last_time(last, at, due):
-    assert next_time(last.astimezone(UTC), every_s=None, at=at, zone=BERLIN) == due.astimezone(UTC)
+    assert next_time(
+        Timing(at=at, timezone="Europe/Berlin"), last.astimezone(UTC)
+    ) == due.astimezone(UTC)
 
 
 def test_a_time_of_day_is_the_machines_own_where_no_zone_is_said():
-    due = next_time(LAST, every_s=None, at="03:00")
+    due = next_time(Timing(at="03:00"), LAST)
 
     assert (due.astimezone().hour, due.astimezone().minute) == (3, 0)
     assert LAST < due <= LAST + timedelta(days=1, hours=1)
-
-
-def test_a_schedule_without_either_is_a_mistake():
-    with pytest.raises(ValueError, match="either"):
-        next_time(LAST, every_s=None, at=None)
 
 
 @pytest.fixture
@@ -99,8 +96,8 @@ def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_cha
             UTC
         )
         for at in ("00:00", "02:00", "02:30", "03:00"):
-            assert next_time(last, every_s=None, at=at) == next_time(
-                last, every_s=None, at=at, zone=BERLIN
+            assert next_time(Timing(at=at), last) == next_time(
+                Timing(at=at, timezone="Europe/Berlin"), last
             )
 
 
@@ -125,14 +122,14 @@ def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(z
     minute = time_of_day(at.hour, at.minute)
     times = [datetime.combine(day, minute, ZoneInfo(zone)).astimezone(UTC) for day in days]
 
-    assert next_time(last, every_s=None, at=f"{minute:%H:%M}", zone=ZoneInfo(zone)) == min(
+    assert next_time(Timing(at=f"{minute:%H:%M}", timezone=zone), last) == min(
         due for due in times if due > last
     )
 
 
 @pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
 def test_a_span_is_of_time_that_has_passed_whatever_the_clock_changes_to(last):
-    assert next_time(last, every_s=3600, at=None) - last.astimezone(UTC) == timedelta(hours=1)
+    assert next_time(Timing(every_s=3600), last) - last.astimezone(UTC) == timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
@@ -189,10 +186,10 @@ def test_without_a_zone_cron_follows_the_machines_clock(monkeypatch):
 
 
 def test_a_timing_is_due_in_its_own_zone():
-    assert due(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
+    assert next_time(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
         2026, 1, 5, 18, tzinfo=UTC
     )
-    assert due(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
+    assert next_time(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
         2026, 1, 5, 18, tzinfo=UTC
     )
-    assert due(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)
+    assert next_time(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)

@@ -206,6 +206,8 @@ def test_only_a_signature_makes_it_verified_and_only_for_its_bytes(module_rig):
         sign(read_tree(module_rig.folder).digest, private) + "\n"
     )
     assert module_rig.trust.consent("stranger").trust == "verified"
+    assert module_rig.trust.consent("stranger", "untrusted").trust == "untrusted"
+    assert module_rig.trust.consent("stranger", "trusted").trust == "verified"
     assert module_rig.approve().trust == "verified"
 
     (module_rig.folder / "words.py").write_text("SAID = 'no longer '\n")

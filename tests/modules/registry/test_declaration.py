@@ -250,6 +250,39 @@ def test_a_tool_that_says_nothing_is_called_by_its_name():
     assert [tool.description for tool in describe(Quiet, manifest()).tools] == ["find it"]
 
 
+def test_a_tool_is_for_an_agent_that_the_module_has():
+    class Keeper(Module):
+        agents = {"cook": {"paths": ["a/"]}}
+
+        @mcp_tool("taste", agent="cook")
+        async def taste(self): ...
+
+        @mcp_tool("serve", agent="waiter")
+        async def serve(self): ...
+
+    said = "mcp_tools: [{name: taste, handler: taste, description: Better words.}]\n"
+    assert problems(Keeper, said) == [
+        "the tool serve is for the agent waiter, which the module does not have"
+    ]
+    Keeper.agents |= {"waiter": {"paths": ["b/"]}}
+    tools = describe(Keeper, manifest(said)).tools
+    assert [(tool.name, tool.agent, tool.in_runs_only) for tool in tools] == [
+        ("taste", "cook", True),
+        ("serve", "waiter", True),
+    ]
+    assert tools[0].description == "Better words."
+
+
+def test_a_tool_has_a_name_that_a_model_takes():
+    class Wordy(Module):
+        agents = {"a" * 64: {"paths": ["a/"]}}
+
+        @mcp_tool("t" * 64, agent="a" * 64)
+        async def do(self): ...
+
+    assert "has a name too long for a model" in problems(Wordy)[0]
+
+
 def test_what_a_subclass_takes_over_is_declared_once_and_as_the_subclass_has_it():
     class Polite(Greeter):
         @route("GET", "/polite/{name}")
@@ -337,17 +370,20 @@ def test_agents_that_cannot_be_are_reported():
             "net": {"network": True},
             "skilled": {"allow_user_skills": True},
             "outside": {"paths": ["~/Work/"]},
+            "below": {"paths": ["~/Approved/it"]},
+            "approved": {"paths": ["~/Approved/"], "sandbox": {"allowed_paths": ["~/Approved"]}},
             "laned": {"paths": ["a/"], "lane": ["a/"]},
         }
 
-    assert problems(Agents, "agents: {twice: {paths: [b/]}}\n") == [
+    manifest = "agents: {twice: {paths: [b/]}}\npermissions: {folders: [~/Approved]}\n"
+    assert problems(Agents, manifest) == [
         "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place",
         "agents.wrong.path: is not known here",
         *(
             f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the "
             "person's skills: say it in manifest.yaml, "
             "to be approved"
-            for name in ("shell", "net", "skilled", "outside", "laned")
+            for name in ("shell", "net", "skilled", "outside", "below", "laned")
         ),
     ]
 

@@ -11,6 +11,8 @@ from parachuted.modules.registry.module_folders import ModuleFolders, trust_leve
 from parachuted.modules.registry.module_registry import ModuleRecord, record_of
 from parachuted.modules.registry.module_tree import TreeRefusedError
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 
 @pytest.fixture
 def folders(tmp_path: Path) -> ModuleFolders:

@@ -10,6 +10,8 @@ from parachuted.errors import StorageFailedError
 from parachuted.modules.registry.prompts import ModulePrompts, default_prompt
 from tests.modules.small_modules import approve, write_module
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 
 def test_words_are_kept_replaced_and_forgotten(tmp_path: Path):
     prompts = ModulePrompts(tmp_path)

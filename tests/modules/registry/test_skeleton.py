@@ -16,6 +16,8 @@ from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from tests.modules.fake_services import FakeServices, loaded
 
+pytestmark = pytest.mark.usefixtures("each_disk")
+
 NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 
 
@@ -87,6 +89,7 @@ def test_nothing_in_it_is_left_to_fill_in(tmp_path: Path):
     )
 
 
+@pytest.mark.on_disk
 def test_its_own_test_passes_and_fails_when_the_module_is_broken(tmp_path: Path):
     folder = tmp_path / "shopping-list"
     new_module(folder, "shopping-list")

@@ -21,7 +21,7 @@ export default function Modules({ rest }) {
         <header><h1>${t.modules.title}</h1></header>
         <${Shown} of=${listed}>${(/** @type {any} */ found) => html`
           <ul class="rows" aria-label=${t.modules.installed}>${found.modules.map((/** @type {any} */ one) => html`<li key=${one.name}><a href=${address('modules', [one.name])} aria-current=${one.name === chosen}>
-            <span class="what"><span>${one.name}</span>${one.state === 'changed' && html`<${Tag} kind="wait">${t.modules.changed}<//>`}<${StateTag} of=${one} /></span>
+            <span class="what"><span>${one.name}</span>${one.state === 'changed' && html`<${Tag} kind="wait">${one.notes[0]}<//>`}<${StateTag} of=${one} /></span>
             <span class="soft">${one.description || one.source}</span></a></li>`)}</ul>
           ${found.modules.length === 0 && html`<${Empty}>${t.modules.empty}<//>`}
           ${found.available.length > 0 && html`<h2 class="in-list">${t.modules.available}</h2>
