@@ -72,6 +72,7 @@ class Bot:
 
     async def take(self, incoming: Incoming) -> None:
         """Something came: keep it and let it be handled, or turn it away."""
+        incoming = incoming.clean()
         if incoming.kind == "added":
             await self._added(incoming)
         elif await self._is_admitted(incoming):

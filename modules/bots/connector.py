@@ -7,8 +7,9 @@ one session: a direct message, a channel, a room, or a thread of one.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from parachuted.errors import ParachuteError
@@ -99,6 +100,11 @@ class Incoming:
         found["quote"] = None if self.quote is None else asdict(self.quote)
         found["attachments"] = [asdict(one) for one in self.attachments]
         return found
+
+    def clean(self) -> Incoming:
+        """The same as text that can be written: what is no Unicode is a question mark."""
+        text = json.dumps(self.document(), ensure_ascii=False).encode("utf-8", "replace")
+        return replace(Incoming.of(json.loads(text)), done=self.done)
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Incoming:

@@ -213,11 +213,11 @@ class MatrixConnector:
 
     async def _incoming(self, room_id: str, event: Mapping[str, Any]) -> Incoming | None:
         """An event as the core takes it; None: it is nothing to it."""
-        sender, content = str(event.get("sender")), event.get("content") or {}
+        sender, content = str(event.get("sender")), _object(event.get("content"))
         room = self._client.rooms.get(room_id)
         if sender == self._client.user_id or "state_key" in event or room is None:
             return None
-        relation = content.get("m.relates_to") or {}
+        relation = _object(content.get("m.relates_to"))
         fields: dict[str, Any] = {
             "update_id": str(event.get("event_id")),
             "chat_id": room_id,
@@ -236,12 +236,12 @@ class MatrixConnector:
                 fields |= {
                     "kind": "button",
                     "message_id": on,
-                    "button": int(relation["key"][0]) - 1,
+                    "button": int(str(relation["key"])[0]) - 1,
                 }
             case "m.room.encrypted":
                 fields |= {"kind": "message", "problem": _ENCRYPTED, "is_addressed": True}
             case "m.room.message" if relation.get("rel_type") == "m.replace":
-                text = str((content.get("m.new_content") or {}).get("body") or "")
+                text = str(_object(content.get("m.new_content")).get("body") or "")
                 fields |= {"kind": "edited", "message_id": on, "text": self._plain(text, room)}
             case "m.room.message" if content.get("msgtype") not in {None, "m.notice"}:
                 return await self._message(room, fields, content, relation)
@@ -257,15 +257,15 @@ class MatrixConnector:
         text, quote = str(content.get("body") or ""), None
         is_addressed = self._is_mentioned(content, text, room)
         if relation.get("rel_type") == "m.thread":
-            fields |= {"chat_id": f"{room.room_id} {relation['event_id']}"}
+            fields |= {"chat_id": f"{room.room_id} {relation.get('event_id')}"}
             fields |= {"parent_id": room.room_id}
-        replied = (relation.get("m.in_reply_to") or {}).get("event_id")
+        replied = _object(relation.get("m.in_reply_to")).get("event_id")
         if replied and not relation.get("is_falling_back"):
             text = _FALLBACK.sub("", text, count=1)
             quote = await self._quoted(room, str(replied))
             is_addressed = is_addressed or quote is None
         attachments: tuple[Attachment, ...] = ()
-        if content.get("url"):
+        if isinstance(content.get("url"), str):
             attachments, name = (_attachment(content),), content.get("filename")
             text = text if name and name != text else ""
         return Incoming(
@@ -288,12 +288,12 @@ class MatrixConnector:
         source = found.event.source
         if source.get("sender") == self._client.user_id:
             return None
-        text = str((source.get("content") or {}).get("body") or "")
+        text = str(_object(source.get("content")).get("body") or "")
         sender = str(source.get("sender"))
         return Quote(text=text, sender_id=sender, sender_name=room.user_name(sender) or sender)
 
     def _added(self, room_id: str, event: Mapping[str, Any]) -> Incoming:
-        is_dm = (event.get("content") or {}).get("is_direct") is True
+        is_dm = _object(event.get("content")).get("is_direct") is True
         return Incoming(
             update_id=f"{room_id} invited",
             kind="added",
@@ -306,17 +306,16 @@ class MatrixConnector:
         return (
             event.get("type") == "m.room.member"
             and event.get("state_key") == self._client.user_id
-            and (event.get("content") or {}).get("membership") == membership
+            and _object(event.get("content")).get("membership") == membership
         )
 
     def _chat_type(self, room: nio.MatrixRoom) -> ChatType:
         return "dm" if len(room.users) <= _DM else "group"
 
     def _is_mentioned(self, content: Mapping[str, Any], text: str, room: nio.MatrixRoom) -> bool:
-        named = (content.get("m.mentions") or {}).get("user_ids") or []
-        return self._client.user_id in named or any(
-            name.casefold() in text.casefold() for name in self._names(room)
-        )
+        named = _object(content.get("m.mentions")).get("user_ids")
+        is_named = isinstance(named, list) and self._client.user_id in named
+        return is_named or any(name.casefold() in text.casefold() for name in self._names(room))
 
     def _plain(self, text: str, room: nio.MatrixRoom) -> str:
         """The text without the bot's name before it."""
@@ -376,7 +375,7 @@ def _content(text: str) -> dict[str, Any]:
 
 
 def _attachment(content: Mapping[str, Any]) -> Attachment:
-    info = content.get("info") or {}
+    info = _object(content.get("info"))
     kind = str(info.get("mimetype") or "application/octet-stream")
     name = str(content.get("filename") or content.get("body") or "file")
     suffix = _SUFFIXES.get(kind) or mimetypes.guess_extension(kind) or ""
@@ -387,3 +386,8 @@ def _attachment(content: Mapping[str, Any]) -> Attachment:
         content_type=kind,
         size=size if isinstance(size, int) else None,
     )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    """What others sent may be anything."""
+    return value if isinstance(value, Mapping) else {}

@@ -21,7 +21,8 @@ class BotsModule(BotRoutes):
 
     async def on_enable(self) -> None:
         """Begin with what the settings say."""
-        folder = self.data_folder
+        with self.on_behalf_of("a paired person"):  # raises where the module is not trusted to
+            folder = self.data_folder
         self.file = SettingsFile(folder)
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
@@ -36,7 +37,8 @@ class BotsModule(BotRoutes):
 
     async def on_disable(self) -> None:
         """Close what is open."""
-        self.store.close()
+        if "store" in vars(self):  # else it was refused at its start
+            self.store.close()
 
     @event("chat.session.message")
     async def on_message(self, session_id: str, message_id: str, role: str, source: str) -> None:
