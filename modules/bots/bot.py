@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing, suppress
-from typing import Final
+from typing import Any, Final
 
 from parachuted.errors import ParachuteError
 from parachuted.modules import Module
@@ -45,6 +45,8 @@ class Bot:
         self.conversations = Conversations(module, connector, settings, store, defaults)
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._at_work: set[int] = set()
 
     async def run(self) -> None:
         """Connect, and handle what comes, until the platform does not take the token."""
@@ -66,8 +68,12 @@ class Bot:
                 except ConnectorError as error:
                     self._lost(error)
                     return
-        finally:
+        finally:  # what is not answered to its end is taken up again at the next start
             self.is_connected = False
+            for task in [*self._tasks]:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait([*self._tasks])
             await self.connector.close()
 
     async def take(self, incoming: Incoming) -> None:
@@ -93,22 +99,27 @@ class Bot:
 
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""
-        at_work = {id(queue) for queue in self._chats.values()}
         for update in await self._store.waiting(self.connector.platform):
-            if id(self._chats.get(update.incoming.chat_id)) not in at_work:
+            if update.number not in self._at_work:
                 self._begin(update)
 
     def _begin(self, update: Update) -> None:
         incoming = update.incoming
+        self._at_work.add(update.number)
         is_command = incoming.kind == "message" and command_of(incoming.text)[0] in AT_ONCE
         if is_command or incoming.kind == "button":
-            self._module.spawn(self._handle, update, name="a command of a chat")
+            self._spawn(self._handle(update), "a command of a chat")
             return
         queue = self._chats.get(incoming.chat_id)
         if queue is None:
             queue = self._chats[incoming.chat_id] = asyncio.Queue()
-            self._module.spawn(self._work, incoming.chat_id, queue, name="a chat")
+            self._spawn(self._work(incoming.chat_id, queue), "a chat")
         queue.put_nowait(update)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._module.spawn(lambda: work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _work(self, chat_id: str, queue: asyncio.Queue[Update]) -> None:
         """Handle what came in one chat, one after the other."""
@@ -124,6 +135,7 @@ class Bot:
         try:
             await self.conversations.handle(update, pacing)
         except CredentialsError as error:  # it stays to be answered
+            self._at_work.discard(update.number)
             self._lost(error)
             return
         except ConnectorError as error:
@@ -134,6 +146,7 @@ class Bot:
             self._module.log.exception("a message of a chat could not be handled")
             await self._say(chat_id, _FAILED, update)
         await self._store.finish(update)
+        self._at_work.discard(update.number)
 
     async def _say(self, chat_id: str, text: str, update: Update) -> None:
         with suppress(ConnectorError):

@@ -167,6 +167,31 @@ async def test_an_answer_that_comes_while_the_platform_is_down_arrives(
     assert [one.text for one in shown][1:] == ["Here it is."]
 
 
+async def test_settings_that_change_while_an_answer_is_written_lose_and_double_nothing(
+    bots: Bots, platform: PlatformRig
+):
+    going = asyncio.Event()
+
+    async def slowly(_job: Job) -> AsyncIterator[Step]:
+        yield TextDelta(text="Here ")
+        await going.wait()
+        yield TextDelta(text="it is.")
+
+    person, chat = await bots.paired()
+    bots.model.script = slowly
+    await platform.say(person, chat, "Where?")
+    await bots.answer(chat, "Here")
+    await platform.say(person, chat, "And then?")
+    for level in ("sandboxed", "direct"):
+        said = {platform.platform: {"dm_trust_level": level}}
+        await bots.api("PUT", "bots/config", json=said)
+    going.set()
+    shown = await bots.until(
+        chat, lambda shown: [one.text for one in shown][1:] == ["Here it is."] * 2
+    )
+    assert len(shown) == len(bots.model.jobs) + 1
+
+
 async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
     bots: Bots, platform: PlatformRig
 ):
