@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.modules import Module
+from parachuted.modules import Finding, Module, reading
 
 from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, Commands, command_of
@@ -20,6 +22,9 @@ from .turn_text import TurnText
 _BUSY_S: Final = 0.5
 _WAIT_S: Final = 4.0
 _MOST_OPTIONS: Final = 8
+_EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
+_MOST_FILES: Final = 5
+_ARTIFACTS: Final = "Chat/artifacts/"
 _INTERRUPTED: Final = (
     "The daemon was restarted while it sent you an answer, which may stand above in part. The "
     "whole is in the conversation on the page."
@@ -222,6 +227,27 @@ class Conversations:
             begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
         for asked in await self._store.questions_of(update.session_id):
             await self._close(asked, "No longer asked.")
+        await self._send_files(update, text.whole)
+
+    async def _send_files(self, update: Update, text: str) -> None:
+        """Send the files that an answer embeds, of those that its conversation may show."""
+        paths = list(dict.fromkeys(_EMBED.findall(text)))[:_MOST_FILES]
+        if not paths:
+            return
+        session = await self.service.get(update.session_id)
+        said = session["metadata"].get("permissions") or {}
+        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
+        places = (_ARTIFACTS, *(f"{one}/" if one else "" for one in folders))
+        for number, path in enumerate(one for one in paths if one.startswith(places)):
+            content, findings = b"", list[Finding]()
+            with reading(path, findings):
+                content = await self._module.vault.read_bytes(path)
+            if findings or len(content) > self._connector.limits.largest_file:
+                self._module.log.info("a file of an answer was not sent", extra={"file": path})
+                continue
+            name, key = path.rpartition("/")[2], f"{update.key}-file-{number}"
+            send = partial(self._connector.send_file, update.incoming.chat_id, name, content)
+            await patient(partial(send, key=key))
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
         """What an event asks for beside its text."""

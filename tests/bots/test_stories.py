@@ -273,6 +273,26 @@ async def test_a_file_goes_into_the_vault_and_to_the_agent(bots: Bots):
     assert f"![[Chat/artifacts/{file.name}]]" in (await bots.said())[0]
 
 
+async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots: Bots):
+    for path in ("Chat/artifacts/chart.png", "Diary/secret.png", "Diary/day.md"):
+        (bots.vault / path).parent.mkdir(parents=True, exist_ok=True)
+        (bots.vault / path).write_bytes(path.encode())
+
+    async def shows(_job: Job) -> AsyncIterator[Step]:
+        yield TextDelta(text="![[Diary/secret.png]] ![[Chat/artifacts/../../Diary/secret.png]] ")
+        yield TextDelta(text="![[Diary/day.md]] ![[Chat/artifacts/chart.png]]")
+
+    person, chat = await bots.paired()
+    await bots.daemon.settled()
+    bots.model.script = shows
+    await bots.platform.say(person, chat, "Draw it")
+    shown = await bots.until(chat, lambda shown: any(one.file for one in shown))
+    bots.model.script = says_so
+    await bots.platform.say(person, chat, "Thanks")
+    shown = await bots.answer(chat, "Thanks")
+    assert [one.file for one in shown if one.file] == [b"Chat/artifacts/chart.png"]
+
+
 async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting, vault: Path):
     (vault / "Garden.md").write_text("# Garden\n\nThe beans are on the south bed.\n")
     async with starting(OfflineBackend()) as bots:
