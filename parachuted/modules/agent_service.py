@@ -176,8 +176,9 @@ class AgentListing:
         here, lost = await runs.possible(order, grant)
         problem = await runs.obstacle(order, here)
         tools = (
-            *((*_READING, "suggest_change") if order.may_read else ()),
+            *(_READING if order.may_read else ()),
             *(_WRITING if grant.writes.alternatives != () else ()),
+            *(("suggest_change",) if order.may_read else ()),
             *(tool.name for tool in (one.tools(Taint()) if one.tools else ())),
         )
         return AgentStatus(
