@@ -5,12 +5,13 @@ modules.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, event, interface
 
 from .messages import Message, new_message_id
-from .session import NewSession, now
+from .session import LinkedBot, NewSession, SessionPermissions, now
 from .session_shapes import AppConversation, AppSession, conversation_shape, session_shape
 from .sessions import Sessions
 
@@ -51,12 +52,61 @@ class SessionService(Module):
         await self.sessions.retry_unwritten(path)
 
     @interface("ConversationInterface")
-    async def create(self, title: str | None = None, source: str = "parachute") -> AppSession:
-        """A new session."""
+    async def create(
+        self,
+        title: str | None = None,
+        source: str = "parachute",
+        linked_bot: Mapping[str, str] | None = None,
+        permissions: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+    ) -> AppSession:
+        """A new session. One with a `linked_bot` (of `platform`, `chat_id` and `chat_type`) has its
+        title until the curator finds a better one. `permissions` have the fields of a session's.
+        """
         fields: NewSession = {"source": source}  # type: ignore[typeddict-item]  # checked there
         if title:
             fields["title"] = title
+        if linked_bot is not None:
+            fields |= {"linked_bot": _linked(linked_bot), "title_source": "default"}
+        if permissions is not None:
+            fields["permissions"] = _permissions(permissions)
+        if mode is not None:
+            fields["mode"] = mode  # type: ignore[typeddict-item]  # checked there
         return session_shape(await self.sessions.create(**fields))
+
+    @interface("ConversationInterface")
+    async def link(self, session_id: str, linked_bot: Mapping[str, str] | None) -> AppSession:
+        """Let a session belong to a conversation on another platform, which then leaves the one
+        that it belonged to; None: to none.
+        """
+        if linked_bot is not None:
+            link = _linked(linked_bot)
+            before = await self.sessions.get_by_bot_link(link.platform, link.chat_id)
+            if before is not None and before.id != session_id:
+                await self.sessions.change(before.id, linked_bot=None)
+        changed = None if linked_bot is None else _linked(linked_bot)
+        return session_shape(await self.sessions.change(session_id, linked_bot=changed))
+
+    @interface("ConversationInterface")
+    async def set_permissions(
+        self, session_id: str, permissions: Mapping[str, Any], mode: str
+    ) -> AppSession:
+        """Let the session's agent do this and nothing else, as the page's permissions do."""
+        return session_shape(
+            await self.sessions.change(
+                session_id,
+                permissions=_permissions(permissions),
+                mode=mode,  # type: ignore[arg-type]  # checked there
+            )
+        )
+
+    @interface("ConversationInterface")
+    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
+        """Give a message another text, as its author has edited it; None: take it out.
+
+        NotFoundError: the session has no such message.
+        """
+        await self.sessions.change_message(session_id, message_id, content)
 
     @interface("ConversationInterface")
     async def get(self, session_id: str) -> AppConversation:
@@ -131,3 +181,20 @@ class SessionService(Module):
             path, str(digest) if digest else None, by_person=not data.get("run")
         )
         await self.sessions.retry_unwritten(path)
+
+
+def _linked(said: Mapping[str, str]) -> LinkedBot:
+    return LinkedBot(
+        platform=said["platform"],
+        chat_id=said["chat_id"],
+        chat_type=said.get("chat_type"),
+        linked_at=now(),
+    )
+
+
+def _permissions(said: Mapping[str, Any]) -> SessionPermissions:
+    lists: dict[str, Any] = {
+        name: None if said.get(name) is None else tuple(map(str, said[name]))
+        for name in ("allowed_folders", "allowed_mcps")
+    }
+    return SessionPermissions(**lists, capabilities=tuple(said.get("capabilities", ())))

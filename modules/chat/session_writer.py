@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
-from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import NoteEdit, RemoveKey, ReplaceSpan, SetKey, VaultAccess
 
-from .messages import Message, append_messages, one_line_json
+from .messages import Message, append_messages, compose_message, one_line_json
 from .session import (
     FOLDER,
     NewSession,
@@ -31,6 +32,7 @@ _APPEND_ATTEMPTS: Final = 40  # others may write at the end of the file all the 
 _LONGEST_PAUSE_S: Final = 0.2
 _MOST_TWINS: Final = 1_000
 _MOST_FORKS: Final = 50
+_LINKS = re.compile(r"(?:\n\n!\[\[[^\]\n]+\]\])+\Z")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
@@ -140,6 +142,34 @@ class SessionWriter:
         session = await self._files.follow(file.note.path)
         is_ours = is_named_by_us(file.note.path, file.session)
         return await self._renamed(session) if "title" in fields and is_ours else session
+
+    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
+        """Give a message another text; the files that came with it stay. None: take it out."""
+        for attempt in range(_ATTEMPTS):
+            file = await self._files.read(session_id)
+            refuse_change(file)
+            start = len(file.conversation.head)
+            for part in file.conversation.parts:
+                if part.message is not None and part.message.id == message_id:
+                    break
+                start += len(part.raw)
+            else:
+                raise NotFoundError(f"The session has no message {message_id[:80]}.")
+            end, text = start + len(part.raw), ""
+            if content is not None:
+                links = _LINKS.search(part.message.content)
+                said = content.strip() + (links[0] if links else "")
+                text = compose_message(replace(part.message, content=said))
+                text += part.raw[len(part.raw.rstrip()) + 1 :]
+            whole = file.note.text[:start] + text + file.note.text[end:]
+            try:
+                await self._vault.write(file.note.path, whole, base=file.note.digest)
+            except ConflictError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                await self._files.follow(file.note.path)
+                return
 
     async def _allowed(self, file: SessionFile, fields: SessionFields) -> SessionFields:
         """Raises TitleProtectedError when somebody else than the person would set a title that is

@@ -280,6 +280,12 @@ class Sessions:
         async with self.files.lock(file.session.id):
             return await self._writer.change(file.session.id, fields)
 
+    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
+        """Give a message another text, or take it out. EditRefusedError."""
+        file = await self.read(session_id)
+        async with self.files.lock(file.session.id):
+            await self._writer.change_message(file.session.id, message_id, content)
+
     async def delete(self, session_id: str) -> None:
         """Remove the file; `parachute history` has it still."""
         known = (await self.read(session_id)).session.id

@@ -17,7 +17,7 @@ from .turn_events import Event
 FOLDER: Final = "Chat/artifacts"
 _MOST: Final = 20
 _LARGEST: Final = 20 << 20
-_NO_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]]+')
+_NO_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]{}$]+')
 _LONGEST_NAME: Final = 80
 
 

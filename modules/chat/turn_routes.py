@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -76,6 +76,13 @@ class PendingQuestions(TypedDict):
     pending: list[dict[str, Any]]
 
 
+class TurnEvents(TypedDict):
+    """Events of a turn, as `GET /api/chat/{id}/stream` sends them; `after`: what follows them."""
+
+    events: list[dict[str, Any]]
+    after: str
+
+
 class TurnRoutes(Module):
     """What apps call of turns; `turns` is made by `open_turns`."""
 
@@ -109,6 +116,62 @@ class TurnRoutes(Module):
             "content": ended.answer.content,
             "run_id": ended.run_id,
         }
+
+    @interface("ConversationInterface")
+    async def start_turn(
+        self,
+        session_id: str,
+        content: str,
+        source: str = "parachute",
+        message_id: str | None = None,
+        attachments: Sequence[Mapping[str, Any]] = (),
+    ) -> TurnEvents:
+        """Say something in a session, and return what came of it so far; `turn_events` has the
+        rest, until a `done`, `error`, `typed_error` or `aborted`.
+
+        A message whose `message_id` was said already is not said again. ConflictError: a turn of
+        another message goes on.
+        """
+        if len(content) > _LONGEST_MESSAGE or not (content.strip() or attachments):
+            raise EditRefusedError(f"a message has 1 to {_LONGEST_MESSAGE:,} characters")
+        request = TurnRequest(
+            message=content,
+            session_id=session_id,
+            message_id=message_id,
+            source=source,
+            attachments=tuple(attachments),
+        )
+        stream = await self.turns.start(request)
+        events, after = await stream.batch(None, 0)
+        return {"events": [dict(one) for one in events], "after": after}
+
+    @interface("ConversationInterface")
+    async def turn_events(
+        self, session_id: str, after: str | None = None, wait_s: float = 20
+    ) -> TurnEvents:
+        """The events after those that another call returned. While there are none and a turn goes
+        on, it waits so long, 20 s at most.
+        """
+        stream = await self.turns.follow(session_id)
+        events, last = await stream.batch(after, min(wait_s, 20))
+        return {"events": [dict(one) for one in events], "after": last}
+
+    @interface("ConversationInterface")
+    async def stop_turn(self, session_id: str) -> None:
+        """Stop the turn; what was said so far stays. NotFoundError: none goes on."""
+        await self.turns.abort(session_id)
+
+    @interface("ConversationInterface")
+    async def inject_message(self, session_id: str, content: str) -> None:
+        """Say something to the agent while it works. NotFoundError: none does."""
+        await self.turns.inject(session_id, content)
+
+    @interface("ConversationInterface")
+    async def answer_question(
+        self, session_id: str, request_id: str, answers: Mapping[str, str | list[str]]
+    ) -> None:
+        """Answer what the agent asked, each question by its words. NotFoundError: it is decided."""
+        await self.turns.answer(session_id, request_id, dict(answers))
 
     @route("POST", "/", tolerant=True)
     async def chat(  # noqa: PLR0913  what the app sends

@@ -137,6 +137,26 @@ class TurnStream:
             elif not await _happens(changed, self._ping_s):
                 yield _PING
 
+    async def batch(
+        self, after: str | None, wait_s: float
+    ) -> tuple[list[Mapping[str, object]], str]:
+        """What follows the event with that id, up to the end of a turn, and the id of its last
+        event. Where there is nothing yet and a turn goes on, that long is waited for it.
+        """
+        found: list[Mapping[str, object]] = []
+        place = self._place_of(after)
+        if place is None or place < self._dropped:
+            found.append({"type": "reset"})
+            place = max(self._turn_at, self._dropped)
+        if place == self._count and self._is_active:
+            await _happens(self._changed, wait_s)
+        while place < self._count:
+            data, place, _pause_s = self._next(place)
+            found.append(data)
+            if data["type"] in LAST_EVENTS:
+                break
+        return found, f"{self._life}-{place}"
+
     @property
     def _count(self) -> int:
         return self._dropped + len(self._kept)

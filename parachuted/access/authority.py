@@ -162,6 +162,22 @@ class Authority:
     def narrowed(self, reads: AccessGrant, writes: AccessGrant) -> Authority:
         return replace(self, reads=self.reads.both(reads), writes=self.writes.both(writes))
 
+    def for_person(self, who: str, *, is_strangers: bool = False) -> Authority:
+        """New work that a person asked for in words which reached a module from elsewhere."""
+        taint = Taint()
+        if is_strangers:
+            taint.read_words(f"what {who} said", "bot")
+        return replace(
+            self,
+            causes=(),
+            runs=(),
+            entry="bot",
+            asked_by="person",
+            who=who,
+            taint=taint,
+            may_administer=not is_strangers,
+        )
+
     def forked(self) -> Authority:
         """The same, with a copy of the taint, so that later reads do not affect this one."""
         taint = Taint()

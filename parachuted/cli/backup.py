@@ -45,6 +45,7 @@ _NOT_KEPT = frozenset(
 )  # of the home: sockets and locks of a daemon that lives, and what it said
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
+_SECRETS, _MODULE_DATA = "secrets.json", "module-data"  # where a module keeps tokens
 _REBUILT = frozenset({"search.db"})
 _KINDS = frozenset({"vault", "home"})
 _LISTED = {"vault": str, "home": str, "made": str, "members": list}
@@ -60,6 +61,9 @@ _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
     "backup",
     "the vault and the home in one file",
     argument("file", nargs="?", help="where (default: parachute-DATE-TIME.tar.gz in this folder)"),
+    argument(
+        "--with-secrets", action="store_true", help="with the tokens of modules, such as bots"
+    ),
     JSON,
 )
 def backup(options: Namespace) -> int:
@@ -85,7 +89,7 @@ def backup(options: Namespace) -> int:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         with open(partial, "xb", opener=_private) as file:
-            made = _Archive(file, vault, home).make(record)
+            made = _Archive(file, vault, home, with_secrets=options.with_secrets).make(record)
             os.fsync(file.fileno())
         partial.rename(target)
     except OSError as error:
@@ -115,7 +119,8 @@ def _private(path: str, flags: int) -> int:
 
 
 class _Archive:
-    def __init__(self, file: IO[bytes], vault: Path, home: Path) -> None:
+    def __init__(self, file: IO[bytes], vault: Path, home: Path, *, with_secrets: bool) -> None:
+        self._with_secrets = with_secrets
         self._file, self._folders = file, {"home": home, "vault": vault}
         self._added: dict[str, _Signature] = {}
         self._present: set[str] = set()
@@ -151,7 +156,8 @@ class _Archive:
         self._present = set()
         for kind, folder in self._folders.items():
             for path in sorted(
-                _files(folder, kind), key=lambda path: not _is_database(path)
+                _files(folder, kind, with_secrets=self._with_secrets),
+                key=lambda path: not _is_database(path),
             ):  # they name other files, which are older
                 name = f"{kind}/{os.path.relpath(path, folder)}"
                 try:
@@ -183,9 +189,9 @@ def _held(record: dict[str, object] | None) -> Iterator[None]:
         yield
 
 
-def _files(folder: Path, kind: str) -> Iterator[Path]:
+def _files(folder: Path, kind: str, *, with_secrets: bool) -> Iterator[Path]:
     """All files, links and folders below, the folders before what is in them, but for what a home
-    need not keep.
+    need not keep, and for the tokens of modules.
     """
     is_home = kind == "home"
     for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
@@ -194,6 +200,8 @@ def _files(folder: Path, kind: str) -> Iterator[Path]:
         for name in (*folders, *files):
             path = Path(at, name)
             is_kept = not is_home or not (name in _REBUILT or name.endswith(_BESIDE_DATABASE))
+            if is_home and name == _SECRETS and _MODULE_DATA in path.parts and not with_secrets:
+                continue
             if is_kept and (
                 path.is_symlink() or path.is_dir() or path.is_file()
             ):  # no sockets, no pipes

@@ -97,7 +97,9 @@ def demo(options: Namespace) -> int:
         if options.keep:
             say(f"\nThe demo's vault is kept in {folder / 'Parachute'}.")
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            from parachuted.modules.registry.approved_copies import remove_tree
+
+            remove_tree(folder)  # copies of modules are there, which cannot be written
     return 0
 
 

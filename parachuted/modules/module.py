@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -55,6 +56,18 @@ class Module:
         The name begins with the module's own: `daily.entry.created`. The data must be JSON.
         """
         self._services.publish(event, {name: to_json(value) for name, value in data.items()})
+
+    def on_behalf_of(
+        self, person: str, *, is_strangers: bool = False
+    ) -> AbstractContextManager[None]:
+        """For `with`: inside, and in all that begins there, the module acts for a person who asked
+        it from elsewhere, such as in a chat. It is new work of theirs: their words are the
+        prompt's, what is asked is asked by them, and nothing that was read before marks it.
+
+        `is_strangers`: a stranger's text is part of it. Raises ActRefusedError, unless the module
+        is trusted, its manifest says `people: true`, and the module itself began the work.
+        """
+        return self._services.on_behalf_of(person, is_strangers=is_strangers)
 
     def get_interface(self, name: str) -> object | None:
         """The object that another module provides under that name, or None: ask each time, for

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -350,6 +351,16 @@ class Services(Protocol):
 
     @property
     def current_call(self) -> CurrentCall: ...
+
+    def on_behalf_of(
+        self, person: str, *, is_strangers: bool = False
+    ) -> AbstractContextManager[None]:
+        """Inside, and in all that begins there, the module acts for that person.
+
+        ActRefusedError: its manifest does not say `people: true`, it is not trusted, or something
+        else than the module began the work.
+        """
+        ...
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Say that something happened; the name begins with the module's own."""

@@ -41,7 +41,7 @@ from parachuted.modules.results import BytesResponse, FileResponse, Finding, Res
 from parachuted.vault import VaultPath, new_id
 
 _WORDS = (
-    "agents audit auth bots bubble claude-code contexts curator docs doctor events files health "
+    "agents audit auth bubble claude-code contexts curator docs doctor events files health "
     "history hooks import keys links logs ls maintenance mcps migration models modules notes "
     "openapi para pause permissions plugins problems prompt read resume runs sandbox scan "
     "scheduler search sessions settings skills status suggestions supervisor sync system tasks "

@@ -9,7 +9,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,12 @@ from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.module_context import ModuleActivity, ModuleContexts, current_call
+from parachuted.modules.hosting.module_context import (
+    ModuleActivity,
+    ModuleContexts,
+    acting_for,
+    current_call,
+)
 from parachuted.modules.hosting.module_hooks import ask_hook
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
@@ -327,6 +332,11 @@ class _HarnessServices:
     @property
     def current_call(self) -> CurrentCall:
         return current_call(current(), "agent")
+
+    def on_behalf_of(
+        self, person: str, *, is_strangers: bool = False
+    ) -> AbstractContextManager[None]:
+        return acting_for(current(), person, is_strangers=is_strangers)
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._publishing.publish(self.name, event, data, current())

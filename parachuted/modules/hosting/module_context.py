@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from parachuted.access.authority import Authority, current
+from parachuted.access.authority import Authority, acting, current
 from parachuted.access.notes import Activity, ContextPreview
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
@@ -203,6 +203,7 @@ class ModuleContext:
             approved.manifest.optional_requires,
         )
         self._authority = authority
+        self._speaks_for_people = permissions.people and not self._is_strange
 
     @property
     def data_folder(self) -> Path:
@@ -212,6 +213,17 @@ class ModuleContext:
     @property
     def current_call(self) -> CurrentCall:
         return current_call(self._acting(), "imported" if self._is_strange else "agent")
+
+    def on_behalf_of(
+        self, person: str, *, is_strangers: bool = False
+    ) -> AbstractContextManager[None]:
+        """Inside, the module's code acts for that person. Raises ActRefusedError."""
+        if not self._speaks_for_people:
+            raise ActRefusedError(
+                f"the module {self.name} may not act for people: that takes a trusted module whose "
+                "manifest says `people: true` below permissions"
+            )
+        return acting_for(self._acting(), person, is_strangers=is_strangers)
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         """Publish an event of its own.
@@ -306,6 +318,18 @@ class ModuleContext:
             )
         )
         return suggestion.id
+
+
+def acting_for(
+    authority: Authority, person: str, *, is_strangers: bool
+) -> AbstractContextManager[None]:
+    """Inside, code that the module began itself acts for a person. Raises ActRefusedError."""
+    is_own = authority.asked_by == "module" or authority.entry == "bot"
+    if not is_own or authority.within is not None:
+        raise ActRefusedError(
+            "only what a module began itself, when it was enabled, can act for a person"
+        )
+    return acting(authority.for_person(person, is_strangers=is_strangers))
 
 
 def current_call(authority: Authority, own: Origin) -> CurrentCall:

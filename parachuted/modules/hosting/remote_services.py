@@ -9,6 +9,7 @@ import base64
 import itertools
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 
 from parachuted.access.notes import Note, NoteBatch, NoteStream, Paths, Upload
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.codec import note_of
 from parachuted.modules.hosting.pipe_access import PipeAccess, PipeCaller
@@ -76,6 +77,12 @@ class RemoteServices:
     @property
     def current_call(self) -> CurrentCall:
         return _CURRENT_CALL.validate_python(self._asker.ask_now("current_call", {}))
+
+    def on_behalf_of(
+        self, person: str, *, is_strangers: bool = False
+    ) -> AbstractContextManager[None]:
+        del is_strangers
+        raise ActRefusedError(f"only a trusted module may act for a person, such as {person[:80]}")
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self._asker.ask_now("publish", {"event": event, "data": to_json(data)})

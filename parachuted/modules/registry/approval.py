@@ -55,7 +55,7 @@ def _permissions(manifest: Manifest) -> object:
     """Those that came later count where they are asked for: what was approved before stays so."""
     found = manifest_document(manifest)["permissions"]
     asked = manifest.permissions
-    later = [name for name in ("folders", "hooks") if not getattr(asked, name)]
+    later = [name for name in ("folders", "hooks", "people") if not getattr(asked, name)]
     return {name: one for name, one in found.items() if name not in later}  # type: ignore[attr-defined]
 
 

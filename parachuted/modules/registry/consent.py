@@ -18,6 +18,10 @@ _HOOKS = {
     "stop.before": "stop.before (reads what an agent says last, may have a conversation go on)",
     "compact.before": "compact.before (may object when a session is summed up, or add to how)",
 }
+_PEOPLE = (
+    "acts for people that it knows from elsewhere: what it says they wrote counts as your words, "
+    "and what they allow as allowed by you"
+)
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
 _SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
@@ -76,6 +80,7 @@ class Consent:
     mcp: tuple[str, ...]
     folders: tuple[str, ...]
     hooks: tuple[str, ...]
+    people: bool
     network: tuple[str, ...]
     agents: tuple[AgentConsent, ...]
     tools: tuple[str, ...]
@@ -118,6 +123,7 @@ class Consent:
             *_each("writes", self.writes, _NOTHING),
             *(quoted("outside", f"{one} (outside the vault, to read)") for one in self.folders),
             *(fact("hooks", one) for one in self.hooks),
+            *((fact("people", _PEOPLE),) if self.people else ()),
             fact("runs", _RUNS[self.trust]),
         )
 
@@ -172,6 +178,7 @@ def consent_for(
         mcp=_all(manifest.permissions.mcp),
         folders=_all(manifest.permissions.folders),
         hooks=tuple(_HOOKS[one] for one in manifest.permissions.hooks),
+        people=manifest.permissions.people,
         network=tuple(
             f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
         ),

@@ -38,9 +38,9 @@ from parachuted.modules.settings import SettingSpec
 KEPT_PATHS: Mapping[str, str] = MappingProxyType(
     {
         "/api/modules/daily/agents": "daily",
+        "/api/bots": "bots",
         **dict.fromkeys(
             (
-                "/api/bots",
                 "/api/claude-code",
                 "/api/import",
                 "/api/migration",

@@ -153,6 +153,7 @@ class ManifestPermissions:
     mcp: Annotated[tuple[ToolName, ...], Field(max_length=200)] = ()
     folders: Annotated[tuple[OutsideFolder, ...], Field(max_length=50)] = ()
     hooks: Annotated[tuple[ModuleHookEvent, ...], Field(max_length=3)] = ()
+    people: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)

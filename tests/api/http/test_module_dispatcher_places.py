@@ -85,13 +85,17 @@ async def test_no_other_module_gets_that_place(live: Live, tmp_path: Path, trust
         assert (await refused(daemon_rig, "GET", "/api/modules/daily/agents"))[0] == 501
 
 
-@pytest.mark.parametrize("path", ["/api/bots/status", "/api/import"])
-async def test_what_is_kept_for_a_module_says_so_while_there_is_none(live: Live, path: str):
+@pytest.mark.parametrize(
+    ("path", "module"), [("/api/bots/status", "bots"), ("/api/import", "chat")]
+)
+async def test_what_is_kept_for_a_module_says_so_while_there_is_none(
+    live: Live, path: str, module: str
+):
     async with live() as daemon_rig:
         status, message = await refused(daemon_rig, "GET", path)
 
     assert status == 501
-    assert "is kept for the module chat, and no module that runs serves it" in message
+    assert f"is kept for the module {module}, and no module that runs serves it" in message
 
 
 async def test_the_rest_of_a_path_keeps_its_slashes_and_never_climbs(

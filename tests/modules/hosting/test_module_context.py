@@ -84,6 +84,28 @@ def test_code_knows_which_run_called_it_and_whose_words_led_to_it(module_rig):
         _ = given.current_call
 
 
+def test_a_module_acts_for_people_only_if_that_was_approved_and_it_began_the_work_itself(
+    module_rig,
+):
+    plain = module_rig.given(module_rig.approve(MANIFEST))
+    given = module_rig.given(module_rig.approve(f"{MANIFEST}  people: true\n"))
+    own = Authority()
+    own.taint.read("Inbox/a.md", "web")
+    with acting(own), given.on_behalf_of("Matrix @ana:server"):
+        assert (given.current_call.origin, given.current_call.is_strangers) == ("you", False)
+    with acting(own), given.on_behalf_of("Matrix @ana:server", is_strangers=True):
+        assert (given.current_call.origin, given.current_call.is_strangers) == ("bot", True)
+    with acting(own), pytest.raises(ActRefusedError, match="people: true"):
+        plain.on_behalf_of("Matrix @ana:server")
+    for other in (
+        Authority(asked_by="person"),
+        Authority(asked_by="event"),
+        Authority(entry="schedule", asked_by="clock"),
+    ):
+        with acting(other), pytest.raises(ActRefusedError, match="itself"):
+            given.on_behalf_of("Matrix @ana:server")
+
+
 def test_settings_are_to_be_read_and_logs_have_the_modules_name(module_rig, caplog):
     given = module_rig.given(module_rig.approve(MANIFEST, config={"chat": "t"}))
     with pytest.raises(TypeError):

@@ -44,7 +44,7 @@ def test_only_code_may_change_unasked_under_development(more, is_same):
     assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
 
 
-@pytest.mark.parametrize("right", ["folders: [~/Projects]", "hooks: [stop.before]"])
+@pytest.mark.parametrize("right", ["folders: [~/Projects]", "hooks: [stop.before]", "people: true"])
 def test_a_later_right_counts_where_it_is_asked_for_and_older_approvals_stay_good(right):
     plain = approval_digest(TREE, read_manifest(PLAIN), [])
     more = read_manifest(PLAIN + f"permissions: {{{right}}}\n")

@@ -1,0 +1,96 @@
+"""An answer in a chat: its text grows by edits, and becomes several messages where it is long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from .connector import Connector, RetryLaterError
+from .splitting import split
+from .store import Store, Update
+
+_LONGEST_PAUSE_S: Final = 300.0
+
+Result = TypeVar("Result")
+
+
+async def patient(ask: Callable[[], Awaitable[Result]]) -> Result:
+    """What the platform answers, once it can be asked."""
+    pause = 1.0
+    while True:
+        try:
+            return await ask()
+        except RetryLaterError as error:
+            await asyncio.sleep(max(error.after_s, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+class Pacing:
+    """At most one message or edit in so many seconds, in one chat; the first goes at once."""
+
+    def __init__(self, gap_s: float) -> None:
+        self._gap_s, self._next = gap_s, 0.0
+
+    async def turn(self) -> None:
+        """Wait until the next may be made."""
+        await asyncio.sleep(max(0.0, self._next - time.monotonic()))
+        self._next = time.monotonic() + self._gap_s
+
+
+class Answer:
+    """The messages that answer one update. What was sent before a restart is edited, not sent
+    again.
+    """
+
+    def __init__(self, connector: Connector, pacing: Pacing, store: Store, update: Update) -> None:
+        self._connector, self._pacing, self._store = connector, pacing, store
+        self._update = update
+        self._chat_id = update.incoming.chat_id
+        self._shown: dict[int, str] = {}
+
+    @property
+    def may_be_sent(self) -> bool:
+        """Whether a message of it was being sent when the daemon ended, and may be there or not."""
+        return self._update.is_sending and not self._connector.limits.repeats_safely
+
+    async def show(self, text: str) -> None:
+        """Let the chat show this text, as soon as the platform allows it."""
+        limits = self._connector.limits
+        for place, part in enumerate(split(text, limits.longest, self._connector.size)):
+            if self._shown.get(place) == part:
+                continue
+            await self._pacing.turn()
+            if place < len(self._update.sent):
+                await self._edit(self._update.sent[place], part)
+            else:
+                await self.send(part)
+            self._shown[place] = part
+
+    async def send(self, text: str) -> None:
+        """Send the next message of the answer, once."""
+        update = self._update
+        update.is_sending = True
+        if not self._connector.limits.repeats_safely:
+            await self._store.save(update)
+        key = f"{update.key}-{len(update.sent)}"
+        sent = await patient(lambda: self._connector.send(self._chat_id, text, key=key))
+        update.sent.append(sent)
+        update.is_sending = False
+        await self._store.save(update)
+
+    async def note(self, text: str) -> None:
+        """Say something beside the answer."""
+        key = f"{self._update.key}-{zlib.crc32(text.encode()):x}"
+        for part in split(text, self._connector.limits.longest, self._connector.size)[:1]:
+            await patient(lambda part=part: self._connector.send(self._chat_id, part, key=key))  # type: ignore[misc]
+
+    async def typing(self) -> None:
+        """Show that work goes on, unless a text shows it."""
+        if not self._shown:
+            await patient(lambda: self._connector.typing(self._chat_id))
+
+    async def _edit(self, message_id: str, text: str) -> None:
+        await patient(lambda: self._connector.edit(self._chat_id, message_id, text))

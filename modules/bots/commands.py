@@ -1,0 +1,144 @@
+"""What a paired person can write to the bot beside what is for the agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from parachuted.errors import NotFoundError
+from parachuted.modules import Module
+
+if TYPE_CHECKING:
+    from .answers import Answer
+    from .conversations import Conversations
+    from .store import Update
+
+_COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
+_HELP: Final = """\
+/new begins another conversation here
+/link NAME goes on with one that there is
+/unlink lets this chat go; its conversation stays
+/stop stops the answer
+/status says what this conversation is, and what it may
+/journal TEXT writes into the journal
+/ask QUESTION asks beside the conversation
+A `!` does for the slash."""
+_WRITING: Final = "journal"
+COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
+AT_ONCE: Final = frozenset({"stop", "status"})
+"""Commands that do not wait until the present answer has ended."""
+
+
+def command_of(text: str) -> tuple[str, str]:
+    """The command of a message and what follows it; an empty name: it is none."""
+    found = _COMMAND.match(text)
+    return (found[1].lower(), found[2].strip()) if found else ("", text)
+
+
+class Commands:
+    """The commands of one bot."""
+
+    def __init__(self, module: Module, conversations: Conversations) -> None:
+        self._module, self._conversations = module, conversations
+
+    async def run(self, update: Update, answer: Answer) -> str | None:
+        """Do what a message commands, and return what to say; None: it is for the agent."""
+        name, rest = command_of(update.incoming.text)
+        if name not in COMMANDS:
+            return None
+        session = await self._conversations.session_of(update.incoming.chat_id)
+        said = _status(session) if name == "status" else _HELP
+        match name:
+            case "new" | "unlink":
+                said = await self._leave(update, session, begins_another=name == "new")
+            case "link":
+                said = await self._link(update, rest)
+            case "stop":
+                said = await self._stop(session)
+            case "journal":
+                said = await self._write_entry(update, rest)
+            case "ask":
+                said = await self._ask(update, answer, rest)
+        return said
+
+    async def _leave(
+        self, update: Update, session: Mapping[str, Any] | None, *, begins_another: bool
+    ) -> str:
+        if session is not None:
+            await self._conversations.service.link(session["id"], None)
+        if not begins_another:
+            return "This chat has no conversation any more; your next message begins one."
+        await self._conversations.create(update.incoming)
+        return "A new conversation begins."
+
+    async def _stop(self, session: Mapping[str, Any] | None) -> str:
+        if session is None:
+            raise NotFoundError("nothing is being answered here")
+        await self._conversations.service.stop_turn(session["id"])
+        return "Stopped."
+
+    async def _ask(self, update: Update, answer: Answer, question: str) -> str:
+        """Answer beside the conversation; the answer is shown as it comes."""
+        if not question:
+            raise NotFoundError("`/ask` needs a question")
+        made = update.session_id
+        if not made:
+            made = (await self._conversations.create(update.incoming, is_linked=False))["id"]
+        await self._conversations.converse(update, answer, made, question)
+        return ""
+
+    async def _link(self, update: Update, title: str) -> str:
+        """Go on with the session of that title, unless it belongs to another chat."""
+        incoming, service = update.incoming, self._conversations.service
+        found = await service.get_sessions(title, 20) if title else []
+        wanted = title.casefold()
+        exact = [one for one in found if (one["title"] or "").casefold() == wanted]
+        chosen = exact or found
+        if len(chosen) != 1:
+            names = "\n".join(f"- {one['title']}" for one in chosen[:5] if one["title"])
+            raise NotFoundError(
+                f"which of these? `/link` needs its whole title\n\n{names}"
+                if names
+                else "no conversation has that title"
+            )
+        session = chosen[0]
+        linked = session["linkedBotChatId"], session["linkedBotPlatform"]
+        here = incoming.chat_id, update.platform
+        if linked[0] is not None and linked != here:
+            self._module.log.warning("a chat was refused another chat's conversation")
+            raise NotFoundError("that conversation belongs to another chat; move it on the page")
+        link = {"platform": update.platform, "chat_id": incoming.chat_id}
+        await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
+        return f"This chat goes on with “{session['title']}”."
+
+    async def _write_entry(self, update: Update, text: str) -> str:
+        journal: Any = self._module.get_interface("JournalInterface")
+        if journal is None:
+            raise NotFoundError("the journal is not installed here")
+        if not text:
+            raise NotFoundError("`/journal` needs the words of the entry")
+        if update.session_id:  # begun before a restart: it is not written twice
+            return "The daemon was restarted while it wrote this; see whether it is in the journal."
+        update.session_id = _WRITING
+        await self._conversations.save(update)
+        await journal.create(f"{text}\n\n*{self._conversations.title}*")
+        return "It is in the journal."
+
+
+def _status(session: Mapping[str, Any] | None) -> str:
+    if session is None:
+        return "This chat has no conversation yet; your next message begins one."
+    said = session["metadata"].get("permissions") or {}
+    lines = [
+        f"**{session['title'] or 'Without a title'}**, {session['messageCount']} messages",
+        f"Mode: {session['mode']}",
+        f"Folders: {_listed(said.get('allowed_folders'))}",
+        f"Tools: {_listed(said.get('allowed_mcps'))}",
+        f"May: {_listed(said.get('capabilities'))}",
+    ]
+    return "\n".join(f"{line}  " for line in lines)
+
+
+def _listed(names: Any) -> str:  # noqa: ANN401  as a session's metadata has it
+    return "all" if names is None else ", ".join(names) or "none"

@@ -1,0 +1,344 @@
+"""Conversations: a message of a chat becomes a turn of its session, and the answer goes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from parachuted.errors import ConflictError, NotFoundError
+from parachuted.modules import Finding, Module, reading
+
+from .answers import Answer, Pacing, patient
+from .commands import COMMANDS, Commands, command_of
+from .connector import Connector, Incoming
+from .settings import PlatformSettings, SessionDefaults, Settings, within
+from .store import AskedQuestion, Store, Update
+from .turn_text import TurnText
+
+_BUSY_S: Final = 0.5
+_WAIT_S: Final = 4.0
+_MOST_OPTIONS: Final = 8
+_EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
+_MOST_FILES: Final = 5
+_ARTIFACTS: Final = "Chat/artifacts/"
+_INTERRUPTED: Final = (
+    "The daemon was restarted while it sent you an answer, which may stand above in part. The "
+    "whole is in the conversation on the page."
+)
+_NO_CHAT: Final = (
+    "Chat is not installed here, so nobody can answer: `parachute modules install parachute://chat`"
+)
+
+
+class Conversations:
+    """The conversations of one bot."""
+
+    def __init__(
+        self,
+        module: Module,
+        connector: Connector,
+        settings: Callable[[], PlatformSettings],
+        store: Store,
+        defaults: Callable[[], Settings],
+    ) -> None:
+        self._module, self._connector, self._store = module, connector, store
+        self._settings, self._defaults = settings, defaults
+        self._commands = Commands(module, self)
+
+    @property
+    def service(self) -> Any:  # noqa: ANN401  Chat's ConversationInterface
+        """The conversations' own module. NotFoundError: it is not there."""
+        found = self._module.get_interface("ConversationInterface")
+        if found is None:
+            raise NotFoundError(_NO_CHAT)
+        return found
+
+    @property
+    def title(self) -> str:
+        """The platform's name, for people."""
+        return self._connector.title
+
+    async def save(self, update: Update) -> None:
+        """Keep how far an update was answered."""
+        await self._store.save(update)
+
+    async def handle(self, update: Update, pacing: Pacing) -> None:
+        """All that follows from what came; it may have been begun before a restart."""
+        incoming = update.incoming
+        answer = Answer(self._connector, pacing, self._store, update)
+        if answer.may_be_sent:
+            await patient(lambda: self._connector.send(incoming.chat_id, _INTERRUPTED))
+            return
+        if incoming.problem:
+            await answer.show(incoming.problem)
+            return
+        if incoming.kind == "relay":
+            await self._relay(update, answer)
+            return
+        person = f"{self._connector.title} {incoming.sender_id}"
+        is_strangers = incoming.quote is not None and not self._is_known(incoming.quote.sender_id)
+        with self._module.on_behalf_of(person, is_strangers=is_strangers):
+            if incoming.kind == "message":
+                said = await self._commands.run(update, answer)
+                if said:
+                    await answer.show(said)
+                elif said is None:
+                    await self.converse(update, answer)
+            elif incoming.kind == "button":
+                await self._pressed(incoming)
+            elif incoming.kind == "migrated":
+                await self._migrate(incoming)
+            else:
+                await self._changed(incoming)
+
+    async def is_meant(self, incoming: Incoming) -> bool:
+        """Whether a message of a group is for the bot, as the session or the settings say."""
+        session = await self.session_of(incoming.chat_id)
+        said = (session or {}).get("metadata", {}).get("bot_settings") or {}
+        mode = said.get("response_mode") or self._settings().response_mode
+        pattern = str(said.get("mention_pattern") or "").casefold()
+        is_mentioned = bool(pattern) and pattern in incoming.text.casefold()
+        is_command = command_of(incoming.text)[0] in COMMANDS
+        is_addressed = incoming.is_addressed or is_mentioned or is_command
+        return mode == "all" or (mode == "mention" and is_addressed)
+
+    async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
+        """The session of a chat, if it has one."""
+        found: Mapping[str, Any] | None = await self.service.get_by_bot_link(
+            self._connector.platform, chat_id
+        )
+        return found
+
+    async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
+        """A new session, with the defaults of the settings; one of the chat, if it is linked."""
+        defaults, place = self._bound(incoming), incoming.chat_title or "group"
+        if incoming.chat_type == "dm":
+            place = "direct message"
+        link = {
+            "platform": self._connector.platform,
+            "chat_id": incoming.chat_id,
+            "chat_type": incoming.chat_type,
+        }
+        found: Mapping[str, Any] = await self.service.create(
+            title=f"{self._connector.title}: {place if is_linked else 'question'}"[:200],
+            source=self._connector.platform,
+            linked_bot=link if is_linked else None,
+            permissions=defaults.permissions(),
+            mode=self._mode(incoming, defaults),
+        )
+        return found
+
+    async def converse(
+        self, update: Update, answer: Answer, session_id: str = "", text: str = ""
+    ) -> None:
+        """A turn: the message into the session, once, and its answer into the chat."""
+        incoming = update.incoming
+        if not update.session_id:
+            update.session_id = session_id or await self._session_for(incoming)
+            update.message_id = update.key
+            await self._store.save(update)
+        files = await self._attachments(incoming, answer)
+        content = text or self._words(incoming)
+        if not content.strip() and not files:
+            return
+        while True:
+            try:
+                begun = await self.service.start_turn(
+                    update.session_id,
+                    content,
+                    source=self._connector.platform,
+                    message_id=update.message_id,
+                    attachments=files,
+                )
+            except ConflictError:  # a turn that was asked for on the page goes on
+                await asyncio.sleep(_BUSY_S)
+                continue
+            break
+        await self._follow(update, answer, begun)
+
+    async def _session_for(self, incoming: Incoming) -> str:
+        session = await self.session_of(incoming.chat_id) or await self.create(incoming)
+        if incoming.chat_type == "group":
+            await self._bind(session, incoming)
+        return str(session["id"])
+
+    async def _bind(self, session: Mapping[str, Any], incoming: Incoming) -> None:
+        """A group's session never has more than the default for groups."""
+        bound = self._bound(incoming)
+        if not within(session["metadata"].get("permissions") or {}, session["mode"], bound):
+            mode = self._mode(incoming, bound)
+            await self.service.set_permissions(session["id"], bound.permissions(), mode)
+
+    def _bound(self, incoming: Incoming) -> SessionDefaults:
+        settings = self._defaults()
+        return settings.dm if incoming.chat_type == "dm" else settings.group
+
+    def _mode(self, incoming: Incoming, defaults: SessionDefaults) -> str:
+        settings, user = self._settings(), self._settings().users.get(incoming.sender_id)
+        is_dm = incoming.chat_type == "dm"
+        level = settings.dm_trust_level if is_dm else settings.group_trust_level
+        if is_dm and user is not None and user.trust_level is not None:
+            level = user.trust_level
+        return "sandboxed" if level == "sandboxed" else defaults.mode
+
+    def _words(self, incoming: Incoming) -> str:
+        """The message as it stands in the session: who speaks in a group, and what is quoted."""
+        text = incoming.text
+        if incoming.chat_type == "group":
+            text = f"{incoming.sender_name or incoming.sender_id}: {text}"
+        if incoming.quote is None:
+            return text
+        who = incoming.quote.sender_name or incoming.quote.sender_id or "someone"
+        quoted = "\n".join(f"> {line}" for line in incoming.quote.text.splitlines())
+        return f"> {who} wrote:\n{quoted}\n\n{text}"
+
+    def _is_known(self, sender_id: str) -> bool:
+        return sender_id in self._settings().users
+
+    async def _attachments(self, incoming: Incoming, answer: Answer) -> list[dict[str, str]]:
+        found, refused = list[dict[str, str]](), list[str]()
+        largest = self._connector.limits.largest_file
+        for one in incoming.attachments:
+            if one.size is not None and one.size > largest:
+                refused.append(f"{one.name} is larger than {largest >> 20} MB and was left out.")
+                continue
+            content = await patient(lambda one=one: self._connector.fetch(one))  # type: ignore[misc]
+            data = base64.b64encode(content).decode()
+            found.append({"fileName": one.name, "base64Data": data})
+        if refused:
+            await answer.note("\n".join(refused))
+        return found
+
+    async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
+        """Show what comes of a turn until it has ended."""
+        text = TurnText()
+        while True:
+            for event in begun["events"]:
+                text.read(event)
+                await self._act_on(update, answer, event)
+            await answer.show(text.whole)
+            if text.has_ended:
+                break
+            await answer.typing()
+            begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
+        for asked in await self._store.questions_of(update.session_id):
+            await self._close(asked, "No longer asked.")
+        await self._send_files(update, text.whole)
+
+    async def _send_files(self, update: Update, text: str) -> None:
+        """Send the files that an answer embeds, of those that its conversation may show."""
+        paths = list(dict.fromkeys(_EMBED.findall(text)))[:_MOST_FILES]
+        if not paths:
+            return
+        session = await self.service.get(update.session_id)
+        said = session["metadata"].get("permissions") or {}
+        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
+        places = (_ARTIFACTS, *(f"{one}/" if one else "" for one in folders))
+        for number, path in enumerate(one for one in paths if one.startswith(places)):
+            content, findings = b"", list[Finding]()
+            with reading(path, findings):
+                content = await self._module.vault.read_bytes(path)
+            if findings or len(content) > self._connector.limits.largest_file:
+                self._module.log.info("a file of an answer was not sent", extra={"file": path})
+                continue
+            name, key = path.rpartition("/")[2], f"{update.key}-file-{number}"
+            send = partial(self._connector.send_file, update.incoming.chat_id, name, content)
+            await patient(partial(send, key=key))
+
+    async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
+        """What an event asks for beside its text."""
+        match event["type"]:
+            case "user_question":
+                await self._ask(update, event)
+            case "answered":
+                await self._decided(update, str(event["requestId"]))
+            case "warning":
+                await answer.note(f"{event['title']}: {event['message']}")
+
+    async def _ask(self, update: Update, event: Mapping[str, Any]) -> None:
+        """Put an agent's question into the chat, once, with a button for each option."""
+        request_id, incoming = str(event["requestId"]), update.incoming
+        known = [one.request_id for one in await self._store.questions_of(update.session_id)]
+        question = event["questions"][0]
+        if request_id in known or not question["options"]:
+            return
+        options = tuple(str(one["label"]) for one in question["options"])[:_MOST_OPTIONS]
+        key = f"{update.key}-{len(known)}-asked"
+        message_id = await patient(
+            lambda: self._connector.send(
+                incoming.chat_id, str(question["question"]), options, key=key
+            )
+        )
+        await self._store.ask(
+            AskedQuestion(
+                platform=update.platform,
+                chat_id=incoming.chat_id,
+                parent_id=incoming.parent_id,
+                message_id=message_id,
+                session_id=update.session_id,
+                request_id=request_id,
+                question=str(question["question"]),
+                options=options,
+                owner=incoming.sender_id,
+            )
+        )
+
+    async def _pressed(self, incoming: Incoming) -> None:
+        """A button was pressed: it is good once, and only for whose turn it is."""
+        asked = await self._store.question(
+            self._connector.platform, incoming.chat_id, incoming.message_id
+        )
+        if asked is None or incoming.button is None or incoming.button >= len(asked.options):
+            return
+        if asked.owner != incoming.sender_id:
+            self._module.log.warning("a button was pressed by somebody whom it is not for")
+            return
+        option = asked.options[incoming.button]
+        if not await self._store.answered(asked):
+            return
+        who = incoming.sender_name or incoming.sender_id
+        try:
+            await self.service.answer_question(
+                asked.session_id, asked.request_id, {asked.question: option}
+            )
+        except NotFoundError:
+            await self._close(asked, "It was decided elsewhere.")
+        else:
+            await self._close(asked, f"{option}, said {who}.")
+
+    async def _decided(self, update: Update, request_id: str) -> None:
+        for asked in await self._store.questions_of(update.session_id):
+            if asked.request_id == request_id:
+                await self._close(asked, "It was decided elsewhere.")
+
+    async def _close(self, asked: AskedQuestion, how: str) -> None:
+        await self._store.answered(asked)
+        text = f"{asked.question}\n\n{how}"
+        await patient(lambda: self._connector.edit(asked.chat_id, asked.message_id, text))
+
+    async def _changed(self, incoming: Incoming) -> None:
+        """The author edited or deleted a message: the session follows."""
+        before = await self._store.message_of(
+            self._connector.platform, incoming.chat_id, incoming.message_id
+        )
+        if before is None or before.incoming.sender_id != incoming.sender_id:
+            return
+        content = None if incoming.kind == "deleted" else self._words(incoming)
+        await self.service.change_message(before.session_id, before.message_id, content)
+
+    async def _migrate(self, incoming: Incoming) -> None:
+        session = await self.session_of(incoming.chat_id)
+        await self._store.migrate(self._connector.platform, incoming.chat_id, incoming.new_chat_id)
+        if session is not None:
+            link = {"platform": self._connector.platform, "chat_id": incoming.new_chat_id}
+            await self.service.link(session["id"], {**link, "chat_type": incoming.chat_type})
+
+    async def _relay(self, update: Update, answer: Answer) -> None:
+        """Show in the chat what was said on the page, and the answer to it."""
+        await answer.note(f"On the page: {update.incoming.text}")
+        begun = await self.service.turn_events(update.session_id, None, 0)
+        await self._follow(update, answer, begun)

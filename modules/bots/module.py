@@ -1,0 +1,142 @@
+"""Bots: conversations of Chat from other platforms, for the people who were paired."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from parachuted.modules import Finding, event
+
+from .bot import Bot
+from .connector import CredentialsError, Incoming
+from .connectors import PLATFORMS, connector_class
+from .pairing import Pairing
+from .routes import BotRoutes
+from .settings import PlatformSettings, SettingsFile
+from .store import Store, StoredCursor
+
+
+class BotsModule(BotRoutes):
+    """Starts and stops the bots. What they do is begun by one task, on the module's own behalf."""
+
+    async def on_enable(self) -> None:
+        """Begin with what the settings say."""
+        with self.on_behalf_of("a paired person"):  # raises where the module is not trusted to
+            folder = self.data_folder
+        self.file = SettingsFile(folder)
+        self.store = Store(folder / "bots.db")
+        self.pairing = Pairing(self.store)
+        self.bots: dict[str, Bot] = {}
+        self.problems: dict[str, str] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._wanted: asyncio.Queue[tuple[str, str, asyncio.Future[None] | None]] = asyncio.Queue()
+        for platform, settings in self.file.present.platforms.items():
+            if settings.enabled:
+                self._wanted.put_nowait(("start", platform, None))
+        self.spawn(self._supervise, name="the bots")
+
+    async def on_disable(self) -> None:
+        """Close what is open."""
+        if "store" in vars(self):  # else it was refused at its start
+            self.store.close()
+
+    @event("chat.session.message")
+    async def on_message(self, session_id: str, message_id: str, role: str, source: str) -> None:
+        """A message of a conversation: what was said on the page is shown in its chat."""
+        if role == "user" and source not in PLATFORMS and self.bots:
+            self._wanted.put_nowait(("relay", f"{session_id} {message_id}", None))
+
+    async def doctor(self) -> Sequence[Finding]:
+        """Bots that are not connected, and why."""
+        problems = self.problems | {name: bot.problem for name, bot in self.bots.items()}
+        return [
+            Finding(
+                problem=f"the bot on {name.title()}: {problem}",
+                advice=f"`parachute bots add {name}` takes another token",
+            )
+            for name, problem in problems.items()
+            if problem
+        ]
+
+    async def start_bot(self, platform: str) -> None:
+        """Start a bot, or start it again with other settings."""
+        await self._ask("start", platform)
+
+    async def stop_bot(self, platform: str) -> None:
+        """Stop a bot."""
+        await self._ask("stop", platform)
+
+    async def _ask(self, act: str, platform: str) -> None:
+        done = asyncio.get_running_loop().create_future()
+        self._wanted.put_nowait((act, platform, done))
+        await done
+
+    async def _supervise(self) -> None:
+        while True:
+            act, what, done = await self._wanted.get()
+            try:
+                if act == "relay":
+                    await self._relay(*what.split(" "))
+                else:
+                    await self._stop(what)
+                    if act == "start":
+                        await self._start(what)
+            except Exception as error:  # what one of them raises does not end the others
+                self.problems[what] = getattr(
+                    error, "message", "it could not be started; see the log"
+                )
+                self.log.warning("a bot could not be started", exc_info=error)
+                if done is not None and not done.done():
+                    done.set_exception(error)
+            else:
+                if done is not None and not done.done():
+                    done.set_result(None)
+
+    async def _start(self, platform: str) -> None:
+        settings = self.file.platform(platform)
+        if settings is None:
+            return
+        made = await asyncio.to_thread(connector_class, platform)
+        if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
+            raise CredentialsError(f"its token is not here; `parachute bots add {platform}`")
+        connector = made(settings.credentials, StoredCursor(self.store, platform))
+        bot = Bot(
+            self,
+            connector,
+            lambda: self.file.platform(platform) or PlatformSettings(),
+            self.store,
+            self.pairing,
+            lambda: self.file.present,
+        )
+        self.bots[platform] = bot
+        self._tasks[platform] = self.spawn(bot.run, name=f"the bot on {platform}")
+
+    async def _stop(self, platform: str) -> None:
+        self.bots.pop(platform, None)
+        self.problems.pop(platform, None)
+        task = self._tasks.pop(platform, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _relay(self, session_id: str, message_id: str) -> None:
+        """Show in the chat of a session what was said on the page."""
+        conversations = self.get_interface("ConversationInterface")
+        if conversations is None:
+            return
+        session = await conversations.get(session_id)  # type: ignore[attr-defined]  # Chat's
+        bot = self.bots.get(session["linkedBotPlatform"] or "")
+        said = next((one for one in session["messages"] if one["id"] == message_id), None)
+        if bot is None or said is None or not isinstance(said["content"], str):
+            return
+        await bot.relay(
+            session_id,
+            Incoming(
+                update_id=f"page {message_id}",
+                kind="relay",
+                chat_id=session["linkedBotChatId"],
+                chat_type=session["linkedBotChatType"] or "dm",
+                sender_id="",
+                text=said["content"],
+            ),
+        )

@@ -1,0 +1,90 @@
+"""Pairing: a stranger is given a code, and a person who reads it here lets them in, or not.
+
+Until then nothing of theirs is read, and nothing is kept but the request.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from parachuted.errors import NotFoundError
+
+from .connector import Incoming
+from .store import PairingRequest, Store, now
+
+_LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # none that is taken for another
+_LENGTH: Final = 6
+_GOOD_FOR_S: Final = 600.0
+_MOST_TRIES: Final = 3
+_SILENT_FOR_S: Final = 3_600.0
+_MOST_REQUESTS: Final = 50
+_LONGEST_NAME: Final = 80
+
+
+class Pairing:
+    """The requests of all platforms. Who is paired stands in the settings."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = now) -> None:
+        self._store, self._clock = store, clock
+
+    async def code_for(self, platform: str, incoming: Incoming) -> str | None:
+        """The code that a stranger is given; None: they are not answered."""
+        at = self._clock()
+        known = await self._store.pairings()
+        found = next(
+            (
+                one
+                for one in known
+                if (one.platform, one.sender_id) == (platform, incoming.sender_id)
+            ),
+            None,
+        )
+        if found is not None and at - found.at < _GOOD_FOR_S:
+            return None  # the code that they have is still good
+        tries = 0 if found is None or at - found.at >= _SILENT_FOR_S else found.tries
+        if tries >= _MOST_TRIES:
+            return None
+        for one in known[: max(0, len(known) + 1 - _MOST_REQUESTS)] if found is None else ():
+            if at - one.at < _SILENT_FOR_S:
+                return None  # the list is full of requests that a person may yet answer
+            await self._store.drop_pairing(one.platform, one.sender_id)
+        code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
+        await self._store.put_pairing(
+            PairingRequest(
+                platform=platform,
+                sender_id=incoming.sender_id,
+                sender_name=" ".join(incoming.sender_name.split())[:_LONGEST_NAME],
+                chat_id=incoming.chat_id,
+                code=code,
+                at=at,
+                tries=tries + 1,
+            )
+        )
+        return code
+
+    async def pending(self) -> list[PairingRequest]:
+        """Those whose code is good still."""
+        at = self._clock()
+        return [one for one in await self._store.pairings() if at - one.at < _GOOD_FOR_S]
+
+    async def take(self, name: str) -> PairingRequest:
+        """The request with that code or `platform:sender`, which is answered now.
+
+        NotFoundError: there is none, or its code is too old.
+        """
+        for one in await self.pending():
+            if (
+                name.upper() == one.code or name == request_id(one)
+            ) and await self._store.drop_pairing(one.platform, one.sender_id):
+                return one
+        raise NotFoundError(
+            f"no one waits with the code {name[:80]}; a code is good for ten minutes; write "
+            "to the bot again to get another"
+        )
+
+
+def request_id(one: PairingRequest) -> str:
+    """What a request is called in the API."""
+    return f"{one.platform}:{one.sender_id}"

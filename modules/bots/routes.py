@@ -1,0 +1,381 @@
+"""The routes of bots, as the app and the page call them, and the commands of the terminal."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules import Module, command, route
+
+from .bot import Bot
+from .connector import ConnectorError
+from .connectors import PLATFORMS, connector_class
+from .pairing import Pairing, request_id
+from .settings import PairedUser, PlatformSettings, SessionDefaults, SettingsFile, TrustLevel
+from .store import PairingRequest, Store
+
+Name = Annotated[str, Field(max_length=300)]
+PlatformName = Literal["matrix", "telegram", "discord"]
+_ALIASES = {"bot_token": "token"}
+
+
+class ConnectorStatus(TypedDict):
+    """One bot; `status` is `connected`, `connecting`, `stopped`, or `none` where there is none."""
+
+    running: bool
+    status: str
+    bot_name: str
+    problem: str
+
+
+class BotStatus(TypedDict):
+    """All of them."""
+
+    connectors: dict[str, ConnectorStatus]
+
+
+class PlatformConfig(TypedDict):
+    """What is set for one bot. No token: `has_token` says whether there is one."""
+
+    enabled: bool
+    has_token: bool
+    bot_name: str
+    dm_trust_level: str
+    group_trust_level: str
+    response_mode: str
+    allowed_users: list[str]
+    users: dict[str, str]
+    fields: list[dict[str, Any]]
+    homeserver_url: str
+    user_id: str
+
+
+class BotConfig(TypedDict):
+    """The settings of all, and the defaults of new sessions in direct messages and groups."""
+
+    matrix: PlatformConfig
+    telegram: PlatformConfig
+    discord: PlatformConfig
+    defaults: dict[str, Any]
+
+
+class Tried(TypedDict):
+    """Whether it went well."""
+
+    success: bool
+    error: str | None
+    bot_name: str | None
+
+
+class PendingCount(TypedDict):
+    """How many wait to be paired."""
+
+    pending: int
+
+
+class PendingPairing(TypedDict):
+    """Somebody who waits to be paired."""
+
+    id: str
+    platform: str
+    sender_id: str
+    sender_name: str
+    code: str
+
+
+class PendingPairings(TypedDict):
+    """All of them, the oldest first."""
+
+    pending: list[PendingPairing]
+
+
+class Done(TypedDict):
+    """What was asked for is done."""
+
+    status: str
+
+
+class BotRoutes(Module):
+    """What apps and people call."""
+
+    file: SettingsFile
+    store: Store
+    pairing: Pairing
+    bots: dict[str, Bot]
+    problems: dict[str, str]
+
+    @abstractmethod
+    async def start_bot(self, platform: str) -> None:
+        """Start a bot, or start it again with other settings."""
+
+    @abstractmethod
+    async def stop_bot(self, platform: str) -> None:
+        """Stop a bot."""
+
+    @route("GET", "/status")
+    async def status(self) -> BotStatus:
+        """Which bots there are, and whether they are connected."""
+        return {"connectors": {name: self._status(name) for name in PLATFORMS}}
+
+    @route("GET", "/config", capability="admin")
+    async def config_of_all(self) -> BotConfig:
+        """The settings, without tokens."""
+        present = self.file.present
+        found = {name: self._config(name) for name in PLATFORMS}
+        defaults = {"dm": vars(present.dm), "group": vars(present.group)}
+        return {**found, "defaults": defaults}  # type: ignore[typeddict-item]  # by name
+
+    @route("PUT", "/config", capability="admin", tolerant=True)
+    async def configure(
+        self,
+        matrix: dict[str, Any] | None = None,
+        telegram: dict[str, Any] | None = None,
+        discord: dict[str, Any] | None = None,
+        defaults: dict[Literal["dm", "group"], SessionDefaults] | None = None,
+    ) -> BotConfig:
+        """Change settings; what is left out stays. A token is sent when it is another one."""
+        for name, said in (("matrix", matrix), ("telegram", telegram), ("discord", discord)):
+            if said is not None:
+                self._change(name, said)
+        for place, value in (defaults or {}).items():
+            setattr(self.file.present, place, value)
+        self.file.save()
+        for name, said in (("matrix", matrix), ("telegram", telegram), ("discord", discord)):
+            settings = self.file.platform(name)
+            if said is not None and settings is not None:
+                await (self.start_bot(name) if settings.enabled else self.stop_bot(name))
+        return await self.config_of_all()
+
+    @route("POST", "/{platform}/start", capability="admin")
+    async def start(self, platform: PlatformName) -> Tried:
+        """Start a bot, now and with the daemon."""
+        return await self._set_enabled(platform, is_enabled=True)
+
+    @route("POST", "/{platform}/stop", capability="admin")
+    async def stop(self, platform: PlatformName) -> Tried:
+        """Stop a bot, until it is started again."""
+        return await self._set_enabled(platform, is_enabled=False)
+
+    @route("POST", "/{platform}/test", capability="admin")
+    async def test(self, platform: PlatformName) -> Tried:
+        """Whether the platform takes the token."""
+        settings = self.file.platform(platform)
+        if settings is None:
+            return {"success": False, "error": "it was not added yet", "bot_name": None}
+        try:
+            name = await self._name_of(platform, settings.credentials)
+        except ConnectorError as error:
+            return {"success": False, "error": error.message, "bot_name": None}
+        return {"success": True, "error": None, "bot_name": name}
+
+    @route("DELETE", "/{platform}", capability="admin")
+    async def remove(self, platform: PlatformName) -> Done:
+        """Remove a bot, its token and who was paired with it. Its conversations stay."""
+        await self.stop_bot(platform)
+        if self.file.present.platforms.pop(platform, None) is None:
+            raise NotFoundError(f"there is no bot on {platform}")
+        self.file.save()
+        await self.store.forget(platform)
+        return {"status": "removed"}
+
+    @route("DELETE", "/{platform}/users/{user_id}", capability="admin")
+    async def unpair(self, platform: PlatformName, user_id: str) -> Done:
+        """Let a person in no more."""
+        settings = self.file.platform(platform)
+        if settings is None or settings.users.pop(user_id, None) is None:
+            raise NotFoundError(f"{user_id[:80]} is not paired")
+        self.file.save()
+        return {"status": "removed"}
+
+    @route("GET", "/pairing/count")
+    async def count_pairings(self) -> PendingCount:
+        """How many wait to be paired."""
+        return {"pending": len(await self.pairing.pending())}
+
+    @route("GET", "/pairing", capability="admin")
+    async def list_pairings(self) -> PendingPairings:
+        """Who waits to be paired."""
+        return {"pending": [_pairing(one) for one in await self.pairing.pending()]}
+
+    @route("POST", "/pairing/{pairing_id}/approve", capability="admin", tolerant=True)
+    async def approve(self, pairing_id: Name, trust_level: TrustLevel | None = None) -> Done:
+        """Let a person talk to the bot."""
+        await self._approve(pairing_id, trust_level)
+        return {"status": "approved"}
+
+    @route("POST", "/pairing/{pairing_id}/deny", capability="admin", tolerant=True)
+    async def deny(self, pairing_id: Name) -> Done:
+        """Do not."""
+        await self.pairing.take(pairing_id)
+        return {"status": "denied"}
+
+    @command("status")
+    async def status_command(self, *, as_text: bool = False) -> str | dict[str, Any]:
+        """Which bots there are, and who waits to be paired."""
+        waiting = await self.pairing.pending()
+        if not as_text:
+            return {**(await self.status()), "pending": [_pairing(one) for one in waiting]}
+        lines = [_line(name, self._status(name)) for name in PLATFORMS]
+        lines += [
+            f"{one.sender_name} ({one.sender_id}) waits on {one.platform}: "
+            f"`parachute bots pairing approve {one.code}`"
+            for one in waiting
+        ]
+        return "\n".join(lines)
+
+    @command("add")
+    async def add_command(
+        self, platform: PlatformName, token: str, homeserver_url: str = "", user_id: str = ""
+    ) -> str:
+        """Add a bot by its token; `-` reads it from standard input, where no history keeps it."""
+        self._check_person()
+        said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
+        fields = connector_class(platform).fields
+        secret = next(one.name for one in fields if one.is_secret)
+        credentials = {one.name: said.get(one.name, "") for one in fields}
+        credentials[secret] = token.strip()
+        missing = [one.name for one in fields if not credentials[one.name] and not one.is_optional]
+        if missing:
+            options = " ".join(f"--{name.replace('_', '-')}" for name in missing)
+            raise EditRefusedError(f"a bot on {platform} needs {options} too")
+        name = await self._name_of(platform, credentials)
+        self._change(platform, {"enabled": True, **credentials})
+        self.file.present.platforms[platform].bot_name = name
+        self.file.save()
+        await self.start_bot(platform)
+        return f"Connected as {name}. Write to it; it answers with a code that pairs you."
+
+    @command("remove")
+    async def remove_command(self, platform: PlatformName) -> str:
+        """Remove a bot and its token; its conversations stay."""
+        self._check_person()
+        await self.remove(platform)
+        return f"The bot on {platform} is removed."
+
+    @command("pairing")
+    async def pairing_command(
+        self, decision: Literal["approve", "deny"], code: str, trust_level: TrustLevel | None = None
+    ) -> str:
+        """Let somebody who has that code talk to the bot, or not."""
+        self._check_person()
+        if decision == "deny":
+            one = await self.pairing.take(code)
+            return f"{one.sender_name} ({one.sender_id}) stays a stranger."
+        one = await self._approve(code, trust_level)
+        return f"{one.sender_name} ({one.sender_id}) may talk to the bot on {one.platform}."
+
+    async def _approve(self, name: str, trust_level: TrustLevel | None) -> PairingRequest:
+        one = await self.pairing.take(name)
+        settings = self.file.platform(one.platform)
+        if settings is None:
+            raise NotFoundError(f"there is no bot on {one.platform}")
+        settings.users[one.sender_id] = PairedUser(name=one.sender_name, trust_level=trust_level)
+        self.file.save()
+        await self.store.add_group(one.platform, one.chat_id, one.sender_id)
+        return one
+
+    async def _set_enabled(self, platform: str, *, is_enabled: bool) -> Tried:
+        settings = self.file.platform(platform)
+        if settings is None:
+            return {"success": False, "error": "it was not added yet", "bot_name": None}
+        settings.enabled = is_enabled
+        self.file.save()
+        try:
+            await (self.start_bot(platform) if is_enabled else self.stop_bot(platform))
+        except ConnectorError as error:
+            return {"success": False, "error": error.message, "bot_name": None}
+        return {"success": True, "error": None, "bot_name": settings.bot_name or None}
+
+    async def _name_of(self, platform: str, credentials: dict[str, str]) -> str:
+        """The bot's name, as the platform says it. ConnectorError."""
+        connector = connector_class(platform)(credentials, _NoCursor())
+        try:
+            return await connector.connect()
+        finally:
+            await connector.close()
+
+    def _change(self, platform: str, said: dict[str, Any]) -> None:
+        settings = self.file.present.platforms.setdefault(platform, PlatformSettings(enabled=False))
+        names = {one.name for one in connector_class(platform).fields}
+        for given, value in said.items():
+            name = _ALIASES.get(given, given)
+            if name in names:
+                if value:
+                    settings.credentials[name] = str(value)
+            elif name == "allowed_users":
+                known = settings.users
+                settings.users = {
+                    str(one): known.get(str(one), PairedUser(name=str(one))) for one in value
+                }
+            elif name in {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}:
+                setattr(settings, name, value)
+
+    def _status(self, platform: str) -> ConnectorStatus:
+        settings, bot = self.file.platform(platform), self.bots.get(platform)
+        status = "none" if settings is None else "stopped"
+        if bot is not None:
+            status = "connected" if bot.is_connected else "connecting"
+        return {
+            "running": bot is not None and bot.is_connected,
+            "status": status,
+            "bot_name": (bot.name if bot else "") or (settings.bot_name if settings else ""),
+            "problem": bot.problem if bot is not None else self.problems.get(platform, ""),
+        }
+
+    def _config(self, platform: str) -> PlatformConfig:
+        settings = self.file.platform(platform) or PlatformSettings(enabled=False)
+        try:
+            fields = connector_class(platform).fields
+        except ConnectorError:
+            fields = ()
+        secrets = {one.name for one in fields if one.is_secret}
+        return {
+            "enabled": settings.enabled,
+            "has_token": bool(secrets & settings.credentials.keys()),
+            "bot_name": settings.bot_name,
+            "dm_trust_level": settings.dm_trust_level,
+            "group_trust_level": settings.group_trust_level,
+            "response_mode": settings.response_mode,
+            "allowed_users": [*settings.users],
+            "users": {user_id: one.name for user_id, one in settings.users.items()},
+            "fields": [
+                {"name": one.name, "label": one.label, "is_secret": one.is_secret} for one in fields
+            ],
+            "homeserver_url": settings.credentials.get("homeserver_url", ""),
+            "user_id": settings.credentials.get("user_id", ""),
+        }
+
+    def _check_person(self) -> None:
+        call = self.current_call
+        if call.key or call.run or call.is_strangers:
+            raise ActRefusedError("only a person at the machine does that: run it there")
+
+
+class _NoCursor:
+    """For a connector that only looks whether its token is taken."""
+
+    async def get(self) -> str:
+        return ""
+
+    async def put(self, text: str) -> None:
+        del text
+
+
+def _pairing(one: PairingRequest) -> PendingPairing:
+    return {
+        "id": request_id(one),
+        "platform": one.platform,
+        "sender_id": one.sender_id,
+        "sender_name": one.sender_name,
+        "code": one.code,
+    }
+
+
+def _line(platform: str, status: ConnectorStatus) -> str:
+    words = f"{platform}: {status['status']}"
+    words += f" as {status['bot_name']}" if status["bot_name"] else ""
+    return words + (f" ({status['problem']})" if status["problem"] else "")

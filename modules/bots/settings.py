@@ -1,0 +1,138 @@
+"""The settings of bots: who is paired and what new sessions may in one file, tokens in another,
+both outside the vault, where the owner alone can read them. No answer, log or event holds a token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from parachuted.errors import StorageFailedError
+
+TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
+ResponseMode: TypeAlias = Literal["mention", "all", "off"]
+
+_READING: Final = (
+    "brain-search",
+    "brain-resolve",
+    "brain-context",
+    "daily-search",
+    "daily-today",
+    "daily-journal",
+)
+
+
+@dataclass(kw_only=True)
+class SessionDefaults:
+    """What a new bot session may."""
+
+    mode: str = "default"
+    allowed_folders: list[str] | None = field(default_factory=list)
+    allowed_mcps: list[str] | None = field(default_factory=lambda: list(_READING))
+    capabilities: list[str] = field(default_factory=lambda: ["Read"])
+
+    def permissions(self) -> dict[str, Any]:
+        """The permissions, as a session has them."""
+        return {name: value for name, value in asdict(self).items() if name != "mode"}
+
+
+@dataclass(kw_only=True)
+class PairedUser:
+    """A person who may talk to the bot."""
+
+    name: str
+    trust_level: TrustLevel | None = None
+
+
+@dataclass(kw_only=True)
+class PlatformSettings:
+    """One bot."""
+
+    enabled: bool = True
+    credentials: dict[str, str] = field(default_factory=dict)
+    bot_name: str = ""
+    users: dict[str, PairedUser] = field(default_factory=dict)
+    dm_trust_level: TrustLevel = "direct"
+    group_trust_level: TrustLevel = "sandboxed"
+    response_mode: ResponseMode = "mention"
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """All of them."""
+
+    platforms: dict[str, PlatformSettings] = field(default_factory=dict)
+    dm: SessionDefaults = field(default_factory=SessionDefaults)
+    group: SessionDefaults = field(default_factory=SessionDefaults)
+
+
+_SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)
+_SECRETS: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
+Read = TypeVar("Read")
+
+
+class SettingsFile:
+    """Both files, and what they say. `secrets.json` is in no backup that is not asked for it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises StorageFailedError where one cannot be read: then no one is let in."""
+        self._path, self._secrets = folder / "bots.json", folder / "secrets.json"
+        self.present = _load(self._path, _SETTINGS, Settings())
+        for name, credentials in _load(self._secrets, _SECRETS, {}).items():
+            if name in self.present.platforms:
+                self.present.platforms[name].credentials = credentials
+
+    def save(self) -> None:
+        """Write them, each whole. StorageFailedError."""
+        document = asdict(self.present)
+        secrets = {name: one.pop("credentials") for name, one in document["platforms"].items()}
+        _write(self._secrets, secrets)
+        _write(self._path, document)
+
+    def platform(self, name: str) -> PlatformSettings | None:
+        """One platform, if it was added."""
+        return self.present.platforms.get(name)
+
+
+def _load(path: Path, kind: TypeAdapter[Read], empty: Read) -> Read:
+    try:
+        return kind.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return empty
+    except (ValidationError, OSError):
+        pass  # what it says of the text may be a token
+    raise StorageFailedError(f"{path} cannot be read; mend it, or remove it and add the bots again")
+
+
+def _write(path: Path, document: object) -> None:
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            file.write(json.dumps(document, indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(path)  # made with mode 0600
+    except OSError as error:
+        raise StorageFailedError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def within(permissions: Mapping[str, Any], mode: str, most: SessionDefaults) -> bool:
+    """Whether a session may no more than that default. Pure."""
+    bound = most.permissions()
+    return (
+        mode in {most.mode, "default", "sandboxed"}
+        and _is_part(permissions.get("allowed_folders"), bound["allowed_folders"])
+        and _is_part(permissions.get("allowed_mcps"), bound["allowed_mcps"])
+        and set(permissions.get("capabilities") or ()) <= set(bound["capabilities"])
+        and permissions.get("sandbox_override") is None
+    )
+
+
+def _is_part(names: object, bound: list[str] | None) -> bool:
+    return bound is None or (isinstance(names, list | tuple) and set(names) <= set(bound))

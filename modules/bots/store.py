@@ -1,0 +1,348 @@
+"""What the module remembers of chats: which updates came, how far each was answered, who asked to
+be paired. SQLite, and on the disk before a method returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+import string
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from .connector import Incoming
+
+_MOST_DONE: Final = 5_000
+_LETTERS: Final = string.ascii_lowercase + string.digits
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS updates (
+    number INTEGER PRIMARY KEY, platform TEXT NOT NULL, update_id TEXT NOT NULL,
+    chat_id TEXT NOT NULL, parent_id TEXT NOT NULL, source_id TEXT NOT NULL, incoming TEXT NOT NULL,
+    session_id TEXT NOT NULL DEFAULT '', message_id TEXT NOT NULL DEFAULT '',
+    sent TEXT NOT NULL DEFAULT '[]', is_sending INTEGER NOT NULL DEFAULT 0,
+    is_done INTEGER NOT NULL DEFAULT 0, UNIQUE (platform, update_id));
+CREATE INDEX IF NOT EXISTS by_source ON updates (platform, source_id);
+CREATE INDEX IF NOT EXISTS waiting ON updates (platform, number) WHERE is_done = 0;
+CREATE TABLE IF NOT EXISTS questions (
+    platform TEXT NOT NULL, chat_id TEXT NOT NULL, parent_id TEXT NOT NULL,
+    message_id TEXT NOT NULL, session_id TEXT NOT NULL, request_id TEXT NOT NULL,
+    question TEXT NOT NULL, options TEXT NOT NULL, owner TEXT NOT NULL,
+    PRIMARY KEY (platform, chat_id, message_id));
+CREATE TABLE IF NOT EXISTS groups (
+    platform TEXT NOT NULL, chat_id TEXT NOT NULL, added_by TEXT NOT NULL,
+    PRIMARY KEY (platform, chat_id));
+CREATE TABLE IF NOT EXISTS cursors (platform TEXT PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pairings (
+    platform TEXT NOT NULL, sender_id TEXT NOT NULL, sender_name TEXT NOT NULL,
+    chat_id TEXT NOT NULL, code TEXT NOT NULL, at REAL NOT NULL, tries INTEGER NOT NULL,
+    PRIMARY KEY (platform, sender_id));
+"""
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True, kw_only=True)
+class Update:
+    """Something that came, and how far it was answered. `message_id` is its message's in the
+    session; `sent` are the platform's ids of the answer's messages. `is_sending`: one of them was
+    being sent, and it is not known whether it was.
+    """
+
+    number: int
+    platform: str
+    incoming: Incoming
+    session_id: str = ""
+    message_id: str = ""
+    sent: list[str] = field(default_factory=list)
+    is_sending: bool = False
+
+    @property
+    def key(self) -> str:
+        """Twelve letters and digits that no other update has, the same each time it comes."""
+        named = f"{self.platform}\0{self.incoming.chat_id}\0{self.incoming.update_id}"
+        number = int.from_bytes(hashlib.sha256(named.encode()).digest())
+        return "".join(_LETTERS[number // 36**place % 36] for place in range(12))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedQuestion:
+    """A question of an agent's that stands in a chat, with a button for each option. `owner` is who
+    may answer it; empty: nobody there, for it was asked on the page.
+    """
+
+    platform: str
+    chat_id: str
+    parent_id: str
+    message_id: str
+    session_id: str
+    request_id: str
+    question: str
+    options: tuple[str, ...]
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairingRequest:
+    """Somebody who wrote to the bot and is not paired. `tries` counts their codes."""
+
+    platform: str
+    sender_id: str
+    sender_name: str
+    chat_id: str
+    code: str
+    at: float
+    tries: int
+
+
+class Store:
+    """The tables, for one caller at a time. Each method but `close` is awaited."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._db.row_factory = sqlite3.Row
+        self._lock = threading.Lock()
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.executescript(_SCHEMA)
+        path.chmod(0o600)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    async def add(self, platform: str, incoming: Incoming) -> Update | None:
+        """Keep what came. None: it came before."""
+        document = json.dumps(incoming.document())
+
+        def work() -> Update | None:
+            number = self._db.execute(
+                "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, "
+                "source_id, incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
+                (
+                    platform,
+                    incoming.update_id,
+                    incoming.chat_id,
+                    incoming.parent_id,
+                    incoming.message_id,
+                    document,
+                ),
+            ).fetchone()
+            if number is None:
+                return None
+            if number[0] % 100 == 0:
+                self._db.execute(
+                    "DELETE FROM updates WHERE is_done = 1 AND number <= ?",
+                    (number[0] - _MOST_DONE,),
+                )
+            return Update(number=number[0], platform=platform, incoming=incoming)
+
+        return await self._do(work)
+
+    async def waiting(self, platform: str) -> list[Update]:
+        """What came and was not answered to its end, the oldest first."""
+        return await self._do(
+            lambda: [
+                _update(row)
+                for row in self._db.execute(
+                    "SELECT * FROM updates WHERE platform = ? AND is_done = 0 ORDER BY number",
+                    (platform,),
+                )
+            ]
+        )
+
+    async def message_of(self, platform: str, chat_id: str, source_id: str) -> Update | None:
+        """The update that brought a message of a chat, if it is one of a session's."""
+
+        def work() -> Update | None:
+            row = self._db.execute(
+                "SELECT * FROM updates WHERE platform = ? AND source_id = ? AND message_id <> '' "
+                "AND (chat_id = ? OR parent_id = ?) ORDER BY number LIMIT 1",
+                (platform, source_id, chat_id, chat_id),
+            ).fetchone()
+            return None if row is None else _update(row)
+
+        return await self._do(work)
+
+    async def save(self, update: Update) -> None:
+        """Keep how far it was answered."""
+        values = (update.session_id, update.message_id, json.dumps(update.sent), update.is_sending)
+        await self._write(
+            "UPDATE updates SET session_id = ?, message_id = ?, sent = ?, is_sending = ? "
+            "WHERE number = ?",
+            (*values, update.number),
+        )
+
+    async def finish(self, update: Update) -> None:
+        """It was answered; its text is not kept."""
+        incoming = json.dumps({**update.incoming.document(), "text": "", "quote": None})
+        await self._write(
+            "UPDATE updates SET is_done = 1, incoming = ? WHERE number = ?",
+            (incoming, update.number),
+        )
+
+    async def migrate(self, platform: str, chat_id: str, new_chat_id: str) -> None:
+        """A chat has another id from now on."""
+        values = (new_chat_id, platform, chat_id)
+        for table in ("updates", "questions", "groups", "pairings"):
+            await self._write(
+                f"UPDATE OR REPLACE {table} SET chat_id = ? WHERE platform = ? AND chat_id = ?",  # noqa: S608  our tables
+                values,
+            )
+
+    async def ask(self, asked: AskedQuestion) -> None:
+        """Keep a question."""
+        await self._write(
+            "INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                asked.platform,
+                asked.chat_id,
+                asked.parent_id,
+                asked.message_id,
+                asked.session_id,
+                asked.request_id,
+                asked.question,
+                json.dumps(asked.options),
+                asked.owner,
+            ),
+        )
+
+    async def question(self, platform: str, chat_id: str, message_id: str) -> AskedQuestion | None:
+        """The question that a message asks, while it is open."""
+        found = await self._questions(
+            "platform = ? AND message_id = ? AND (chat_id = ? OR parent_id = ?)",
+            (platform, message_id, chat_id, chat_id),
+        )
+        return found[0] if found else None
+
+    async def questions_of(self, session_id: str) -> list[AskedQuestion]:
+        """The open questions of a session."""
+        return await self._questions("session_id = ?", (session_id,))
+
+    async def answered(self, asked: AskedQuestion) -> bool:
+        """Forget a question; whether it was open."""
+        return await self._write(
+            "DELETE FROM questions WHERE platform = ? AND chat_id = ? AND message_id = ?",
+            (asked.platform, asked.chat_id, asked.message_id),
+        )
+
+    async def add_group(self, platform: str, chat_id: str, added_by: str) -> None:
+        """A paired person has added the bot there."""
+        await self._write(
+            "INSERT OR REPLACE INTO groups VALUES (?, ?, ?)", (platform, chat_id, added_by)
+        )
+
+    async def has_group(self, platform: str, chat_id: str) -> bool:
+        """Whether a paired person has added the bot there."""
+        return await self._do(
+            lambda: (
+                self._db.execute(
+                    "SELECT 1 FROM groups WHERE platform = ? AND chat_id = ?", (platform, chat_id)
+                ).fetchone()
+                is not None
+            )
+        )
+
+    async def cursor(self, platform: str) -> str:
+        """How far the platform was read."""
+
+        def work() -> str:
+            query = "SELECT text FROM cursors WHERE platform = ?"
+            row = self._db.execute(query, (platform,)).fetchone()
+            return "" if row is None else str(row[0])
+
+        return await self._do(work)
+
+    async def put_cursor(self, platform: str, text: str) -> None:
+        """Keep that."""
+        await self._write("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (platform, text))
+
+    async def pairings(self) -> list[PairingRequest]:
+        """Those who asked to be paired, the oldest first."""
+        return await self._do(
+            lambda: [
+                PairingRequest(**dict(row))
+                for row in self._db.execute("SELECT * FROM pairings ORDER BY at")
+            ]
+        )
+
+    async def put_pairing(self, one: PairingRequest) -> None:
+        """Keep a request."""
+        await self._write(
+            "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                one.platform,
+                one.sender_id,
+                one.sender_name,
+                one.chat_id,
+                one.code,
+                one.at,
+                one.tries,
+            ),
+        )
+
+    async def drop_pairing(self, platform: str, sender_id: str) -> bool:
+        """Forget a request; whether there was one."""
+        return await self._write(
+            "DELETE FROM pairings WHERE platform = ? AND sender_id = ?", (platform, sender_id)
+        )
+
+    async def forget(self, platform: str) -> None:
+        """The platform was removed: forget how far it was read, and what waits."""
+        for table in ("updates", "questions", "groups", "cursors", "pairings"):
+            await self._write(f"DELETE FROM {table} WHERE platform = ?", (platform,))  # noqa: S608  our tables
+
+    async def _questions(self, where: str, values: tuple[str, ...]) -> list[AskedQuestion]:
+        return await self._do(
+            lambda: [
+                AskedQuestion(**{**dict(row), "options": tuple(json.loads(row["options"]))})
+                for row in self._db.execute(f"SELECT * FROM questions WHERE {where}", values)  # noqa: S608  our conditions
+            ]
+        )
+
+    async def _write(self, statement: str, values: tuple[Any, ...]) -> bool:
+        return await self._do(lambda: self._db.execute(statement, values).rowcount > 0)
+
+    async def _do(self, work: Callable[[], Result]) -> Result:
+        def locked() -> Result:
+            with self._lock:
+                return work()
+
+        return await asyncio.to_thread(locked)
+
+
+class StoredCursor:
+    """How far one platform was read."""
+
+    def __init__(self, store: Store, platform: str) -> None:
+        self._store, self._platform = store, platform
+
+    async def get(self) -> str:
+        """The text; empty at first."""
+        return await self._store.cursor(self._platform)
+
+    async def put(self, text: str) -> None:
+        """Keep it."""
+        await self._store.put_cursor(self._platform, text)
+
+
+def _update(row: sqlite3.Row) -> Update:
+    return Update(
+        number=row["number"],
+        platform=row["platform"],
+        incoming=Incoming.of(json.loads(row["incoming"])),
+        session_id=row["session_id"],
+        message_id=row["message_id"],
+        sent=json.loads(row["sent"]),
+        is_sending=bool(row["is_sending"]),
+    )
+
+
+def now() -> float:
+    """This moment, in seconds."""
+    return time.time()

@@ -1,0 +1,183 @@
+"""A daemon with bots, for each platform that there is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parachuted.agents import RunResult, TextDelta
+from parachuted.agents.job import Job, Step, TextStep
+from parachuted.bundled import bundled_folder
+from tests.api.calls import call
+from tests.api.routes.test_modules import install
+from tests.bots.matrix_rig import MatrixRig
+from tests.bots.rigs import PlatformRig, Shown
+from tests.bots.synapse import running_synapse
+from tests.stories.daemon_rig import DaemonRig, running_daemon
+
+PATIENCE_S = 60.0
+Answering = Callable[[Job], AsyncIterator[Step]]
+
+
+async def says_so(job: Job) -> AsyncIterator[Step]:
+    """Repeats the last line of what it was asked."""
+    yield TextDelta(text=f"You said: {(job.prompt.strip().splitlines() or ['nothing'])[-1]}")
+
+
+class Model:
+    """Answers each turn as `script` says; `prompts` are what it was asked in turns."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        self.script: Answering = says_so
+        self.jobs: list[Job] = []
+
+    @property
+    def prompts(self) -> list[str]:
+        return [one.prompt for one in self.jobs]
+
+    async def run(self, job: Job) -> AsyncIterator[Step]:
+        if job.conversation is None:
+            yield TextStep(text="Noted.")
+        else:
+            self.jobs.append(job)
+            async for step in self.script(job):
+                yield step
+        yield RunResult(
+            cost_usd=0.0, input_tokens=0, output_tokens=0, turns=1, session_id=f"s-{job.watcher}"
+        )
+
+    async def close(self) -> None:
+        """Nothing runs on."""
+
+
+class Bots:
+    """A daemon, its bot on one platform, and what people see of it."""
+
+    def __init__(self, daemon_rig: DaemonRig, platform: PlatformRig, model: Model) -> None:
+        self.daemon, self.platform, self.model = daemon_rig, platform, model
+        self.vault = daemon_rig.vault
+
+    async def api(self, method: str, path: str, **options: Any) -> Any:
+        """Call the API; the answer has to be a success."""
+        status, answer = await call(self.daemon, method, f"/api/{path}", **options)
+        assert status < 300, (method, path, status, answer)
+        return answer
+
+    async def pair(self, person: str, chat: str) -> None:
+        """Let a person in, by the code that the bot gives them in that chat."""
+        await self.platform.say(person, chat, "Hello")
+        await self.until(chat, lambda shown: "code is" in shown[-1].text)
+        pending = (await self.api("GET", "bots/pairing"))["pending"]
+        (one,) = [one for one in pending if one["sender_id"] == person]
+        await self.api("POST", f"bots/pairing/{one['code']}/approve", json={})
+
+    async def paired(self, name: str = "Ana") -> tuple[str, str]:
+        """A paired person and their direct chat."""
+        person = await self.platform.person(name)
+        chat = await self.platform.dm(person)
+        await self.pair(person, chat)
+        return person, chat
+
+    async def until(
+        self, chat: str, condition: Callable[[list[Shown]], object], seconds: float = PATIENCE_S
+    ) -> list[Shown]:
+        """What the bot has said there, once that holds."""
+
+        async def shown() -> list[Shown] | None:
+            found = await self.platform.shown(chat)
+            return found if found and condition(found) else None
+
+        return await eventually(shown, lambda: self.platform.shown(chat), seconds)
+
+    async def answer(self, chat: str, words: str) -> list[Shown]:
+        """What the bot has said there, once its last message has these words."""
+        return await self.until(chat, lambda shown: words in shown[-1].text)
+
+    def origin_of(self, path: str) -> str:
+        """Whose text a note counts as."""
+        return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """All sessions."""
+        return list((await self.api("GET", "chat"))["sessions"])
+
+    async def said(self, number: int = 0) -> list[str]:
+        """What the messages of a session say, by roles."""
+        sessions = await self.sessions()
+        found = await self.api("GET", f"chat/{sessions[number]['id']}")
+        return [f"{one['role']}: {one['content']}" for one in found["messages"]]
+
+
+async def eventually(
+    ask: Callable[[], Awaitable[Any]],
+    look: Callable[[], Awaitable[object]],
+    seconds: float = PATIENCE_S,
+) -> Any:
+    """What is there once it is not None."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = await ask()
+        if found is not None:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not come; there is {await look()}")
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Matrix server for all tests."""
+    with running_synapse(tmp_path_factory.mktemp("synapse")) as url:
+        yield url
+
+
+@pytest.fixture(params=["matrix"])
+async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
+    """Each platform in turn, with a bot of the test's own."""
+    rig: PlatformRig = await MatrixRig(request.getfixturevalue("synapse")).open()
+    try:
+        yield rig
+    finally:
+        await rig.close()
+
+
+Starting = Callable[..., AbstractAsyncContextManager[Bots]]
+
+
+@pytest.fixture
+def starting(vault: Path, home: Path, platform: PlatformRig) -> Starting:
+    """Start a daemon with that bot; again on the same vault and home, if need be."""
+
+    @asynccontextmanager
+    async def start(model: Model | None = None, *more: str) -> AsyncIterator[Bots]:
+        model = model or Model()
+        async with running_daemon(vault, home, model) as daemon_rig:
+            bots = Bots(daemon_rig, platform, model)
+            if not (vault / "Modules/bots").exists():
+                for name in (*more, "chat", "bots"):
+                    await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+                await bots.api("PUT", "bots/config", json={platform.platform: platform.settings()})
+
+            async def connected() -> bool | None:
+                found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
+                return True if found["running"] else None
+
+            await eventually(connected, lambda: bots.api("GET", "bots/status"))
+            yield bots
+
+    return start
+
+
+@pytest.fixture
+async def bots(starting: Starting) -> AsyncIterator[Bots]:
+    """A daemon with a bot."""
+    async with starting() as running:
+        yield running

@@ -1,0 +1,213 @@
+"""The Matrix connector against a real server, for what no other platform has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Self
+
+import nio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
+from modules.bots.matrix import MatrixConnector
+from tests.bots.matrix_rig import MatrixRig
+from tests.odd_json import with_odd_members
+
+
+class KeptCursor:
+    def __init__(self) -> None:
+        self.text = ""
+
+    async def get(self) -> str:
+        return self.text
+
+    async def put(self, text: str) -> None:
+        self.text = text
+
+
+class Listening:
+    """A connector at work; what it brings is in `found`."""
+
+    def __init__(self, rig: MatrixRig, cursor: KeptCursor) -> None:
+        self.connector = MatrixConnector(rig.settings(), cursor)
+        self.found: list[Incoming] = []
+
+    async def listen(self) -> None:
+        async for incoming in self.connector.listen():
+            self.found.append(incoming)
+            if incoming.kind == "added":
+                await self.connector.join(incoming.chat_id)
+
+    async def until(self, condition: Callable[[list[Incoming]], object]) -> list[Incoming]:
+        async with asyncio.timeout(60):
+            while not condition(self.found):
+                await asyncio.sleep(0.02)
+        return self.found
+
+    async def message(self, text: str) -> Incoming:
+        await self.until(lambda found: any(one.text == text for one in found))
+        return next(one for one in self.found if one.text == text)
+
+    async def __aenter__(self) -> Self:
+        await self.connector.connect()
+        self._task = asyncio.get_running_loop().create_task(self.listen(), name="listening")
+        await self.until(lambda _found: self.connector._cursor.text)
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        await self.connector.close()
+
+
+@pytest.fixture
+async def rig(synapse: str) -> AsyncIterator[MatrixRig]:
+    rig = await MatrixRig(synapse).open()
+    yield rig
+    await rig.close()
+
+
+async def test_what_came_while_it_was_away_comes_whole_and_in_order(rig: MatrixRig):
+    cursor, person = KeptCursor(), await rig.person("Ana")
+    chat = await rig.dm(person)
+    async with Listening(rig, cursor) as bot:
+        await rig.say(person, chat, "first")
+        await bot.message("first")
+    said = [f"message {number}" for number in range(230)]
+    for text in said:
+        await rig.say(person, chat, text)
+    async with Listening(rig, cursor) as bot:
+        await bot.message(said[-1])
+        assert [one.text for one in bot.found if one.kind == "message"] == said
+        assert len({one.update_id for one in bot.found}) == len(bot.found)
+
+
+async def test_what_was_said_before_it_was_invited_is_not_for_it(rig: MatrixRig):
+    person, bob = await rig.person("Ana"), await rig.person("Bob")
+    room = await rig.ask(person, "POST", "createRoom", {"invite": [bob], "preset": "private_chat"})
+    chat = str(room["room_id"])
+    await rig.ask(bob, "POST", f"rooms/{chat}/join", {})
+    await rig.say(person, chat, "a secret")
+    async with Listening(rig, KeptCursor()) as bot:
+        await rig.ask(person, "POST", f"rooms/{chat}/invite", {"user_id": rig.bot_id})
+        await rig.say(person, chat, "for all")
+        found = await bot.message("for all")
+        assert (found.chat_type, found.sender_name) == ("group", "Ana")
+        assert [one.kind for one in bot.found] == ["added", "message"]
+
+
+async def test_a_thread_is_a_chat_of_its_own_and_its_room_is_known(rig: MatrixRig):
+    person = await rig.person("Ana")
+    chat = await rig.dm(person)
+    async with Listening(rig, KeptCursor()) as bot:
+        root = await rig.say(person, chat, "Beans")
+        relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True}
+        said = {"msgtype": "m.text", "body": "And peas", "m.relates_to": relation}
+        await rig.send(person, chat, "m.room.message", said)
+        found = await bot.message("And peas")
+        assert (found.chat_id, found.parent_id, found.quote) == (f"{chat} {root}", chat, None)
+        sent = await bot.connector.send(found.chat_id, "Both.", key="k1")
+        assert await bot.connector.send(found.chat_id, "Both.", key="k1") == sent
+        (event,) = [one for one in await rig.events(chat) if one["event_id"] == sent]
+        assert event["content"]["m.relates_to"]["event_id"] == root
+
+
+async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
+    person = await rig.person("Ana")
+    chat = await rig.dm(person)
+    async with Listening(rig, KeptCursor()) as bot:
+        body = {"algorithm": "m.megolm.v1.aes-sha2", "ciphertext": "x", "session_id": "s"}
+        await rig.send(person, chat, "m.room.encrypted", body)
+        found = await bot.until(lambda found: found and found[-1].problem)
+        assert "without encryption" in found[-1].problem
+
+
+MESSAGE = {
+    "msgtype": "m.image",
+    "body": "bot: Beans",
+    "filename": "a.png",
+    "url": "mxc://x/y",
+    "info": {"mimetype": "image/png", "size": 3},
+    "m.mentions": {"user_ids": ["@x:y"]},
+    "m.new_content": {"body": "Peas"},
+    "m.relates_to": {
+        "rel_type": "m.thread",
+        "event_id": "$e",
+        "key": "1\ufe0f\u20e3",
+        "is_falling_back": True,
+        "m.in_reply_to": {"event_id": "$e"},
+    },
+}
+KINDS = ("m.room.message", "m.reaction", "m.room.redaction", "m.room.encrypted", "m.odd")
+
+
+@given(with_odd_members({"content": MESSAGE}), st.sampled_from(KINDS))
+async def test_whatever_an_event_holds_it_is_read_or_left(event, kind: str):
+    connector = MatrixConnector(
+        {"homeserver_url": "http://127.0.0.1:1", "user_id": "@b:l", "access_token": "t"},
+        KeptCursor(),
+    )
+    connector._client.rooms["!r"] = nio.MatrixRoom("!r", "@b:l")
+    event = {"event_id": "$1", "sender": "@a:l", **event, "type": kind}
+    try:
+        found = await connector._incoming("!r", event)
+    except RetryLaterError:  # it answers a message, which no server has here
+        found = None
+    finally:
+        await connector.close()
+    assert found is None or Incoming.of(found.document()) == found
+    assert found is None or json.dumps(found.clean().document(), ensure_ascii=False).encode()
+
+
+async def test_odd_events_of_others_end_nothing(rig: MatrixRig):
+    person = await rig.person("Ana")
+    chat = await rig.dm(person)
+    odd: list[object] = [
+        {"msgtype": "m.text", "body": "x", "m.relates_to": "none"},
+        {"msgtype": "m.text", "body": "x", "m.relates_to": {"m.in_reply_to": {"event_id": 3}}},
+        {"msgtype": "m.text", "body": "\ud800"},
+        {"msgtype": "m.image", "body": "x", "url": 5, "info": [1]},
+        {"msgtype": "m.notice", "body": "of another bot"},
+    ]
+    async with Listening(rig, KeptCursor()) as bot:
+        for content in odd:
+            with suppress(AssertionError):  # the server itself refuses some
+                await rig.send(person, chat, "m.room.message", content)
+        for content in ({}, {"m.relates_to": {"key": 3}}, {"m.relates_to": []}):
+            with suppress(AssertionError):
+                await rig.send(person, chat, "m.reaction", content)
+        await rig.say(person, chat, "the end")
+        await bot.message("the end")
+        assert not any("another bot" in one.text for one in bot.found)
+
+
+async def test_files_have_a_name_that_says_what_they_are_and_come_whole(rig: MatrixRig):
+    person = await rig.person("Ana")
+    chat = await rig.dm(person)
+    async with Listening(rig, KeptCursor()) as bot:
+        await rig.send_file(person, chat, "Voice message", b"ogg", "audio/ogg")
+        found = await bot.until(lambda found: found and found[-1].attachments)
+        (voice,) = found[-1].attachments
+        assert (voice.name, voice.size, found[-1].text) == ("Voice message.ogg", 3, "")
+        assert await bot.connector.fetch(voice) == b"ogg"
+        await bot.connector.send_file(chat, "a.png", b"png", key="f")
+        assert [one.file for one in await rig.shown(chat)] == [b"png"]
+
+
+async def test_a_token_that_is_none_and_a_room_that_is_not_its_own_are_refused(rig: MatrixRig):
+    wrong = MatrixConnector({**rig.settings(), "access_token": "no"}, KeptCursor())
+    with pytest.raises(CredentialsError, match="does not take") as raised:
+        await wrong.connect()
+    assert "no" not in raised.value.message.split()
+    await wrong.close()
+    person = await rig.person("Ana")
+    mine = MatrixConnector(rig.settings(), KeptCursor())
+    room = await rig.ask(person, "POST", "createRoom", {})
+    with pytest.raises(ConnectorError, match="refused it"):
+        await mine.send(str(room["room_id"]), "Hello")
+    await mine.close()
