@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.access.own_folders import OwnFolders
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.tools.checkout import Checkout
 from parachuted.vault import Author
@@ -127,4 +128,5 @@ def copy_of(
         uid=uid,
         outside=checkout_rig.outside,
         user_home=checkout_rig.folder / "user",
+        own=OwnFolders(outside, checkout_rig.folder / "user"),
     )
