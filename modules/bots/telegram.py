@@ -47,6 +47,7 @@ _LOGGERS: Final = ("httpx", "httpcore.connection", "httpcore.http11", "telegram.
 _MARKUP: Final = re.compile("<[^>]*>")
 _SUFFIXES: Final = {"audio/ogg": ".ogg", "audio/mp4": ".m4a", "image/jpeg": ".jpg"}
 _TYPES: Final = {telegram.PhotoSize: "image/jpeg", telegram.VideoNote: "video/mp4"}
+_WORDLESS: Final = "(a message without words)"
 _UNREAD: Final = "This bot reads text, pictures, voice messages and files, and cannot read this."
 
 
@@ -148,7 +149,7 @@ class TelegramConnector:
         try:
             await self._write(edit, chat_id, text, buttons, message_id=int(message_id))
         except ConnectorError as error:
-            if "message is not modified" not in error.message:
+            if "message is not modified" not in error.message.casefold():
                 raise
 
     async def send_file(self, chat_id: str, name: str, content: bytes, *, key: str = "") -> str:
@@ -270,34 +271,31 @@ class TelegramConnector:
                 name = name[name.index("@") :]
                 if name != own and not entity.offset:
                     return False, True
-            named = named or name == own or (entity.user is not None and entity.user.id == self._id)
+            named = (
+                named or name == own or (entity.user is not None and entity.user.id == self._bot.id)
+            )
         return named, False
-
-    @property
-    def _id(self) -> int:
-        return self._bot.id
 
     def _quoted(self, message: telegram.Message, text: str) -> tuple[str, Quote | None, bool]:
         """A message's own text, what it forwards or answers, and whether that is the bot's."""
         part = message.quote.text if message.quote else ""
+        reply, quote, is_own = message.reply_to_message, None, False
         if message.forward_origin is not None:
-            return "", _quote(text, message.forward_origin), False
-        if message.via_bot is not None:
-            return "", Quote(text=text, sender_name=message.via_bot.full_name), False
-        if message.external_reply is not None:
-            return text, _quote(part, message.external_reply.origin), False
-        reply = message.reply_to_message
-        if reply is None or reply.forum_topic_created is not None:
-            return text, None, False
-        author = reply.from_user
-        if author is not None and author.id == self._id:
-            return text, None, True
-        said = part or reply.text or reply.caption or "(a message without words)"
-        if reply.forward_origin is not None:
-            return text, _quote(said, reply.forward_origin), False
-        if author is None or reply.sender_chat is not None or reply.via_bot is not None:
-            return text, Quote(text=said), False
-        return text, Quote(text=said, sender_id=str(author.id), sender_name=author.full_name), False
+            text, quote = "", _quote(text, message.forward_origin)
+        elif message.via_bot is not None:
+            text, quote = "", Quote(text=text, sender_name=message.via_bot.full_name)
+        elif message.external_reply is not None:
+            quote = _quote(part, message.external_reply.origin)
+        elif reply is not None and reply.forum_topic_created is None:
+            author, said = reply.from_user, part or reply.text or reply.caption or _WORDLESS
+            is_own = author is not None and author.id == self._bot.id
+            if reply.forward_origin is not None:
+                quote = _quote(said, reply.forward_origin)
+            elif author is None or reply.sender_chat is not None or reply.via_bot is not None:
+                quote = Quote(text=said)
+            elif not is_own:
+                quote = Quote(text=said, sender_id=str(author.id), sender_name=author.full_name)
+        return text, quote, is_own
 
     async def _write(
         self,
@@ -400,7 +398,7 @@ def _as_edited(message: Incoming) -> Incoming:
     return Incoming.of({**message.document(), "kind": "edited"})
 
 
-def _place(moved: Mapping[str, str], chat_id: str) -> tuple[str, dict[str, int]]:
+def _place(moved: Mapping[str, str], chat_id: str) -> tuple[str, dict[str, Any]]:
     chat, _, thread = chat_id.partition(" ")
     return moved.get(chat, chat), {"message_thread_id": int(thread)} if thread else {}
 

@@ -18,8 +18,7 @@ _TAGS: Final = frozenset({"b", "i", "s", "u", "a", "code", "pre", "blockquote"})
 _GONE: Final = (401, "Unauthorized", {})
 _POLLED_ELSEWHERE: Final = (
     409,
-    "Conflict: terminated by other getUpdates request; make sure that only one bot instance is "
-    "running",
+    "Conflict: terminated by other getUpdates request; make sure that only one bot is running",
     {},
 )
 
@@ -89,23 +88,26 @@ class TelegramApi:
 
     async def _answer(self, request: web.Request) -> web.Response:
         method = request.match_info["method"]
-        said = {name: value for name, value in (await request.post()).items()}
+        said = dict(await request.post())
         self.asked.append((method, time.monotonic()))
         try:
-            if request.match_info["token"] != self.token:
-                raise Refused(*_GONE)
-            if self.refusals and method != "getUpdates":
-                raise Refused(*self.refusals.pop(0))
-            call = getattr(self, f"_{method}", None)
-            if call is None:
-                raise Refused(404, "Not Found", {})
-            result = await call(said)
+            result = await self._call(request.match_info["token"], method, said)
         except Refused as error:
-            said = {"ok": False, "error_code": error.code, "description": error.description}
+            refusal = {"ok": False, "error_code": error.code, "description": error.description}
             if error.parameters:
-                said["parameters"] = error.parameters
-            return web.json_response(said, status=error.code)
+                refusal["parameters"] = error.parameters
+            return web.json_response(refusal, status=error.code)
         return web.json_response({"ok": True, "result": result})
+
+    async def _call(self, token: str, method: str, said: Json) -> object:
+        if token != self.token:
+            raise Refused(*_GONE)
+        if self.refusals and method != "getUpdates":
+            raise Refused(*self.refusals.pop(0))
+        call = getattr(self, f"_{method}", None)
+        if call is None:
+            raise Refused(404, "Not Found", {})
+        return await call(said)
 
     async def _file(self, request: web.Request) -> web.Response:
         content = self.files.get(request.match_info["path"].removeprefix("documents/"))
@@ -229,17 +231,22 @@ def _text(said: Json) -> str:
     """The words of a message, without their formatting."""
     text = said.get("text") or ""
     if said.get("parse_mode") == "HTML":
-        words = _Words()
-        words.feed(text)
-        words.close()
-        if words.open:
-            raise Refused(400, f"Bad Request: can't parse entities: <{words.open[-1]}> is open", {})
-        text = "".join(words.found)
+        text = words_of(text)
     if not text.strip():
         raise Refused(400, "Bad Request: message text is empty", {})
     if len(text.strip().encode("utf-16-le")) // 2 > _LONGEST:
         raise Refused(400, "Bad Request: message is too long", {})
     return text.strip()
+
+
+def words_of(text: str) -> str:
+    """The words of HTML. Refused: it is not what Telegram takes."""
+    words = _Words()
+    words.feed(text)
+    words.close()
+    if words.open:
+        raise Refused(400, f"Bad Request: can't parse entities: <{words.open[-1]}> is open", {})
+    return "".join(words.found)
 
 
 class _Words(HTMLParser):
