@@ -11,6 +11,7 @@ from pathlib import Path
 
 from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
+from parachuted.access.own_folders import OwnFolders
 from parachuted.agent_choice import CLOCK_FILE, BackendChoice
 from parachuted.agents import RunLimits
 from parachuted.agents.active_runs import ActiveRuns
@@ -101,6 +102,7 @@ class Composition:
         """
         self.settings, self.home, self.chosen = settings, home, chosen
         self.env, self.user_home = os.environ if env is None else env, Path.home()
+        self.own_folders = OwnFolders(listed(settings.agent.own_folders), self.user_home)
         vault = self.vault = watched or WatchedVault(settings, home, clock=clock)
         self.clock, self.bus, self.problems = vault.clock, vault.bus, vault.problems
         self.root, self.state, self.objects = vault.root, vault.state, vault.objects
@@ -414,7 +416,7 @@ class Composition:
             vaults=vaults,
             user_home=self.user_home,
             kept_out=(self.home, self.settings.vault),
-            own_folders=tuple(listed(self.settings.agent.own_folders)),
+            own_folders=self.own_folders,
             data=self.vault.folder / MODULE_DATA,
             has_model=self.chosen.backend.name != "offline",
             agents_of=self._agents_of,
@@ -472,6 +474,7 @@ class Composition:
             audit=self.audit,
             user_home=self.user_home,
             private=(self.home,),
+            own_folders=self.own_folders,
         )
 
     def _agents_of(self, approved: ApprovedModule) -> ModuleAgents:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import resource
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
@@ -72,8 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
     examples each time. New ones are tried by `make torture`, many more of them.
 
     A shell starts what runs in its background without SIGINT, which all processes of the tests
-    would inherit.
+    would inherit; and a person may open 1,024 files, where some tests hold as many connections.
     """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 16_384)), hard))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     settings.register_profile(

@@ -30,7 +30,8 @@ _INTERRUPTED: Final = (
     "whole is in the conversation on the page."
 )
 _NO_CHAT: Final = (
-    "Chat is not installed here, so nobody can answer: `parachute modules install parachute://chat`"
+    "Chat is not installed here, and without it there is no answer: `parachute modules install "
+    "parachute://chat --trust trusted`"
 )
 
 

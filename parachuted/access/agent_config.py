@@ -14,7 +14,7 @@ from parachuted.keys.path_globs import PathGlob
 
 AgentCapability: TypeAlias = Literal["read", "write", "bash", "webfetch"]
 
-_STRICT = ConfigDict(defer_build=True, extra="forbid")
+_STRICT = ConfigDict(extra="forbid")
 _CWD = "${CWD}"
 _TOOLS: dict[str, tuple[AgentCapability, ...]] = {
     **dict.fromkeys(("read", "glob", "grep", "ls"), ("read",)),

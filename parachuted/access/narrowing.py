@@ -24,9 +24,7 @@ _Name: TypeAlias = Annotated[str, Field(max_length=200)]
 _Names: TypeAlias = Annotated[tuple[_Name, ...], Field(max_length=500)]
 
 
-@dataclass(
-    frozen=True, slots=True, kw_only=True, config=ConfigDict(defer_build=True, extra="forbid")
-)
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class AgentNarrowing:
     """What one run of an agent may do at most; None leaves that as it is, and an empty list takes
     all of it.

@@ -2,113 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Json, command, flag
+from parachuted.cli.commands import command, flag
+from parachuted.cli.demo_daemon import demo_daemon, demo_events, save_note, wait_for_modules
+from parachuted.cli.demo_story import run_story
 from parachuted.cli.show import say, say_diff, say_lines
-from parachuted.errors import DaemonError
-from parachuted.presence import running_daemon
-
-PATIENCE_S = 60.0
-
-
-def save_note(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.swp")
-    temporary.write_text(text, "utf-8")
-    temporary.replace(path)
-
-
-@contextmanager
-def demo_daemon(vault: Path, home: Path) -> Iterator[dict[str, object]]:
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("PARACHUTE_")},
-        "PARACHUTE_HOME": os.fspath(home),
-        "PARACHUTE_AGENT_BACKEND": "offline",
-        "PARACHUTE_BUBBLE_QUIET_S": "1",
-    }
-    start = [sys.executable, "-P", "-m", "parachuted", "start", "--foreground", "--port", "0"]
-    process = subprocess.Popen(  # noqa: S603  our own program
-        [*start, "--vault", os.fspath(vault)],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        yield _wait_for_daemon(home, process)
-    finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _wait_for_daemon(home: Path, process: subprocess.Popen[bytes]) -> dict[str, object]:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        record = running_daemon(os.fspath(home))
-        if record is not None:
-            return record
-        if process.poll() is not None:
-            break
-        time.sleep(0.02)
-    process.terminate()  # one that runs and does not answer would keep its words until it ends
-    said = process.communicate()[1].decode("utf-8", "replace").strip()
-    raise DaemonError(f"the demo's daemon did not start: {said or 'it said nothing'}")
-
-
-class DemoEvents:
-    """The daemon's events, read by a thread from a raw socket."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._arrived: queue.Queue[dict[str, Any]] = queue.Queue()
-        threading.Thread(target=self._read, args=(connection,), daemon=True).start()
-
-    def wait(self, event: str) -> Json:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                happened = self._arrived.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise DaemonError(f"the demo waited for {event}, which did not come") from None
-            if happened["event"] == event:
-                return happened["data"]
-
-    def _read(self, connection: socket.socket) -> None:
-        with connection.makefile("rb") as lines:
-            for line in lines:
-                if line.startswith(b'data: {"event"'):
-                    self._arrived.put(json.loads(line[6:]))
-
-
-@contextmanager
-def demo_events(record: dict[str, object]) -> Iterator[DemoEvents]:
-    address = (str(record["host"]), int(str(record["port"])))
-    with socket.create_connection(address) as connection:
-        connection.sendall(
-            f"GET /api/events HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode()
-        )
-        yield DemoEvents(connection)
-        connection.shutdown(socket.SHUT_RDWR)
-
 
 _PERSON = "Brain/entities/people/kim-lee.md"
 _PROJECT = "Projects/garden/AGENTS.md"
@@ -132,7 +38,7 @@ def run_journal(vault: Path, home: Path) -> None:
         f"{_PROJECT} watches {_PATTERN}; AGENTS.md watches Projects/*."
     )
     with demo_daemon(vault, home) as record, demo_events(record) as events:
-        _wait_for_modules()
+        wait_for_modules()
         (vault / _DAY).parent.mkdir(parents=True, exist_ok=True)
         say(f"\n1. You type into {_DAY}:\n")
         say_lines(f"   {line}" for line in _ENTRY.splitlines())
@@ -154,14 +60,6 @@ def run_journal(vault: Path, home: Path) -> None:
     say("\nFor a journal of your own: `parachute init --with daily,brain,chat`.")
 
 
-def _wait_for_modules() -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while any(one["status"] == "starting" for one in ask("GET", "/api/modules")["modules"]):
-        if time.monotonic() > deadline:
-            raise DaemonError("the demo's modules did not start")
-        time.sleep(0.05)
-
-
 def _install(vault: Path, home: Path, name: str) -> None:
     from parachuted.modules.actions import ModuleActions
     from parachuted.modules.registry.approvals import ModuleApprovals
@@ -180,6 +78,7 @@ _NEW = "- Plant the tomatoes out: the frost is over."
     "see it work, in ten seconds",
     flag("--keep", help="keep the demo's vault, and say where it is"),
     flag("--journal", help="with Daily and Brain: from an entry to the person and the project"),
+    flag("--story", help="with Chat too: the whole story, step by step, and how to do each step"),
 )
 def demo(options: Namespace) -> int:
     """Run the whole loop in a temporary vault: change, run, diff, why, undo."""
@@ -188,7 +87,9 @@ def demo(options: Namespace) -> int:
     try:
         shutil.copytree(bundled_folder("vault-template"), vault)
         os.environ["PARACHUTE_HOME"] = os.fspath(home)
-        if options.journal:
+        if options.story:
+            run_story(vault, home)
+        elif options.journal:
             run_journal(vault, home)
         else:
             _run(vault, home)
@@ -196,7 +97,9 @@ def demo(options: Namespace) -> int:
         if options.keep:
             say(f"\nThe demo's vault is kept in {folder / 'Parachute'}.")
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            from parachuted.modules.registry.approved_copies import remove_tree
+
+            remove_tree(folder)  # copies of modules are there, which cannot be written
     return 0
 
 

@@ -131,8 +131,8 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
     say(f"Agent: {daemon.chosen.reason}.")
     if not (settings.vault / "Modules").is_dir() and not daemon.trust.entries():
         say(
-            "Modules: none. `parachute modules install parachute://chat` adds conversations, "
-            "`parachute://daily` a journal, `parachute://brain` people and projects."
+            "Modules: none. `parachute modules install parachute://chat --trust trusted` adds "
+            "conversations, `parachute://daily` a journal, `parachute://brain` people and projects."
         )
     say(
         f"Page and API: http://{settings.host}:{daemon.port}/; `parachute open` opens the page "

@@ -92,8 +92,8 @@ def find_module_command(
     module = _started(name)
     if module is None and name in _official():
         raise NotFoundError(
-            f"the module {name} is not installed; `parachute modules install parachute://{name}` "
-            "installs it"
+            f"the module {name} is not installed; `parachute modules install parachute://{name} "
+            "--trust trusted` installs it"
         )
     if module is None:
         return None

@@ -17,6 +17,7 @@ from parachuted.access.bash_rules import check_command
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
+from parachuted.access.own_folders import OwnFolders
 from parachuted.agents import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.job import NativeCallResult
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
@@ -97,6 +98,7 @@ class AgentSandboxes:
     audit: AuditRecorder
     user_home: Path
     private: tuple[Path, ...] = ()
+    own_folders: OwnFolders | None = None
 
     async def problem(self) -> str | None:
         return (await self.sandboxes.status()).problem
@@ -172,6 +174,7 @@ class AgentSandboxes:
             outside=outside,
             user_home=self.user_home,
             private=self.private,
+            own=self.own_folders,
             audit=self.audit,
             wrote=boxed.wrote,
             hook_refused=boxed.hooks.refused,

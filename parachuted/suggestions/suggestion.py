@@ -185,6 +185,10 @@ _JSON_KEYS = ("payload", "modifications")
 _BOX = re.compile(r"[-*+] \[([ xX])\] (approve|reject)\b")
 _BREAKS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _MOST_WORDS = 4_000
+_OWN_FOLDERS = (
+    "A text that counts as a stranger's led to it. If it is in a folder of yours beside the vault, "
+    "name the folder in the setting `agent.own_folders`; `parachute logs` has the command."
+)
 _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "Link from"}
 
 
@@ -241,6 +245,8 @@ def body_of(suggestion: Suggestion, shown: SuggestionPreview) -> str:
     if suggestion.is_pending:
         lines += ["- [ ] approve", "- [ ] reject", ""]
         lines += [f"Tick one box and save, or `parachute suggestions approve {suggestion.id}`.", ""]
+        if suggestion.origin == "imported":
+            lines += [_OWN_FOLDERS, ""]
     else:
         lines += [
             f"**{suggestion.status}** by {suggestion.resolved_by}: {_plain(suggestion.outcome)}",

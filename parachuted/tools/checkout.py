@@ -18,6 +18,7 @@ from parachuted.access.filter import ignored
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
+from parachuted.access.own_folders import OwnFolders
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (
@@ -114,6 +115,7 @@ class Checkout:
         outside: Path | None = None,
         user_home: Path | None = None,
         private: tuple[Path, ...] = (),
+        own: OwnFolders | None = None,
         audit: AuditRecorder | None = None,
         wrote: Callable[[WriteResult], None] = lambda _written: None,
         hook_refused: Callable[[str], None] = lambda _words: None,
@@ -123,13 +125,15 @@ class Checkout:
 
         `suggest` proposes what the run may not do itself, and answers the id of the suggestion.
         `wrote` is called with each write. `private` are folders that are never copied, such as the
-        home of this program. OSError when `folder` cannot be opened.
+        home of this program; copies of folders that are not in `own` are a stranger's text.
+        OSError when `folder` cannot be opened.
         """
         self._store, self._index = store, index
         self._root, self._objects = store.root, store.objects
         self._grant, self._author, self._origins, self._taint = grant, author, origins, taint
         self._suggest, self._audit = suggest, audit or NullAuditRecorder()
         self._outside, self._user_home, self._private, self._uid = outside, user_home, private, uid
+        self._own = own or OwnFolders((), user_home or Path("/"))
         self._copy = VaultCopy(
             store=store,
             index=index,
@@ -229,7 +233,11 @@ class Checkout:
                 uid=self._uid,
                 user_home=self._user_home,
                 never=(self._root.folder, *self._private),
+                own=self._own,
             )
+        for path in outside.strange:
+            advice = self._own.advice(path.removesuffix("/**"))
+            self._taint.read_words(f"a copy of {path} ({advice})", "imported")
         return CheckoutResult(
             files=len(self._copy.files),
             size=size,

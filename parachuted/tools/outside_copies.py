@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from parachuted.access.own_folders import OwnFolders
 from parachuted.private import is_in
 from parachuted.tools.hostile_folder import FolderContents, HostileFolder, ReadRefusedError
 from parachuted.vault import begins_with_dot, printable
@@ -30,11 +31,12 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutsideCopies:
-    """`copied` are what was asked for and the name of its copy; `left_out` what was not copied,
-    with the reason.
+    """`copied` are what was asked for and the name of its copy; `strange` those of them that are
+    not the person's own; `left_out` what was not copied, with the reason.
     """
 
     copied: tuple[tuple[str, str], ...] = ()
+    strange: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
 
 
@@ -45,6 +47,7 @@ def copy_outside(
     uid: int | None,
     user_home: Path | None,
     never: tuple[Path, ...],
+    own: OwnFolders | None = None,
 ) -> OutsideCopies:
     """Copy each folder, or file, to `into/<number>`.
 
@@ -58,7 +61,7 @@ def copy_outside(
                 (path, "this run has no place for what is beside the vault") for path in asked
             )
         )
-    sum_, copied = _Sum(), []
+    sum_, copied, strange = _Sum(), [], []
     folder = HostileFolder(into, uid=uid)
     try:
         for number, path in enumerate(asked, start=1):
@@ -80,9 +83,13 @@ def copy_outside(
             finally:
                 source.close()
             copied.append((path, str(number)))
+            if own is None or not own.hold_real(real):
+                strange.append(path)
     finally:
         folder.close()
-    return OutsideCopies(copied=tuple(copied), left_out=tuple(sum_.left_out))
+    return OutsideCopies(
+        copied=tuple(copied), strange=tuple(strange), left_out=tuple(sum_.left_out)
+    )
 
 
 def _place(path: str, user_home: Path | None) -> Path | None:

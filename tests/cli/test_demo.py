@@ -3,6 +3,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
+from parachuted.cli.demo_story import FACT, LINE, MET, OVERVIEW
 from tests.cli.command_line import CommandLine
 
 
@@ -54,17 +57,34 @@ def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(
     assert list(command_line.home.iterdir()) == []
 
 
-def test_an_entry_of_the_journal_reaches_the_person_the_project_and_its_watcher(
-    command_line: CommandLine,
+JOURNAL = ["\n1. You type ", "\n2. entry ", "\n3. mention ", "\n4. run        Projects/garden"]
+JOURNAL += ["\n5. run        AGENTS.md: changed", "\n6. recall ", "Kim Lee, Brain/", "\n7. undo "]
+STORY = ["agents_path: ~/Projects/parachute/CLAUDE.md", "$ parachute config set agent.own_folders "]
+STORY += ["\n2. entry ", "daily.entry.created[0]", "\n3. mention ", "\n4. entity ", "\n5. project "]
+STORY += [
+    MET,
+    "\n6. parent ",
+    OVERVIEW,
+    "\n7. chat ",
+    "chat/workspace",
+    "\n8. write-back ",
+    FACT,
+    LINE,
+]
+STORY += ["\n9. why ", "since Brain/entities/people/", "\n10. undo ", "Taken back: 2 runs", MET]
+
+
+@pytest.mark.parametrize(("which", "steps"), [("--journal", JOURNAL), ("--story", STORY)])
+def test_an_entry_reaches_the_person_the_project_and_its_watcher_step_by_step(
+    command_line: CommandLine, which: str, steps: list[str]
 ):
     temporary = command_line.folder / "temporary"
     temporary.mkdir()
-    said = command_line.does("demo", "--journal", TMPDIR=str(temporary))
+    said = command_line.does("demo", which, TMPDIR=str(temporary))
 
-    steps = ["\n1. You type ", "\n2. entry ", "\n3. mention ", "\n4. run        Projects/garden"]
-    steps += ["\n5. run        AGENTS.md: changed", "\n6. recall ", "Kim Lee, Brain/", "\n7. undo "]
-    places = [said.find(step) for step in steps]
-    assert -1 not in places, said
-    assert places == sorted(places)
+    place = 0
+    for step in steps:
+        place = said.find(step, place)
+        assert place >= 0, (step, said)
     assert list(temporary.iterdir()) == []
     assert ours(command_line) == []

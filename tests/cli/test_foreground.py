@@ -38,7 +38,7 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
             "parachuted watches ",
             "  AGENTS.md watches Projects/*, Areas/*",
             "Agent: offline",
-            "Modules: none. `parachute modules install parachute://chat` adds conversations, ",
+            "Modules: none. `parachute modules install parachute://chat --trust trusted` adds ",
             "`parachute://daily` a journal, `parachute://brain` people and projects.",
             "Page and API: http://127.0.0.1:",
             "`parachute open` opens the page",

@@ -99,7 +99,7 @@ async def test_a_modules_command_is_carried_out_by_the_daemon(
         assert (code, "'foo' is not a day; write it as YYYY-MM-DD" in said) == (2, True), said
         assert await type_("garden", "add", "-") == (0, "beds: 1\nwet: no\n"), "stdin is empty"
         code, said = await type_("daily", "add", "x")
-        assert (code, "modules install parachute://daily` installs it" in said) == (1, True), said
+        assert (code, "parachute://daily --trust trusted` installs it" in said) == (1, True), said
         code, said = await type_("garden", "--help")
         assert (code, "100% of it" in said, "Say hello." in said) == (0, True, True), said
         code, said = await type_("garden", "add", "--beds", "many", "x")

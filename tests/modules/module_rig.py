@@ -197,7 +197,7 @@ class ModuleRig:
             vaults=self.vaults,
             user_home=self.folder / "person",
             kept_out=(self.vault,),
-            own_folders=(),
+            own_folders=None,
             data=self.folder / "state/module-data",
             has_model=True,
             agents_of=agents.of,

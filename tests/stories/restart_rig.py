@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from parachuted.modules.registry.approved_copies import remove_tree
 from parachuted.vault import History
 from parachuted.vault_state import state_folder
 from tests.stories.crashing import LifeSpan, line_of
@@ -41,13 +42,13 @@ class RestartRig:
     def put_back(self) -> None:
         """How it was."""
         if self.template.exists():
-            shutil.rmtree(self.here)
+            remove_tree(self.here)  # copies of modules cannot be written
             shutil.copytree(self.template, self.here)
         self.began = time.monotonic()
 
     def keep(self) -> None:
         """This is how it was."""
-        shutil.rmtree(self.template, ignore_errors=True)
+        remove_tree(self.template)
         shutil.copytree(self.here, self.template)
 
     def live(self, dies_at: int = 0, *, does: str = "") -> tuple[bool, int]:

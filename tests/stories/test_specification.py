@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,95 +17,30 @@ from typing import Any
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.testing import Block, RecordedRequest, ScriptedMessages, ToolUse, say
+from parachuted.cli.demo_story import (
+    ABOVE,
+    CONTEXT,
+    DAY,
+    ENTRY,
+    FACT,
+    FILES,
+    GUIDE,
+    KEVIN,
+    LINE,
+    MET,
+    OUTSIDE,
+    SAID,
+    StoryModel,
+)
+from parachuted.testing import ScriptedMessages
 from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import note, save
-
-TYPES = """\
-types:
-  person:
-    icon: "👤"
-    folder: "people"
-    fields: [aliases, tags, relationships]
-
-  project:
-    icon: "📁"
-    folder: "projects"
-    fields: [status, work_path, aliases, tags, relationships]
-"""
-PARACHUTE = "Brain/entities/projects/parachute.md"
-PROJECT = """\
----
-para_id: project-parachute
-type: project
-status: active
-work_path: ~/Projects/parachute    # External folder
-agents_path: ~/Projects/parachute/CLAUDE.md
-aliases:
-  - Parachute
-  - parachute project
-  - the vault app
-tags:
-  - open-source
-  - flutter
-  - python
----
-
-# Parachute
-
-Open & interoperable extended mind technology.
-
-## Quick Context
-- Flutter app + Python base server
-- Working on modular architecture restructure
-
-## Relationships
-- [[kevin-regen-hub]] - Advisor on distribution
-"""
-OUTSIDE = "Projects/parachute/CLAUDE.md"
-GUIDE = "# Parachute\n\nRun the tests before each commit.\n"
-KEVIN = "Brain/entities/people/kevin-regen-hub.md"
-NAME = "Kevin Regen Hub"
-CONTEXT, ABOVE = "Projects/parachute/AGENTS.md", "AGENTS.md"
-DAY = "Daily/journals/2026-02-24.md"
-ENTRY = f"# Noon\n\nMet with {NAME} about the LVB curriculum. He suggested a module on prompts.\n"
-FACT = "Brings the curriculum to the hub in May."
-MET = "Kevin was met about the curriculum."
-LINE = "Kevin brings the curriculum to the hub."
-
-
-class Model:
-    """Answers as the agent that is asked; `asked` are the requests, as JSON."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def __call__(self, request: RecordedRequest) -> Sequence[Block]:
-        asked = json.dumps(request.body)
-        self.asked.append(asked)
-        tools: Any = request.body.get("tools") or []
-        named = {str(one["name"]).rpartition("__")[2]: str(one["name"]) for one in tools}
-        if "tool_result" in asked:
-            return [say("Then Kevin has the curriculum from May on.")]
-        if "AskUserQuestion" in named:
-            return [ToolUse(name=named["brain-context"], input={"entity": "project-parachute"})]
-        is_of_chat = "update_title" in named
-        if "update_context" in named and (is_of_chat or (KEVIN in asked and MET not in asked)):
-            put = {"file_path": CONTEXT, "section": "History"}
-            put["content"] = LINE if is_of_chat else MET
-            return [ToolUse(name=named["update_context"], input=put)]
-        if '\\"judgment\\"' in asked:
-            return [say(json.dumps({"judgment": "enrich", "queries": [NAME]}))]
-        if '\\"facts\\"' in asked:
-            fact = {"entity_type": "person", "name": NAME, "fact": FACT}
-            return [say(json.dumps({"facts": [fact]}))]
-        return [say("Nothing to change.")]
 
 
 class Story:
     """A vault with the specification's project, a daemon, and the person's commands."""
 
-    def __init__(self, command_line: CommandLine, model: Model) -> None:
+    def __init__(self, command_line: CommandLine, model: StoryModel) -> None:
         self._command_line, self.model, self.vault = command_line, model, command_line.vault
 
     async def does(self, *words: str) -> str:
@@ -149,8 +84,7 @@ class Story:
 
     async def chats(self) -> str:
         """A chat about the project, and the id of the conversation."""
-        said = f"So {NAME} brings the curriculum to the hub from May on, we agreed."
-        await self.does("chat", "--context", "Projects/parachute", said)
+        await self.does("chat", "--context", "Projects/parachute", SAID)
         assert any(GUIDE.splitlines()[-1] in one for one in self.model.asked)
         (session,) = (await self.json("chat", "--list"))["sessions"]
         return str(session["id"])
@@ -158,11 +92,9 @@ class Story:
 
 @asynccontextmanager
 async def told(home: Path, vault: Path, tmp_path: Path, *approved: str) -> AsyncIterator[Story]:
-    model = Model()
-    save(vault / "Brain/types.yaml", TYPES)
-    save(vault / PARACHUTE, PROJECT)
-    save(vault / KEVIN, f"---\ntype: person\n---\n# {NAME}\n\nTeaches.\n\n## Facts\n- Is kind\n")
-    save(vault / CONTEXT, note("Parachute", watch=["Brain/entities/people/*.md"]))
+    model = StoryModel()
+    for path, text in FILES.items():
+        save(vault / path, text)
     save(vault / ABOVE, note("All of it", watch=["Projects/*"]))
     save(tmp_path / OUTSIDE, GUIDE)
     async with ScriptedMessages([model] * 500) as api:
@@ -230,6 +162,7 @@ async def test_a_folder_that_only_a_note_names_is_a_strangers_and_its_chat_sugge
         await story.suggested(FACT)
         await story.suggested(LINE)
         advice = "parachute config set agent.own_folders '~/Projects/parachute'"
+        await story.suggested("in the setting `agent.own_folders`")
         assert advice in await story.does("logs", "-n", "1000")
         assert FACT not in (story.vault / KEVIN).read_text()
         assert LINE not in (story.vault / CONTEXT).read_text()

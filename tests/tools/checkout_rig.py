@@ -13,6 +13,7 @@ from pathlib import Path
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
+from parachuted.access.own_folders import OwnFolders
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.state import open_state
 from parachuted.tools.checkin import CheckinProposal, CheckinResult
@@ -60,6 +61,7 @@ class CheckoutRig:
     folder: Path
     grant: Grant = GARDENER
     may_suggest: bool = True
+    own_folders: tuple[str, ...] = ()
     suggested: list[CheckinProposal] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -111,6 +113,7 @@ class CheckoutRig:
             uid=None,
             outside=self.outside,
             user_home=self.folder / "user",
+            own=OwnFolders(self.own_folders, self.folder / "user"),
         )
         return await self.checkout.fill()
 

@@ -404,6 +404,26 @@ async def test_text_that_became_a_strangers_meanwhile_is_not_shown_in_a_conflict
     assert "Projects/garden.md" in checkout_rig.texts()
 
 
+@pytest.mark.on_disk
+async def test_a_copy_from_beside_the_vault_is_a_strangers_unless_the_folder_is_the_persons(
+    checkout_rig: CheckoutRig,
+):
+    user = checkout_rig.folder / "user"
+    for name in ("Work", "Mine", "Away"):
+        (user / name).mkdir(parents=True)
+        (user / name / "a.txt").write_text(name)
+    (user / "Mine/link").symlink_to(user / "Away")
+    checkout_rig.own_folders = ("~/Mine",)
+
+    await checkout_rig.open(outside=("~/Mine", "~/None"))
+    assert not checkout_rig.taint
+    await checkout_rig.open(outside=("~/Mine/link", "~/Work"))
+    why = checkout_rig.taint.why(lambda _path: False)
+    assert "a copy of ~/Mine/link" in why
+    assert "parachute config set agent.own_folders '~/Mine, ~/Work'" in why
+    assert checkout_rig.taint.origin == "imported"
+
+
 # what others change
 
 

@@ -514,4 +514,4 @@ def test_an_edit_of_one_key_leaves_every_other_line_and_ruamel_reads_what_was_se
 
     assert [*written[1:at], *written[at + 1 :]] == [*above, *below, "---", "body", ""]
     assert written[at].endswith(" # why")
-    assert YAML(typ="rt").load("\n".join(written[1:-3])) == document
+    assert YAML(typ="rt").load("".join(f"{line}\n" for line in written[1:-3])) == document

@@ -15,6 +15,7 @@ from parachuted.access.authority import Authority, acting, current
 from parachuted.access.notes import Activity, ContextPreview
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.access.origins import Origins
+from parachuted.access.own_folders import OwnFolders
 from parachuted.audit.activity import ActivityLog
 from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
@@ -138,7 +139,7 @@ class ModuleContextSources:
     data: Path
     user_home: Path
     kept_out: tuple[Path, ...]
-    own_folders: tuple[str, ...]
+    own_folders: OwnFolders | None
     has_model: bool
     agents_of: Callable[[ApprovedModule], ModuleAgents]
     suggestions: ProposalSink | None

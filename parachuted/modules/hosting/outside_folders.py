@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from parachuted.access.authority import Authority
 from parachuted.access.notes import Paths
+from parachuted.access.own_folders import OwnFolders, outside_path
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import PathGlob
@@ -39,14 +39,14 @@ class OutsideFolders:
         user_home: Path,
         kept_out: Sequence[Path],
         authority: Callable[[], Authority],
-        own: Sequence[str] = (),
+        own: OwnFolders | None = None,
     ) -> None:
         """`folders` as the manifest has them; of `kept_out` nothing is read, wherever it lies. What
         lies in `own` is the person's.
         """
         self._module, self._home, self._authority = module, user_home, authority
-        self._folders = tuple(_absolute(folder, user_home) for folder in folders)
-        self._own = {_absolute(folder, user_home): folder for folder in own}
+        self._folders = tuple(outside_path(folder, user_home) for folder in folders)
+        self._own = own or OwnFolders((), user_home)
         self._advised = set[str]()
         self._kept_out = tuple(path.resolve() for path in kept_out)
 
@@ -89,16 +89,10 @@ class OutsideFolders:
         return [printable(name) for name in found]
 
     def _record(self, source: str, path: str, folder: str) -> None:
-        meant = _absolute(path, self._home)
-        if any(meant.is_relative_to(one) for one in self._own):
+        meant = outside_path(path, self._home)
+        if self._own.hold(meant):
             return
-        value = shlex.quote(printable(", ".join([*self._own.values(), folder])))
-        advice = (
-            f"if that folder is yours: `parachute config set agent.own_folders {value}`, then "
-            "`parachute restart`"
-            if "," not in folder  # which would name others
-            else "a folder with a comma in its path cannot be named in agent.own_folders"
-        )
+        advice = self._own.advice(folder)
         if folder not in self._advised and len(self._advised) < _MOST_ADVISED:
             self._advised.add(folder)
             log.warning(
@@ -135,7 +129,7 @@ class OutsideFolders:
             raise ActRefusedError(
                 "a caller that is limited to some paths of the vault reaches no folder outside it"
             )
-        meant = _absolute(path, self._home)
+        meant = outside_path(path, self._home)
         folder = next((one for one in self._folders if meant.is_relative_to(one)), None)
         if folder is None:
             raise ActRefusedError(
@@ -160,17 +154,6 @@ class OutsideFolders:
 
     def _kept_out_ids(self) -> frozenset[tuple[int, int]]:
         return frozenset(filter(None, map(_identity_at, self._kept_out)))
-
-
-def _absolute(text: str, home: Path) -> PurePosixPath:
-    """Raises PathRefusedError for what is not a path from `/` or `~/` on."""
-    plain = f"{home.as_posix()}/{text[2:]}" if text.startswith("~/") else text
-    names = plain.removesuffix("/").split("/")[1:]
-    if not plain.startswith("/") or "\0" in plain or not {"", ".", ".."}.isdisjoint(names):
-        raise PathRefusedError(
-            f"{printable(text[:200])} is not a path outside the vault, such as ~/Projects/garden"
-        )
-    return PurePosixPath("/", *names)
 
 
 def _identity_at(path: Path) -> tuple[int, int] | None:

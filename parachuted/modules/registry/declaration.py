@@ -61,7 +61,7 @@ def kept_path(path: str) -> str | None:
     )
 
 
-_STRICT = ConfigDict(defer_build=True, extra="forbid")
+_STRICT = ConfigDict(extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
 USUAL_BODY = 16 << 20
 _SOME = Field(max_length=500)

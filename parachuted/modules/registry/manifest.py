@@ -33,9 +33,8 @@ from parachuted.modules.registry.wording import Place, mistakes_in
 FILE = "manifest.yaml"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
-_STRICT = ConfigDict(
-    defer_build=True, extra="forbid", validate_by_name=True, validate_by_alias=True
-)
+# Without defer_build: the first use is in several threads at once, where pydantic is not safe.
+_STRICT = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+-]{1,64})?")
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")

@@ -136,7 +136,7 @@ def test_it_is_what_the_manager_hands_on(module_rig):
     sources = ModuleContextSources(
         user_home=module_rig.folder,
         kept_out=(module_rig.vault,),
-        own_folders=(),
+        own_folders=None,
         vaults=module_rig.vaults,
         data=module_rig.folder / "data",
         has_model=False,

@@ -7,6 +7,7 @@ import os
 import pytest
 
 from parachuted.access.authority import Authority
+from parachuted.access.own_folders import OwnFolders
 from parachuted.errors import (
     ActRefusedError,
     EditRefusedError,
@@ -57,7 +58,12 @@ async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_stran
     home, authority
 ):
     folders = OutsideFolders(
-        "garden", ["~/Projects"], home, (), lambda: authority, ["~/Projects/garden"]
+        "garden",
+        ["~/Projects"],
+        home,
+        (),
+        lambda: authority,
+        OwnFolders(["~/Projects/garden"], home),
     )
 
     assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
@@ -72,7 +78,12 @@ async def test_what_lies_in_a_folder_that_the_person_named_as_theirs_is_no_stran
 
 async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, authority):
     folders = OutsideFolders(
-        "garden", ["~/Projects"], home, (), lambda: authority, ["~/Projects/garden/beds"]
+        "garden",
+        ["~/Projects"],
+        home,
+        (),
+        lambda: authority,
+        OwnFolders(["~/Projects/garden/beds"], home),
     )
 
     await folders.read("~/Projects/garden/beds/one.md")
