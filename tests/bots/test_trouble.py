@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from modules.bots.connectors import connector_class
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
 from parachuted.presence import running_daemon
-from modules.bots.connectors import connector_class
 from tests.bots.conftest import Bots, Starting, eventually, says_so
 from tests.bots.rigs import PlatformRig
 
