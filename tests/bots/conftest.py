@@ -19,6 +19,7 @@ from tests.api.routes.test_modules import install
 from tests.bots.matrix_rig import MatrixRig
 from tests.bots.rigs import PlatformRig, Shown
 from tests.bots.synapse import running_synapse
+from tests.bots.telegram_rig import TelegramRig
 from tests.stories.daemon_rig import DaemonRig, running_daemon
 
 PATIENCE_S = 60.0
@@ -139,10 +140,14 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["matrix"])
+@pytest.fixture(params=["matrix", "telegram"])
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
     """Each platform in turn, with a bot of the test's own."""
-    rig: PlatformRig = await MatrixRig(request.getfixturevalue("synapse")).open()
+    rig: PlatformRig
+    if request.param == "telegram":
+        rig = await TelegramRig().open()
+    else:
+        rig = await MatrixRig(request.getfixturevalue("synapse")).open()
     try:
         yield rig
     finally:

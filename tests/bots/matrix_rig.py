@@ -20,6 +20,7 @@ class MatrixRig:
     """A bot's account of its own on the server, and people."""
 
     platform = "matrix"
+    tells_of_deletions = True
 
     def __init__(self, url: str) -> None:
         self.url = url

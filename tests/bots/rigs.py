@@ -21,10 +21,13 @@ class Shown:
 
 
 class PlatformRig(Protocol):
-    """One platform with one bot, and people who write to it as its own apps would."""
+    """One platform with one bot, and people who write to it as its own apps would.
+    `tells_of_deletions`: bots hear of messages that were deleted.
+    """
 
     platform: str
     bot_id: str
+    tells_of_deletions: bool
 
     def settings(self) -> dict[str, Any]:
         """What `PUT /api/bots/config` takes for the platform, with the token."""
