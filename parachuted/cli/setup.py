@@ -135,14 +135,17 @@ def make_default_vault(vault: Path) -> None:
         _offer_modules()
 
 
+_FIRST_MODULES = ("brain", "chat", "daily")  # bots need an account elsewhere
+
+
 def _offer_modules() -> None:
-    from parachuted.cli.modules import install_official, official_modules
+    from parachuted.cli.modules import install_official
 
     if sys.stdin.isatty() and agrees(
-        f"Install the modules that come with parachuted ({', '.join(official_modules())})? Each is "
+        f"Install the modules that come with parachuted ({', '.join(_FIRST_MODULES)})? Each is "
         "shown first."
     ):
-        install_official(official_modules(), yes=False)
+        install_official(_FIRST_MODULES, yes=False)
 
 
 @command("vault", "the vault in use", JSON)
