@@ -15,6 +15,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -109,7 +110,13 @@ class CertificateAuthority:
     def info(self) -> AuthorityInfo:
         """Raises CertificateError."""
         own = self._load(self.certificate)
-        permitted = own.extensions.get_extension_for_class(x509.NameConstraints).value
+        try:
+            permitted = own.extensions.get_extension_for_class(x509.NameConstraints).value
+        except x509.ExtensionNotFound as error:
+            raise CertificateError(
+                f"{self.certificate.name} is not an authority that parachuted made; `parachute tls "
+                "--new` makes one"
+            ) from error
         names = [
             one.value for one in permitted.permitted_subtrees or () if isinstance(one, x509.DNSName)
         ]
@@ -164,8 +171,13 @@ class CertificateAuthority:
     def _is_good(self, wanted: x509.SubjectAlternativeName, now: datetime) -> bool:
         if not (self._leaf.exists() and self._leaf_key.exists()):
             return False
-        leaf = self._load(self._leaf)
-        has = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        try:
+            leaf = self._load(self._leaf)
+            has = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            leaf.verify_directly_issued_by(self._load(self.certificate))
+            self.context()  # the key is that of the certificate
+        except (CertificateError, x509.ExtensionNotFound, InvalidSignature, ValueError, TypeError):
+            return False
         return (
             set(wanted) <= set(has)
             and leaf.not_valid_after_utc - _RENEW_BEFORE > now

@@ -134,6 +134,36 @@ def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(autho
         authority.renew([], NOW)
 
 
+@pytest.mark.parametrize("spoil", ["damaged", "no names", "another authority's", "another key"])
+def test_a_daemons_certificate_that_serves_nothing_is_made_again(authority, tmp_path, spoil):
+    folder = tmp_path / "tls"
+    leaf = folder / "daemon.crt"
+    if spoil == "damaged":
+        leaf.write_bytes(leaf.read_bytes()[:90])
+    elif spoil == "no names":  # the authority's own certificate has none
+        leaf.write_bytes(authority.pem())
+    elif spoil == "another authority's":  # a kill between its files and the old one's removal
+        before = leaf.read_bytes()
+        authority.make(["notes.local"], NOW)
+        leaf.write_bytes(before)
+    else:  # a kill between the key and the certificate
+        other = CertificateAuthority(tmp_path / "other")
+        other.make([], NOW)
+        other.renew([], NOW)
+        (folder / "daemon.key").write_bytes((tmp_path / "other/tls/daemon.key").read_bytes())
+
+    assert authority.renew(["192.168.7.4"], NOW)
+    assert greeted(authority.context(), authority, "notes.local")["notAfter"]
+    assert not authority.renew(["192.168.7.4"], NOW)
+
+
+def test_an_authority_of_another_program_is_named(authority, tmp_path):
+    folder = tmp_path / "tls"
+    (folder / "authority.crt").write_bytes((folder / "daemon.crt").read_bytes())
+    with pytest.raises(CertificateError, match=r"authority\.crt .*`parachute tls --new`"):
+        authority.renew([], NOW)
+
+
 @pytest.mark.parametrize(
     "name", ["", " ", ".", ".local", "*.local", "192.168.1.5", "a b", "a\nb", "ä.local", "x" * 64]
 )
