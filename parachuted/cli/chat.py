@@ -154,8 +154,9 @@ def _brief(arguments: Mapping[str, object]) -> str:
 
 
 _NOT_INSTALLED = (
-    "conversations are a module's, and it does not run here: `parachute modules install "
-    "parachute://chat` installs it"
+    "conversations are a module's, and it does not run here: `parachute modules status chat` says "
+    "why; if it is not installed, `parachute modules install parachute://chat --trust trusted` "
+    "installs it"
 )
 _WRONG_USE = 2
 _LEAVE = frozenset({"exit", "quit", "/exit", "/quit"})
