@@ -36,7 +36,7 @@ from parachuted.testing import Block, RecordedRequest, ScriptedMessages, say
 from tests.engine import an_engine
 
 _RUNS = 9
-_WARM_S = 3.0  # the next container starts after a run; who comes at once waits for it
+_PAUSE_S = 3.0  # what a run leaves to be done after it is not the next run's time
 _BOX = SandboxConfig(workspace_access="rw")
 _MODEL = "claude-haiku-4-5-20251001"
 
@@ -66,17 +66,15 @@ class _Rig:
 
 
 def runs(folder: Path) -> Iterator[Figure]:
-    """The CLI by itself; with our own tools alone, in a container that was started ahead, and in
-    one that was not.
-    """
+    """The CLI by itself; with our own tools alone; and in a container."""
     try:
         with an_engine() as engine:
             spans = asyncio.run(_measure(folder, engine))
     except pytest.skip.Exception as reason:
         print(f"runs: not measured: {reason}")
         return
-    names = ("the bare CLI", "our tools only", "warm container", "cold container")
-    for name, seconds, bound in zip(names, spans, (None, 1.0, 1.2, 4.0), strict=True):
+    names = ("the bare CLI", "our tools only", "container")
+    for name, seconds, bound in zip(names, spans, (None, 1.0, 4.0), strict=True):
         note = f"(slowest of {len(seconds)}: {max(seconds):.2f} s)"
         yield Figure(
             name=f"run start to the model's first byte, {name}",
@@ -90,22 +88,17 @@ def runs(folder: Path) -> Iterator[Figure]:
 async def _measure(folder: Path, engine: Mapping[str, str]) -> tuple[list[float], ...]:
     """Each kind of run in turn, so that what else the machine does falls on all alike."""
     await load_heavy("claude")  # its import is the first run's alone
-    async with (
-        ScriptedMessages() as api,
-        _boxes(folder, engine, is_pooled=True) as warm,
-        _boxes(folder, engine, is_pooled=False) as cold,
-    ):
+    async with ScriptedMessages() as api, _boxes(folder, engine) as boxes:
         gateway = make_gateway(folder, api.url)
-        rigs = [_rig(folder, api, gateway, boxes) for boxes in (warm, cold)]
+        rig = _rig(folder, api, gateway, boxes)
         try:
-            await _boxed(rigs[0], warm)
-            spans: tuple[list[float], ...] = ([], [], [], [])
+            await _boxed(rig, boxes)
+            spans: tuple[list[float], ...] = ([], [], [])
             for _ in range(_RUNS):
-                await asyncio.sleep(_WARM_S)
-                spans[0].append(await _bare(rigs[0], folder))
-                spans[1].append(await rigs[0].first_byte(None, time.perf_counter()))
-                spans[2].append(await _boxed(rigs[0], warm))
-                spans[3].append(await _boxed(rigs[1], cold))
+                await asyncio.sleep(_PAUSE_S)
+                spans[0].append(await _bare(rig, folder))
+                spans[1].append(await rig.first_byte(None, time.perf_counter()))
+                spans[2].append(await _boxed(rig, boxes))
         finally:
             await gateway.close()
     return spans
@@ -145,7 +138,7 @@ async def _bare(rig: _Rig, folder: Path) -> float:
 
 async def _boxed(rig: _Rig, boxes: Sandboxes) -> float:
     start_at = time.perf_counter()
-    async with boxes.prepare(_BOX, is_writable=True) as slot:
+    async with boxes.prepare() as slot:
         box = RunSandbox(
             config=_BOX, work=slot.work, home=slot.home, sockets=slot.sockets, is_writable=True
         )
@@ -179,13 +172,8 @@ def _rig(folder: Path, api: ScriptedMessages, gateway: Gateway, boxes: Sandboxes
 
 
 @contextlib.asynccontextmanager
-async def _boxes(
-    folder: Path, engine: Mapping[str, str], *, is_pooled: bool
-) -> AsyncIterator[Sandboxes]:
-    name = "warm" if is_pooled else "cold"
-    made = Sandboxes(
-        folder=folder / name, env=engine, label=f"bench-{os.getpid()}-{name}", is_pooled=is_pooled
-    )
+async def _boxes(folder: Path, engine: Mapping[str, str]) -> AsyncIterator[Sandboxes]:
+    made = Sandboxes(folder=folder / "slots", env=engine, label=f"bench-{os.getpid()}")
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):
             pass

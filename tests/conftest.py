@@ -308,7 +308,6 @@ async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[
         folder=tmp_path / "slots",
         env=engine,
         label=f"{tmp_path.name}-{uuid4().hex}",
-        is_pooled=False,
     )
     if (await made.status()).image is None:
         async for _line in made.build(offline=True):

@@ -144,7 +144,7 @@ def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
     async def main() -> int:
         with tempfile.TemporaryDirectory(prefix="parachute-") as folder:
             sandboxes = Sandboxes(
-                folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}", is_pooled=False
+                folder=Path(folder), env=os.environ, label=f"command-{os.getpid()}"
             )
             try:
                 return await act(sandboxes)

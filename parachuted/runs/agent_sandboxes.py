@@ -107,9 +107,7 @@ class AgentSandboxes:
     async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
         grant = boxed.grant
         config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
-        async with self.sandboxes.prepare(
-            config, is_writable=is_writable, is_conversation=boxed.is_conversation
-        ) as slot:
+        async with self.sandboxes.prepare(is_conversation=boxed.is_conversation) as slot:
             checkout = self._checkout(boxed, slot.work, slot.outside)
             try:
                 filled = await checkout.fill()

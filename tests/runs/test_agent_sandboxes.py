@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.agent_config import AgentConfig
 from parachuted.access.grant import build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
@@ -31,7 +31,6 @@ class FakeSlots:
 
     folder: Path
     says: str | None = None
-    shapes: int = 0
 
     @property
     def user(self) -> tuple[int, int]:
@@ -45,11 +44,8 @@ class FakeSlots:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def prepare(
-        self, _config: SandboxConfig, *, is_writable: bool, is_conversation: bool
-    ) -> AsyncIterator[SandboxSlot]:
+    async def prepare(self, *, is_conversation: bool) -> AsyncIterator[SandboxSlot]:
         assert not is_conversation
-        self.shapes += is_writable
         at = self.folder / "slot"
         slot = SandboxSlot(
             id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"

@@ -399,7 +399,7 @@ def left_behind(daemon_rig: DaemonWithSecrets) -> list[tuple[str, str]]:
 
 
 async def with_image(engine: Mapping[str, str], tmp_path: Path) -> None:
-    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name, is_pooled=False)
+    made = Sandboxes(folder=tmp_path / "slots", env=engine, label=tmp_path.name)
     try:
         if (await made.status()).image is None:
             async for _line in made.build(offline=True):

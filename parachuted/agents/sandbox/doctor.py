@@ -124,7 +124,7 @@ async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
     cli = await asyncio.to_thread(find_cli)
     if cli is None:
         raise AgentUnavailableError(_NO_CLI)
-    async with asyncio.timeout(_TRY_S), sandboxes.prepare(config) as slot:
+    async with asyncio.timeout(_TRY_S), sandboxes.prepare() as slot:
         sandbox = RunSandbox(
             config=config, work=slot.work, is_writable=True, home=slot.home, sockets=slot.sockets
         )

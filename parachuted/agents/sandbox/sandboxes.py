@@ -1,15 +1,9 @@
-"""The containers of this daemon.
-
-A slot is reserved before a run, with a container already starting on it. Each serves one run, and
-the next one of the same shape is started ahead.
-"""
+"""The containers of this daemon: one a run, on folders that were made for that run."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +11,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
     ContainerShape,
@@ -82,7 +75,6 @@ async def _status(path: str, url: str) -> bytes | None:
     return status
 
 
-_THREADS = 8
 _UNSWEPT = "unswept"
 _NO_IMAGE = (
     "there is no image for sandboxes yet; `parachute sandbox build` makes it (with "
@@ -107,26 +99,12 @@ class SandboxStatus:
     image: Literal["built", "host"] | None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _PreparedSlot:
-    """A slot and the container that is starting on it."""
-
-    slot: SandboxSlot
-    shape: ContainerShape | None
-    image: Image
-    engine: Engine
-    start: Future[LaunchedContainer] | None = None
-    is_conversation: bool = False
-
-
 class Sandboxes:
     """The containers of one vault.
 
     `label` is the vault's id, by which those of an earlier life are known; `folder` holds the slots
     and nothing else; `most` is how many runs may have one at a time, and as many conversations,
-    which wait for none of those, `warm_s` how long one that was
-    started ahead waits for a run, in seconds. Everything that cannot be raises
-    AgentUnavailableError.
+    which wait for none of those. Everything that cannot be raises AgentUnavailableError.
     """
 
     def __init__(
@@ -137,20 +115,13 @@ class Sandboxes:
         label: str,
         most: int = 8,
         cli: Path | None = None,
-        is_pooled: bool = True,
-        warm_s: float = 900.0,
     ) -> None:
         self._folder, self._env, self._label, self._most = folder, env, label, most
         self._cli = cli or find_cli()
-        self._is_pooled = is_pooled
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
-        self._prepared: dict[Path, _PreparedSlot] = {}
-        self._warm: _PreparedSlot | None = None
-        self._warm_s = warm_s
-        self._tiring: asyncio.TimerHandle | None = None
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="sandbox")
-        self._is_closed = False
+        self._in_use: dict[Path, SandboxSlot] = {}
+        self._of_conversations: set[Path] = set()
 
     @property
     def user(self) -> tuple[int, int]:
@@ -177,55 +148,35 @@ class Sandboxes:
         return await probe_engine(self._env)
 
     @asynccontextmanager
-    async def prepare(
-        self,
-        config: SandboxConfig | None = None,
-        *,
-        is_writable: bool = True,
-        is_conversation: bool = False,
-    ) -> AsyncIterator[SandboxSlot]:
-        """Folders for a run, gone when it is left.
-
-        A container starts on them while they are filled, or has already done so.
-        """
-        engine, image = await self._ready()
-        alike = [one for one in self._prepared.values() if one.is_conversation == is_conversation]
-        if len(alike) >= self._most:
+    async def prepare(self, *, is_conversation: bool = False) -> AsyncIterator[SandboxSlot]:
+        """Folders for a run, gone when it is left."""
+        await self._ready()
+        conversations = len(self._of_conversations)
+        alike = conversations if is_conversation else len(self._in_use) - conversations
+        if alike >= self._most:
             raise AgentUnavailableError(
                 f"{self._most} agents are at work in sandboxes already; try again when one of "
                 "them has ended"
             )
-        shape = (
-            None
-            if self._cli is None
-            else ContainerShape(
-                config=config or SandboxConfig(), is_writable=is_writable, cli=self._cli
-            )
-        )
-        prepared = self._take_warm(shape, image) or _PreparedSlot(
-            slot=name_slot(self._folder), shape=shape, image=image, engine=engine
-        )
-        prepared.is_conversation = is_conversation
-        self._prepared[prepared.slot.work] = prepared
+        slot = name_slot(self._folder)
+        self._in_use[slot.work] = slot
+        if is_conversation:
+            self._of_conversations.add(slot.work)
         try:
-            if prepared.start is None:
-                await asyncio.to_thread(make_slot, prepared.slot)
-                self._begin(prepared)
-            yield prepared.slot
+            await asyncio.to_thread(make_slot, slot)
+            yield slot
         finally:
-            del self._prepared[prepared.slot.work]
-            await self._end(prepared)
+            await in_own_thread(partial(drop_slot, slot))
+            self._of_conversations.discard(slot.work)
+            del self._in_use[slot.work]
 
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
-        """Run the command in the container of the sandbox's slot; nothing of it is left
+        """Run the command in a container on the folders of that slot; nothing of it is left
         afterwards.
         """
-        prepared = self._prepared.get(spec.sandbox.work)
-        if prepared is None or (spec.sandbox.home, spec.sockets) != (
-            prepared.slot.home,
-            prepared.slot.sockets,
-        ):
+        slot = self._in_use.get(spec.sandbox.work)
+        if slot is None or (spec.sandbox.home, spec.sockets) != (slot.home, slot.sockets):
             raise AgentUnavailableError(
                 "a box has the folders of one slot, and no others are ever mounted; ask `prepare` "
                 "for one"
@@ -235,14 +186,15 @@ class Sandboxes:
             is_writable=spec.sandbox.is_writable,
             cli=await asyncio.to_thread(check_cli, spec.cli),
         )
-        launched = await self._launched(prepared, shape)
-        engine = prepared.engine
+        engine, image = await self._ready()
+        launching = partial(engine.launch, shape, slot, image, user=self.user, daemon=self._label)
+        launched = await _finished(launching, engine)
         container = Container(
             launched.id,
             exit_code=partial(engine.exit_code, launched.id),
             remove=partial(engine.remove, launched.id),
         )
-        watch = DiskWatch(prepared.slot, container.end_soon)
+        watch = DiskWatch(slot, container.end_soon)
         try:
             await container.begin(launched.stream, make_frame(spec))
             watch.start()
@@ -250,7 +202,6 @@ class Sandboxes:
         finally:
             watch.stop()
             await container.kill()
-            self._keep_warm(shape, engine)
 
     async def build(
         self, *, offline: bool, dockerfile: str | None = None
@@ -261,7 +212,6 @@ class Sandboxes:
             line := await in_own_thread(lambda: next(lines, None))
         ) is not None:  # which may take minutes, and must not delay the daemon's end
             yield line
-        self._drop_warm()
 
     def has_left_something(self) -> bool:
         """Whether an earlier life has left folders, and so perhaps containers.
@@ -297,10 +247,7 @@ class Sandboxes:
         return found
 
     async def close(self) -> None:
-        """End what is started ahead. Runs end their own."""
-        self._is_closed = True
-        self._drop_warm()
-        await asyncio.to_thread(self._threads.shutdown)
+        """Leave the engine. Runs end their own containers."""
         if self._engine is not None:
             await asyncio.to_thread(self._engine.close)
             self._engine = None
@@ -329,83 +276,8 @@ class Sandboxes:
             raise AgentUnavailableError(problem or _NO_IMAGE)
         return engine, image
 
-    def _begin(self, prepared: _PreparedSlot, *, makes_folders: bool = False) -> None:
-        if prepared.shape is None:
-            return
-        prepared.start = self._threads.submit(
-            _launch,
-            prepared,
-            prepared.shape,
-            user=self.user,
-            daemon=self._label,
-            makes_folders=makes_folders,
-        )
-
-    async def _launched(self, prepared: _PreparedSlot, shape: ContainerShape) -> LaunchedContainer:
-        """The container started ahead on the slot, if it matches and is alive; else a new one."""
-        if prepared.start is not None:
-            with suppress(AgentUnavailableError):
-                launched = await _started(prepared)
-                if prepared.shape == shape and _is_alive(launched.stream):
-                    return launched
-                launched.stream.close()
-                await in_own_thread(partial(prepared.engine.remove, launched.id))
-        prepared.shape = shape
-        prepared.engine, prepared.image = await self._ready()
-        self._begin(prepared)
-        return await _started(prepared)
-
-    def _take_warm(self, shape: ContainerShape | None, image: Image) -> _PreparedSlot | None:
-        prepared = self._warm
-        if prepared is None or (prepared.shape, prepared.image) != (shape, image):
-            return None
-        if (
-            prepared.start is not None
-            and prepared.start.done()
-            and prepared.start.exception() is not None
-        ):
-            self._drop_warm()
-            return None
-        self._warm = None
-        self._drop_warm()  # its timer
-        return prepared
-
-    def _keep_warm(self, shape: ContainerShape, engine: Engine) -> None:
-        """Start one ahead, of the shape that was wanted last: what runs once mostly runs again."""
-        if (
-            self._is_closed
-            or not self._is_pooled
-            or (self._warm is not None and self._warm.shape == shape)
-        ):
-            return
-        image = next(
-            (prepared.image for prepared in self._prepared.values() if prepared.shape == shape),
-            None,
-        )
-        self._drop_warm()
-        if image is not None:
-            self._warm = _PreparedSlot(
-                slot=name_slot(self._folder), shape=shape, image=image, engine=engine
-            )
-            self._begin(self._warm, makes_folders=True)
-            self._tiring = asyncio.get_running_loop().call_later(self._warm_s, self._drop_warm)
-
-    def _drop_warm(self) -> None:
-        if self._tiring is not None:
-            self._tiring.cancel()
-            self._tiring = None
-        prepared, self._warm = self._warm, None
-        if prepared is not None:
-            self._threads.submit(_end_here, prepared)
-
-    async def _end(self, prepared: _PreparedSlot) -> None:
-        await in_own_thread(partial(_end_here, prepared))
-
     def _slots(self) -> set[str]:
-        return {
-            prepared.slot.id
-            for prepared in (*self._prepared.values(), *([self._warm] if self._warm else []))
-        }
+        return {slot.id for slot in self._in_use.values()}
 
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
@@ -421,41 +293,20 @@ def dockerfile_text() -> str:
     return (files("parachuted.agents.sandbox") / "Dockerfile").read_text("utf-8")
 
 
-def _launch(
-    prepared: _PreparedSlot,
-    shape: ContainerShape,
-    *,
-    user: tuple[int, int],
-    daemon: str,
-    makes_folders: bool,
+async def _finished(
+    launching: Callable[[], LaunchedContainer], engine: Engine
 ) -> LaunchedContainer:
-    if makes_folders:
-        make_slot(prepared.slot)
-    return prepared.engine.launch(shape, prepared.slot, prepared.image, user=user, daemon=daemon)
-
-
-async def _started(prepared: _PreparedSlot) -> LaunchedContainer:
-    """What started on the seat, which is from now on the caller's to end.
-
-    A caller that is cancelled meanwhile leaves it to the seat.
-    """
-    if prepared.start is None:
-        raise AgentUnavailableError("no container was started")
-    launched = await asyncio.shield(asyncio.wrap_future(prepared.start))
-    prepared.start = None
-    return launched
-
-
-def _end_here(prepared: _PreparedSlot) -> None:
-    """In a thread: end the container that no run took, and remove the folders."""
-    start, prepared.start = prepared.start, None
+    """What was launched. A caller that is cancelled meanwhile leaves nothing of it."""
+    started = asyncio.get_running_loop().run_in_executor(None, launching)
     try:
-        if start is not None and start.exception() is None:
-            launched = start.result()
+        return await asyncio.shield(started)
+    except asyncio.CancelledError:
+        with suppress(AgentUnavailableError):
+            await asyncio.wait([started])
+            launched = started.result()
             launched.stream.close()
-            prepared.engine.remove(launched.id)
-    finally:
-        drop_slot(prepared.slot)
+            await in_own_thread(partial(engine.remove, launched.id))
+        raise
 
 
 def _objection(engine: Engine) -> str | None:
@@ -466,12 +317,3 @@ def _objection(engine: Engine) -> str | None:
         if engine.lacks
         else None
     )
-
-
-def _is_alive(stream: socket.socket) -> bool:
-    """Whether the first process still waits: an engine that was restarted meanwhile has ended
-    it.
-    """
-    with suppress(BlockingIOError):
-        return bool(stream.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-    return True

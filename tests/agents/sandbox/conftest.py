@@ -69,10 +69,8 @@ def spec_of(
 @asynccontextmanager
 async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[SandboxRun]:
     """Begin a command in a box of its own."""
-    config, is_writable = how.get("config"), bool(how.get("is_writable", True))
-    assert config is None or isinstance(config, SandboxConfig)
     async with (
-        sandboxes.prepare(config, is_writable=is_writable) as slot,
+        sandboxes.prepare() as slot,
         sandboxes.open(spec_of(slot, *command, **how)) as container,
     ):
         yield SandboxRun(container=container, slot=slot)

@@ -1,11 +1,11 @@
 import asyncio
 import os
 import time
+from contextlib import AsyncExitStack
 from uuid import uuid4
 
 import pytest
 
-from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox import HOME_IN_BOX, Sandboxes
 from parachuted.agents.sandbox.sandboxes import dockerfile_text
 from parachuted.errors import AgentUnavailableError
@@ -15,15 +15,6 @@ from tests.engine import containers
 
 def of(sandboxes):
     return f"org.parachuted.daemon={sandboxes._label}"
-
-
-@pytest.fixture
-async def pooled(engine, sandboxes, tmp_path):
-    """The same, with one container started ahead."""
-    made = Sandboxes(folder=tmp_path / "pooled", env=engine, label=f"{tmp_path.name}-pooled")
-    yield made
-    await made.close()
-    assert containers(engine, of=of(made)) == []
 
 
 async def echo(sandboxes, line, **how):
@@ -74,28 +65,27 @@ async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, en
 async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(
     sandboxes, monkeypatch
 ):
-    loop, started = asyncio.get_running_loop(), sandboxes.prepare()
+    loop, started = asyncio.get_running_loop(), AsyncExitStack()
     (sandboxes._folder / "left").mkdir(parents=True)
     engine = await sandboxes._connected()
     look = engine.strays
 
     async def begin():
-        slot = await started.__aenter__()
-        await asyncio.wrap_future(sandboxes._prepared[slot.work].start)
-        return slot
+        found = await started.enter_async_context(boxed(sandboxes, "cat"))
+        runs.append(found)
 
     def looking(label):
-        slots.append(asyncio.run_coroutine_threadsafe(begin(), loop).result(DEADLINE_S))
+        asyncio.run_coroutine_threadsafe(begin(), loop).result(DEADLINE_S)
         return look(label)
 
-    slots = []
+    runs = []
     monkeypatch.setattr(engine, "strays", looking)
     assert await sandboxes.sweep() == 0
 
-    assert [one.name for one in sandboxes._folder.iterdir()] == [slots[0].id]
-    async with sandboxes.open(spec_of(slots[0], "true")) as container:
-        assert await container.wait() == 0
-    await started.__aexit__(None, None, None)
+    assert [one.name for one in sandboxes._folder.iterdir()] == [runs[0].slot.id]
+    await runs[0].container.end_input()
+    assert await runs[0].container.wait() == 0
+    await started.aclose()
 
 
 async def test_with_an_engine_and_its_image_it_can_be_used(sandboxes):
@@ -202,50 +192,6 @@ async def test_a_run_that_is_cancelled_while_its_container_starts_leaves_none_ei
     assert list(sandboxes._folder.iterdir()) == []
 
 
-async def test_the_second_run_finds_a_container_that_has_started_already(pooled):
-    await echo(pooled, "true")
-    warm = pooled._warm
-    await asyncio.wrap_future(warm.start)
-    started = time.monotonic()
-
-    async with pooled.prepare() as slot:
-        assert slot == warm.slot
-        async with pooled.open(spec_of(slot, "echo", "hello")) as container:
-            opened = time.monotonic() - started
-            assert await container.stdout.read() == b"hello\n"
-
-    assert opened < 0.2
-
-
-async def test_a_warm_container_serves_no_run_of_another_shape(pooled):
-    await echo(pooled, "true")
-    line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
-
-    assert await echo(pooled, line, config=SandboxConfig(pids_limit=33)) == "33\n"
-
-
-async def test_a_box_that_is_wanted_otherwise_than_it_was_prepared_is_made_again(sandboxes):
-    async with sandboxes.prepare(SandboxConfig(pids_limit=99)) as slot:
-        await asyncio.wait([asyncio.wrap_future(sandboxes._prepared[slot.work].start)])
-        line = "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null"
-        async with sandboxes.open(
-            spec_of(slot, "sh", "-c", line, config=SandboxConfig(pids_limit=33))
-        ) as container:
-            assert await container.stdout.read() == b"33\n"
-
-
-async def test_a_warm_container_that_no_one_wants_is_ended(engine, sandboxes, tmp_path):
-    made = Sandboxes(
-        folder=tmp_path / "brief", env=engine, label=f"{tmp_path.name}-brief", warm_s=0.01
-    )
-    await echo(made, "true")
-
-    await until(lambda: made._warm is None and not list((tmp_path / "brief").iterdir()))
-
-    assert containers(engine, of=of(made)) == []
-    await made.close()
-
-
 async def test_an_engine_that_was_away_is_found_again(engine, sandboxes, run):
     await run("true")
     sandboxes._engine._client.api.base_url = "http+docker://nowhere"
@@ -256,18 +202,10 @@ async def test_an_engine_that_was_away_is_found_again(engine, sandboxes, run):
     assert (await run("echo hello")).out == "hello\n"
 
 
-async def test_a_warm_container_that_died_meanwhile_is_not_used(pooled):
-    await echo(pooled, "true")
-    launched = await asyncio.wrap_future(pooled._warm.start)
-    await asyncio.to_thread((await pooled._connected()).remove, launched.id)
+async def test_no_run_finds_anything_of_the_one_before(sandboxes):
+    await echo(sandboxes, "echo secret | tee /vault/a ~/b /tmp/c /dev/shm/d; (sleep 100 &)")
 
-    assert await echo(pooled, "echo hello") == "hello\n"
-
-
-async def test_no_run_finds_anything_of_the_one_before(pooled):
-    await echo(pooled, "echo secret | tee /vault/a ~/b /tmp/c /dev/shm/d; (sleep 100 &)")
-
-    found = await echo(pooled, "ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
+    found = await echo(sandboxes, "ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
 
     assert [line for line in found.split("\n") if line and not line.endswith(":")] == [
         "python3",
@@ -276,7 +214,7 @@ async def test_no_run_finds_anything_of_the_one_before(pooled):
 
 
 async def test_no_more_work_at_a_time_than_was_said(tmp_path, engine, sandboxes):
-    few = Sandboxes(folder=tmp_path / "few", env=engine, label="few", most=1, is_pooled=False)
+    few = Sandboxes(folder=tmp_path / "few", env=engine, label="few", most=1)
 
     async with few.prepare():
         with pytest.raises(AgentUnavailableError, match="1 agents are at work"):
@@ -320,15 +258,9 @@ async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(
     labels = [uuid4().hex, uuid4().hex]
     lost = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
     theirs = Sandboxes(folder=tmp_path / "slots3", env=engine, label=labels[1])
-    leaving = [which.prepare() for which in (lost, theirs)]
-    slots = [await one.__aenter__() for one in leaving]
-    await asyncio.gather(
-        *(
-            asyncio.wrap_future(which._prepared[slot.work].start)
-            for which, slot in zip((lost, theirs), slots, strict=True)
-        )
-    )
-    (slots[0].work / "left").write_text("x")
+    leaving = [boxed(which, "cat") for which in (lost, theirs)]
+    runs = [await one.__aenter__() for one in leaving]
+    (runs[0].slot.work / "left").write_text("x")
     again = Sandboxes(folder=tmp_path / "slots2", env=engine, label=labels[0])
 
     assert await again.sweep() == 1
