@@ -1,4 +1,4 @@
-"""The filtering proxy: the only way out of a sandbox with a network.
+"""The filtering proxy: the only way out of a sandbox with a network, by HTTP's CONNECT.
 
 It resolves names itself and connects to the address that it checked. Inside, `relay.py` forwards
 connections to its socket. It cannot see encrypted content, so an allowed host is trusted with
@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from parachuted.access.grant import Network
 from parachuted.agents.gateway.listeners import listen_in
@@ -31,23 +30,7 @@ Connect = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.Str
 _HEAD_BYTES = 16 << 10
 _PIECE = 1 << 16
 _LINGER_S = 1.0
-_STATUS = {
-    400: "Bad Request",
-    403: "Forbidden",
-    411: "Length Required",
-    502: "Bad Gateway",
-    503: "Service Unavailable",
-}
-_NOT_PASSED_ON = {
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "upgrade",
-    "host",
-    "transfer-encoding",
-    "expect",
-}
+_STATUS = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +61,6 @@ class _RefusedError(Exception):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status, self.words = status, words
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    target: ProxyTarget
-    first: bytes
-    body: int | None  # None: a tunnel, in which bytes go either way
 
 
 class _Silence:
@@ -180,30 +156,37 @@ class Proxy:
             await asyncio.wait(working)
 
     async def _pass(self, near: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = await self._request(near)
-        await self._check_name(request.target)
-        far, out = await self._reach(request.target)
+        target = await self._target(near)
+        await self._check_name(target)
+        far, out = await self._reach(target)
         try:
-            if request.body is None:
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            else:
-                out.write(request.first)
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             async with asyncio.TaskGroup() as group:
                 silence = _Silence(self._limits.idle_s)
-                group.create_task(self._send(near, out, request.body, silence), name="out")
-                group.create_task(self._fetch(far, writer, request.target.host, silence), name="in")
+                group.create_task(self._send(near, out, silence), name="out")
+                group.create_task(self._fetch(far, writer, target.host, silence), name="in")
         except* OSError as errors:
             raise ConnectionError(str(errors.exceptions[0])) from errors
         finally:
             out.close()
 
-    async def _request(self, near: asyncio.StreamReader) -> _Request:
+    async def _target(self, near: asyncio.StreamReader) -> ProxyTarget:
         try:
             async with asyncio.timeout(self._limits.head_s):
                 head = await near.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError as error:
             raise _RefusedError(400, f"a request's head has at most {_HEAD_BYTES} bytes") from error
-        return _read_head(head)
+        method, _, rest = head.partition(b"\r\n")[0].decode("ascii", "replace").partition(" ")
+        name, _, version = rest.partition(" ")
+        if version not in {"HTTP/1.1", "HTTP/1.0"} or not method.isalpha():
+            raise _RefusedError(400, "that is not a request to a proxy")
+        target = parse_target(name) if method == "CONNECT" else None
+        if target is None:
+            raise _RefusedError(
+                403,
+                "only a host's name and a port can be reached, by CONNECT, such as example.org:443",
+            )
+        return target
 
     async def _check_name(self, target: ProxyTarget) -> None:
         said = objection(self._network, target)
@@ -256,23 +239,14 @@ class Proxy:
         raise failed
 
     async def _send(
-        self,
-        near: asyncio.StreamReader,
-        out: asyncio.StreamWriter,
-        body: int | None,
-        silence: _Silence,
+        self, near: asyncio.StreamReader, out: asyncio.StreamWriter, silence: _Silence
     ) -> None:
-        left = body
-        while left != 0 and (
-            data := await silence.read(near, _PIECE if left is None else min(_PIECE, left))
-        ):
-            left = left if left is None else left - len(data)
+        while data := await silence.read(near, _PIECE):
             self._count(data)
             out.write(data)
             await out.drain()
-        if body is None and out.can_write_eof():
-            with suppress(OSError):
-                out.write_eof()
+        with suppress(OSError):
+            out.write_eof()
 
     async def _fetch(
         self, far: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, silence: _Silence
@@ -309,67 +283,6 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
         await proxy.close()
         with suppress(FileNotFoundError):
             await asyncio.to_thread((sockets / PROXY_SOCKET).unlink)
-
-
-def _read_head(head: bytes) -> _Request:
-    """Read a request strictly: what two readers could take differently is refused."""
-    try:
-        first, *lines = head[:-4].decode("ascii").split("\r\n")
-        method, target, version = first.split(" ")
-        headers = [_header(line) for line in lines]
-    except ValueError as error:
-        raise _RefusedError(400, "that is not a request to a proxy") from error
-    odd = any(char < " " and char != "\t" for line in (first, *lines) for char in line)
-    if odd or version not in {"HTTP/1.1", "HTTP/1.0"} or not method.isalpha():
-        raise _RefusedError(400, "that is not a request to a proxy")
-    if method == "CONNECT":
-        found = parse_target(target, port=None)
-        if found is None:
-            raise _RefusedError(
-                403, "only a host's name and a port can be reached, such as example.org:443"
-            )
-        return _Request(target=found, first=b"", body=None)
-    return _plain(method, target, headers)
-
-
-def _header(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    if not colon or not name or not name.replace("-", "").replace("_", "").isalnum():
-        raise ValueError(line)
-    return name.lower(), value.strip(" \t")
-
-
-def _plain(method: str, url: str, headers: list[tuple[str, str]]) -> _Request:
-    """An unencrypted request, rewritten with the host that was checked; the only one of its
-    connection.
-    """
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise _RefusedError(400, "that is not the address of a page") from error
-    target = parse_target(parts.netloc, port=80) if parts.scheme == "http" else None
-    if target is None:
-        raise _RefusedError(
-            403, "only http://NAME/... can be asked for here; https goes through CONNECT"
-        )
-    lengths = [value for name, value in headers if name == "content-length"]
-    if any(name == "transfer-encoding" for name, _ in headers):
-        raise _RefusedError(411, "a request says how long it is here")
-    if len(lengths) > 1 or any(not value.isdigit() for value in lengths):
-        raise _RefusedError(400, "the length of the request is not plain")
-    path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-    host = target.host if target.port == 80 else f"{target.host}:{target.port}"  # noqa: PLR2004  http's own
-    kept = [
-        f"{name}: {value}"
-        for name, value in headers
-        if name not in _NOT_PASSED_ON and not name.startswith("proxy-")
-    ]
-    head = "\r\n".join(
-        [f"{method} {path} HTTP/1.1", f"host: {host}", *kept, "connection: close", "", ""]
-    )
-    return _Request(
-        target=target, first=head.encode("ascii"), body=int(lengths[0]) if lengths else 0
-    )
 
 
 def _is_this_machine(out: asyncio.StreamWriter) -> bool:

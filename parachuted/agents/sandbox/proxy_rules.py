@@ -54,19 +54,21 @@ class ProxyTarget:
     port: int
 
 
-def parse_target(authority: str, *, port: int | None) -> ProxyTarget | None:
-    """Parse `host:port`; `port` is the default.
+def parse_target(authority: str) -> ProxyTarget | None:
+    """Parse `host:port`.
 
     None if it is not a plain host name and port. Addresses are refused: rules are about names.
     """
-    name, colon, number = authority.partition(":")
-    if colon and not _PORT.fullmatch(number):
-        return None
-    at = int(number) if colon else port
+    name, _, number = authority.partition(":")
     host = name.lower().removesuffix(".")
-    if at is None or at > 0xFFFF or not _NAME.fullmatch(host) or _LAST_IS_NUMBER.fullmatch(host):  # noqa: PLR2004  the largest port
+    if (
+        not _PORT.fullmatch(number)
+        or int(number) > 0xFFFF  # noqa: PLR2004  the largest port
+        or not _NAME.fullmatch(host)
+        or _LAST_IS_NUMBER.fullmatch(host)
+    ):
         return None
-    return ProxyTarget(host=host, port=at)
+    return ProxyTarget(host=host, port=int(number))
 
 
 def objection(network: Network, target: ProxyTarget) -> str | None:

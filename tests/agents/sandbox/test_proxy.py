@@ -103,23 +103,6 @@ async def test_a_tunnel_to_a_host_on_the_list_carries_bytes_both_ways(world, tmp
     assert world.reached == ["example.org"]
 
 
-async def test_a_plain_request_is_written_again_for_the_host_that_was_checked(world, tmp_path):
-    request = (
-        b"POST http://example.org/a/b?c=d HTTP/1.1\r\nHost: evil.example\r\nProxy-Authorization: "
-        b"Basic abc\r\nConnection: keep-alive\r\n"
-        b"Content-Length: 2\r\nX-Mine: 1\r\n\r\nhiGET http://evil.example/ HTTP/1.1\r\n\r\n"
-    )
-
-    async with proxy(world, tmp_path):
-        assert (await ask(tmp_path, request)).endswith("hello")
-
-    sent = b"".join(world.seen)
-    assert (
-        sent == b"POST /a/b?c=d HTTP/1.1\r\nhost: example.org\r\ncontent-length: 2\r\nx-mine: "
-        b"1\r\nconnection: close\r\n\r\nhi"
-    )
-
-
 @pytest.mark.parametrize(
     "request_line",
     [
@@ -133,7 +116,8 @@ async def test_a_plain_request_is_written_again_for_the_host_that_was_checked(wo
         "GET https://example.org/ HTTP/1.1",
         "GET ftp://example.org/ HTTP/1.1",
         "GET file:///etc/passwd HTTP/1.1",
-        "GET http://evil.example/ HTTP/1.1",
+        "GET http://example.org/ HTTP/1.1",
+        "POST http://example.org:443/ HTTP/1.1",
         "GET http://example.org@evil.example/ HTTP/1.1",
         "GET http://evil.example#example.org/ HTTP/1.1",
         "GET http://127.1/ HTTP/1.1",
@@ -154,32 +138,6 @@ async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_l
         answer = await ask(tmp_path, f"{request_line}\r\nHost: example.org\r\n\r\n".encode())
 
     assert answer.split(" ")[1] in {"400", "403"}
-    assert world.asked == []
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "Transfer-Encoding: chunked",
-        "Content-Length: 1\r\nContent-Length: 2",
-        "Content-Length: +1",
-        "Content-Length: 0x1",
-        "No colon",
-        " folded: a",
-        "a b: c",
-        "a\rb: c",
-        "a: b\rc",
-        "a: b\nc: d",
-        "a: \x00",
-    ],
-)
-async def test_a_request_that_two_readers_take_differently_is_refused(world, tmp_path, header):
-    async with proxy(world, tmp_path):
-        answer = await ask(
-            tmp_path, f"GET http://example.org/ HTTP/1.1\r\n{header}\r\n\r\n".encode()
-        )
-
-    assert answer.split(" ")[1] in {"400", "411"}
     assert world.asked == []
 
 
@@ -309,10 +267,15 @@ async def test_a_folder_with_a_long_name_has_its_socket_too(world, tmp_path):
 async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(world, sandboxes):
     """The whole way: a program inside, the relay, the socket, the proxy."""
     line = (
-        "import urllib.request as u\n"
-        "print(u.urlopen('http://example.org/page').read())\n"
-        "try: u.urlopen('http://evil.example/')\n"
-        "except OSError as error: print(error.read())"
+        "import http.client\n"
+        "def ask(host):\n"
+        "    call = http.client.HTTPConnection('127.0.0.1', 3128)\n"
+        "    call.set_tunnel(host, 443)\n"
+        "    call.request('GET', '/page', headers={'connection': 'close'})\n"
+        "    return call.getresponse().read()\n"
+        "print(ask('example.org'))\n"
+        "try: ask('evil.example')\n"
+        "except OSError as error: print(error)"
     )
     async with sandboxes.prepare() as slot, proxy(world, slot.sockets):
         spec = spec_of(slot, "python3", "-c", line, network=("example.org",))
@@ -320,5 +283,5 @@ async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(worl
             said = (await asyncio.wait_for(container.stdout.read(), 20)).decode()
 
     assert "hello" in said
-    assert "evil.example:80 is not on the list of hosts" in said
+    assert "403" in said
     assert world.reached == ["example.org"]

@@ -13,11 +13,11 @@ LIST = ("api.example.org", "*.pypi.org", "git.example.org:8443")
         ("example.org.:443", ("example.org", 443)),
         ("xn--bcher-kva.example:443", ("xn--bcher-kva.example", 443)),
         ("a_b.example.org:1", ("a_b.example.org", 1)),
-        ("example.org", ("example.org", 80)),
         *(
             (text, None)
             for text in (
                 "",
+                "example.org",
                 ":443",
                 "localhost:443",
                 "example:443",
@@ -73,13 +73,9 @@ LIST = ("api.example.org", "*.pypi.org", "git.example.org:8443")
     ],
 )
 def test_a_host_is_a_name_plainly_written(authority, expected):
-    found = parse_target(authority, port=80)
+    found = parse_target(authority)
 
     assert (found and (found.host, found.port)) == expected
-
-
-def test_a_tunnel_without_a_port_is_not_a_target():
-    assert parse_target("example.org", port=None) is None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +112,7 @@ def test_a_tunnel_without_a_port_is_not_a_target():
     ],
 )
 def test_a_list_means_what_it_says(network, authority, may):
-    target = parse_target(authority, port=None)
+    target = parse_target(authority)
 
     assert target is not None
     assert (objection(network, target) is None) is may
