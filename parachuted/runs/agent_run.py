@@ -18,6 +18,8 @@ from parachuted.agents import (
     QuestionStep,
     SessionStep,
     Step,
+    TextDelta,
+    TextStep,
     UsageStep,
 )
 from parachuted.agents.active_runs import ActiveRun
@@ -54,9 +56,8 @@ _ASKED = {
 _NEARLY_FULL = 160_000  # tokens: 80 % of the window that models have at least
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
 _IN_A_BOX = """
-You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault after
-each of your tool calls, as far as you may write there. What you may not write is put back, and the result says so. Nothing else that you make
-there outlasts this run.
+You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault when you have
+ended, as far as you may write there; what you may not write is proposed to the person or left out. Nothing else that you make there outlasts this run.
 """  # noqa: E501
 
 
@@ -362,6 +363,12 @@ class PreparedAgentRun:
             answer_s=self._guards.answer_s,
         )
 
+    def _say(self, words: str) -> None:
+        """After the agent's last words: what became of its work."""
+        self._words = "\n\n".join(filter(None, [self._words, words]))
+        self._stepped(TextDelta(text=f"\n\n{words}"))
+        self._stepped(TextStep(text=words))
+
     def _boxed(self) -> SandboxedRun:
         return SandboxedRun(
             run=self.id,
@@ -372,6 +379,7 @@ class PreparedAgentRun:
             audit=self.audit,
             hooks=self._hooks,
             wrote=self._written.append,
+            checked_in=self._say,
             put_forward=self._guard.put_forward,
             ask_host=self._guard.host,
             ask_command=self._guard.command,

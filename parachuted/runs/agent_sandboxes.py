@@ -5,7 +5,6 @@ gate around the CLI's tools.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -32,8 +31,6 @@ from parachuted.tools.checkin import CheckinProposal
 from parachuted.tools.checkout import Checkout, CheckoutResult
 from parachuted.vault import Author, Store, VaultIndex, WriteResult
 
-log = logging.getLogger(__name__)
-
 _MOST_TOLD = 20
 
 
@@ -41,7 +38,8 @@ _MOST_TOLD = 20
 class SandboxedRun:
     """What a run's container is made from.
 
-    `wrote` hears of each write that was checked in; `put_forward` takes what it may not write;
+    `wrote` hears of each write that was checked in, `checked_in` what is to be known of that;
+    `put_forward` takes what it may not write;
     `ask_host` and `ask_command` ask a person whether it may reach a host, or run a command, that it
     was not granted; `is_conversation`: it takes no place of other runs.
     """
@@ -54,6 +52,7 @@ class SandboxedRun:
     audit: RunAudit
     hooks: AgentHooks
     wrote: Callable[[WriteResult], None]
+    checked_in: Callable[[str], None]
     put_forward: PutForward | None
     ask_host: Callable[[str], Awaitable[bool]] | None = None
     ask_command: Callable[[str], Awaitable[bool]] | None = None
@@ -78,8 +77,8 @@ class SandboxProvider(Protocol):
     def open(self, boxed: SandboxedRun) -> AbstractAsyncContextManager[OpenedSandbox]:
         """The run's private copy of what it was granted, and the CLI's own tools over it.
 
-        What it made is checked in when this is left without an error, and dropped with one. Raises
-        AgentUnavailableError.
+        What it made is checked in when this is left without an error, once no container works in
+        it any more, and dropped with one. Raises AgentUnavailableError.
         """
         ...
 
@@ -109,41 +108,31 @@ class AgentSandboxes:
         config, is_writable = grant.sandbox, grant.sandbox.workspace_access == "rw"
         async with self.sandboxes.prepare(is_conversation=boxed.is_conversation) as slot:
             checkout = self._checkout(boxed, slot.work, slot.outside)
-            try:
-                filled = await checkout.fill()
-                sandbox = RunSandbox(
-                    config=config,
-                    work=slot.work,
-                    is_writable=is_writable,
-                    home=slot.home,
-                    sockets=slot.sockets,
-                    network=grant.network,
+            filled = await checkout.fill()
+            sandbox = RunSandbox(
+                config=config,
+                work=slot.work,
+                is_writable=is_writable,
+                home=slot.home,
+                sockets=slot.sockets,
+                network=grant.network,
+            )
+            commands = RunCommandGate(boxed)
+            native = make_native(
+                grant=grant,
+                sandbox=sandbox,
+                taint=boxed.taint,
+                hooks=boxed.hooks,
+                audit=boxed.audit,
+                check_command=commands.objection,
+            )
+            native = commands.asking(native)
+            async with _way_out(boxed, slot.sockets) as proxy:
+                yield OpenedSandbox(
+                    native=_closing(native, boxed.taint, proxy), prompt=_prompt_of(filled)
                 )
-                commands = RunCommandGate(boxed)
-                native = make_native(
-                    grant=grant,
-                    sandbox=sandbox,
-                    checkout=checkout,
-                    taint=boxed.taint,
-                    hooks=boxed.hooks,
-                    audit=boxed.audit,
-                    check_command=commands.objection,
-                )
-                native = commands.asking(native)
-                async with _way_out(boxed, slot.sockets) as proxy:
-                    yield OpenedSandbox(
-                        native=_closing(native, boxed.taint, proxy), prompt=_prompt_of(filled)
-                    )
-                # What a program in the background has made since, it was ended in the middle of: a
-                # note may be half written.
-                last = await checkout.check_in("the end of the run") if checkout.is_behind else None
-                if last is not None and last.refused:
-                    log.info(
-                        "some of an agent's last work was not taken over",
-                        extra={"run": boxed.run, "refused": len(last.refused)},
-                    )
-            finally:
-                await checkout.drop()
+            if words := (await checkout.check_in()).words():
+                boxed.checked_in(words)
 
     def _checkout(self, boxed: SandboxedRun, work: Path, outside: Path) -> Checkout:
         forward = boxed.put_forward

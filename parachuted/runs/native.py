@@ -1,14 +1,12 @@
-"""The gate around the CLI's own tools, and what follows their work.
+"""The gate around the CLI's own tools.
 
 Before a call, these are checked: the grant, what the run has read, the gate of shell commands, the
-path of a file tool, and hooks, which see Claude Code's names and the vault's paths. Afterwards,
-changes in the copy are checked in and the agent gets the result.
+path of a file tool, and hooks, which see Claude Code's names and the vault's paths.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import posixpath
 import time
 from collections import defaultdict
@@ -20,18 +18,13 @@ from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control, is_hidden
 from parachuted.agents import ToolResult
 from parachuted.agents.job import NativeCallResult, NativeTools, RunSandbox
-from parachuted.errors import StorageFailedError
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.lifecycle import RunAudit
-from parachuted.tools.checkout import Checkout
-from parachuted.tools.hostile_folder import shown
-
-log = logging.getLogger(__name__)
+from parachuted.tools.folder_files import shown
 
 VAULT = "/vault"
 _READABLE = (VAULT, "/outside", "/tmp")  # noqa: S108  the container's own
 _WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
-_CHANGERS = _WRITERS | {"Bash"}
 _READERS = frozenset({"Read", "Glob", "Grep", "LS"})
 _REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
 _PLACES = ("file_path", "notebook_path", "path")
@@ -45,7 +38,6 @@ def make_native(
     *,
     grant: Grant,
     sandbox: RunSandbox,
-    checkout: Checkout,
     taint: Taint,
     hooks: AgentHooks,
     audit: RunAudit,
@@ -57,7 +49,6 @@ def make_native(
     """
     gate = _Gate(
         grant=grant,
-        checkout=checkout,
         taint=taint,
         hooks=hooks,
         audit=audit,
@@ -82,7 +73,6 @@ class _Gate:
     """One run's."""
 
     grant: Grant
-    checkout: Checkout
     taint: Taint
     hooks: AgentHooks
     audit: RunAudit
@@ -105,12 +95,6 @@ class _Gate:
             self.taint and name in _REACHERS
         ):  # hooks took a while, and a call beside this one may have read something
             return call_objection(name, arguments, self.grant, self.taint, self.check_command)
-        try:
-            await self.checkout.refresh()
-        except StorageFailedError as error:
-            return error.message
-        if name in _CHANGERS:
-            self.checkout.expect()
         if len(self._waiting) < _MOST_WAITING:
             self._waiting[_key(name, arguments)].append(_Call(use, time.perf_counter(), context))
         return None
@@ -118,31 +102,20 @@ class _Gate:
     async def after(
         self, name: str, arguments: Mapping[str, object], result: ToolResult
     ) -> NativeCallResult:
-        """What the agent is to know of what became of the call, and what it reads as its answer
-        where hooks replaced it.
+        """What hooks want the agent to know, and what it reads as its answer where they replaced
+        it.
         """
         call = self._begun(name, arguments)
         took = (time.perf_counter() - call.began) * 1000
         if name in {"WebFetch", "WebSearch"}:
             self.taint.read_words(f"an answer to {name}", "web")
-        said = await self._checked_in(name) if name in _CHANGERS else ""
         self.audit.called(name, _in_vault(arguments), result, took)
         result = replace(result, response=_in_shown_places(result.response, self.hooks))
         decision = await self.hooks.after_call(
             name, _hook_arguments(arguments, self.hooks), call.use, result, took
         )
-        context = "\n\n".join(text for text in (said, *call.context, *decision.context) if text)
+        context = "\n\n".join((*call.context, *decision.context))
         return NativeCallResult(context=context, output=decision.updated_output)
-
-    async def _checked_in(self, name: str) -> str:
-        try:
-            return (await self.checkout.check_in(name)).words()
-        except StorageFailedError as error:  # the run's end checks in again, and fails by it
-            log.warning(
-                "an agent's work could not be checked in yet",
-                extra={"tool": name, "error": error.message},
-            )
-            return f"Not written yet: {error.message}"
 
     def _begun(self, name: str, arguments: Mapping[str, object]) -> _Call:
         key = _key(name, arguments)

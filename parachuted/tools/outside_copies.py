@@ -9,11 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.own_folders import OwnFolders
 from parachuted.private import is_in
-from parachuted.tools.hostile_folder import FolderContents, HostileFolder, ReadRefusedError
+from parachuted.tools.folder_files import (
+    FoundFile,
+    LeftOut,
+    ReadRefusedError,
+    files_in,
+    put_file,
+    read_file,
+)
 from parachuted.vault import begins_with_dot, printable
 
 _MOST_FILES = 5_000
@@ -62,31 +70,19 @@ def copy_outside(
             )
         )
     sum_, copied, strange = _Sum(), [], []
-    folder = HostileFolder(into, uid=uid)
-    try:
-        for number, path in enumerate(asked, start=1):
-            place = _place(path, user_home)
-            real = _real(place)
-            reason = "it needs a home" if place is None else _refusal(real, user_home, never)
-            if real is None or reason is not None:
-                sum_.left_out.append((printable(path), reason or ""))
-                continue
-            try:
-                source, name = _opened(real)
-            except OSError:  # what was looked at is what is copied, or nothing is
-                sum_.left_out.append(
-                    (printable(path), "it was changed while it was looked at, or cannot be entered")
-                )
-                continue
-            try:
-                _copy_all(real, source, name, folder, str(number), sum_)
-            finally:
-                source.close()
-            copied.append((path, str(number)))
-            if own is None or not own.hold_real(real):
-                strange.append(path)
-    finally:
-        folder.close()
+    for number, path in enumerate(asked, start=1):
+        place = _place(path, user_home)
+        real = _real(place)
+        reason = "it needs a home" if place is None else _refusal(real, user_home, never)
+        if real is None or reason is not None:
+            sum_.left_out.append((printable(path), reason or ""))
+            continue
+        for file in _files(real, sum_):
+            if not _copy(file, real, into, str(number), uid, sum_):
+                break
+        copied.append((path, str(number)))
+        if own is None or not own.hold_real(real):
+            strange.append(path)
     return OutsideCopies(
         copied=tuple(copied), strange=tuple(strange), left_out=tuple(sum_.left_out)
     )
@@ -123,55 +119,38 @@ def _refusal(real: Path | None, user_home: Path | None, never: tuple[Path, ...])
     return None
 
 
-def _opened(real: Path) -> tuple[HostileFolder, str | None]:
-    """The folder; or the one that the file is in, and its name.
-
-    OSError, also when a link came into the way.
-    """
-    try:
-        return HostileFolder(real, is_others=True), None
-    except NotADirectoryError:
-        return HostileFolder(real.parent, is_others=True), real.name
-
-
-def _copy_all(
-    real: Path, source: HostileFolder, file: str | None, into: HostileFolder, name: str, sum_: _Sum
-) -> None:
-    if file is not None:
-        _copy(source, file, into, f"{name}/{file}", sum_, real.parent)
+def _files(real: Path, sum_: _Sum) -> Iterator[FoundFile]:
+    """Those of the folder; or the one file that it is."""
+    if not real.is_dir():
+        yield FoundFile(real.name, None, partial(read_file, real))
         return
-    walked = source.walk(_MOST_FILES)
-    sum_.left_out += _left_out(real, walked)
-    for path in sorted(walked.files):
-        if not _copy(source, path, into, f"{name}/{path}", sum_, real):
-            return
+    left_out = LeftOut()
+    try:
+        yield from files_in(real, left_out, most=_MOST_FILES)
+    except OSError:  # what was looked at is what is copied, or nothing is
+        left_out.closed["."] = "it was changed while it was looked at, or cannot be entered"
+    for path, why in (*left_out.odd.items(), *left_out.closed.items()):
+        sum_.left_out.append((printable(os.path.join(real, path)), why))  # noqa: PTH118  a text
 
 
 def _copy(
-    source: HostileFolder, path: str, into: HostileFolder, target: str, sum_: _Sum, place: Path
+    file: FoundFile, real: Path, into: Path, number: str, uid: int | None, sum_: _Sum
 ) -> bool:
+    """Copy it; False where there is no room for more."""
     if sum_.files >= _MOST_FILES or sum_.size >= _MOST_BYTES:
         sum_.left_out.append(
             (
-                printable(str(place)),
+                printable(str(real)),
                 f"more than {_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB; the rest is left out",
             )
         )
         return False
     try:
-        data, _ = source.read(path, _LARGEST)
-    except (
-        ReadRefusedError,
-        OSError,
-    ) as error:  # what was swapped meanwhile is left out; the run can start without it
+        data = file.read(_LARGEST)
+    except (ReadRefusedError, OSError) as error:
         reason = str(error) if isinstance(error, ReadRefusedError) else error.strerror or "it went"
-        sum_.left_out.append((printable(os.path.join(place, path)), reason))  # noqa: PTH118  a text
+        sum_.left_out.append((printable(os.path.join(real, file.path)), reason))  # noqa: PTH118  a text
         return True
-    into.put(target, data)
+    put_file(into, f"{number}/{file.path}", data, uid)
     sum_.files, sum_.size = sum_.files + 1, sum_.size + len(data)
     return True
-
-
-def _left_out(place: Path, walked: FolderContents) -> Iterator[tuple[str, str]]:
-    for path, why in (*walked.odd.items(), *walked.closed.items()):
-        yield printable(os.path.join(place, path)), why  # noqa: PTH118  the same

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +48,7 @@ class FakeSlots:
     async def prepare(self, *, is_conversation: bool) -> AsyncIterator[SandboxSlot]:
         assert not is_conversation
         at = self.folder / "slot"
+        shutil.rmtree(at, ignore_errors=True)
         slot = SandboxSlot(
             id="1", work=at / "work", home=at / "home", sockets=at / "s", outside=at / "outside"
         )
@@ -63,6 +65,7 @@ class AgentSandboxRig:
     slots: FakeSlots
     boxes: AgentSandboxes
     written: list[WriteResult]
+    said: list[str]
     taint: Taint
 
     def run(self, **config: object) -> SandboxedRun:
@@ -100,6 +103,7 @@ class AgentSandboxRig:
                 agent="a",
             ),
             wrote=self.written.append,
+            checked_in=self.said.append,
             put_forward=None,
         )
 
@@ -119,7 +123,7 @@ def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
         user_home=tmp_path,
     )
     yield AgentSandboxRig(
-        module_rig=module_rig, slots=slots, boxes=boxes, written=[], taint=Taint()
+        module_rig=module_rig, slots=slots, boxes=boxes, written=[], said=[], taint=Taint()
     )
     module_rig.close()
 
@@ -132,27 +136,26 @@ async def test_a_run_gets_a_copy_of_what_it_may_read_and_its_work_is_taken_over_
         assert [str(file.relative_to(work)) for file in sorted(work.rglob("*.md"))] == ["Work/a.md"]
         assert "1 files" in opened.prompt
         (work / "Work/a.md").write_text("# A\n\nnew\n")
+        (work / ".git").mkdir()
         assert await opened.native.before("Bash", {"command": "curl x"}) is not None
         assert await opened.native.before("Bash", {"command": "git status"}) is None
     assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n\nnew\n"
     assert [written.path for written in sandbox_rig.written] == ["Work/a.md"]
-    assert list(work.iterdir()) == []
+    assert ["stays in the container" in words for words in sandbox_rig.said] == [True]
 
 
-async def test_a_run_that_fails_leaves_nothing_but_what_was_checked_in_before(
+async def test_a_run_that_fails_leaves_nothing(
     sandbox_rig: AgentSandboxRig,
 ):
     async def fail() -> None:
         async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
             work = opened.native.sandbox.work
-            (work / "Work/a.md").write_text("# One\n")
-            await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
-            (work / "Work/a.md").write_text("# Two\n")
+            (work / "Work/a.md").write_text("# Half\n")
             raise AgentFailedError
 
     with pytest.raises(AgentFailedError):
         await fail()
-    assert sandbox_rig.module_rig.text("Work/a.md") == "# One\n"
+    assert sandbox_rig.module_rig.text("Work/a.md") == "# A\n"
 
 
 async def connected(sockets: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -251,15 +254,3 @@ async def test_what_is_open_to_the_network_ends_when_the_run_has_read_a_stranger
                     await asyncio.wait_for(reader.read(), 30) == b""
                 )  # a request may take ten seconds
             writer.close()
-
-
-async def test_what_is_half_written_in_the_background_when_the_run_ends_is_not_taken_over(
-    sandbox_rig: AgentSandboxRig,
-):
-    async with sandbox_rig.boxes.open(sandbox_rig.run()) as opened:
-        note = opened.native.sandbox.work / "Work/a.md"
-        assert await opened.native.before("Bash", {"command": "git x"}) is None
-        note.write_text("# Whole\n")
-        await opened.native.after("Bash", {"command": "git x"}, ToolResult(text=""))
-        note.write_text("# Hal")
-    assert sandbox_rig.module_rig.text("Work/a.md") == "# Whole\n"

@@ -1,6 +1,4 @@
-"""Native: the CLI's own tools do what the grant says, on the copy, and what they did is in the
-vault when the agent is answered.
-"""
+"""Native: the CLI's own tools do what the grant says, on the copy."""
 
 from __future__ import annotations
 
@@ -15,7 +13,6 @@ from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
 from parachuted.audit.chain import AuditEvent
-from parachuted.errors import StorageFailedError
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.lifecycle import RunAudit
@@ -77,7 +74,6 @@ class Shell:
     async def open(self, grant: Grant = GRANT) -> NativeTools:
         self.desk.grant = grant
         await self.desk.open()
-        assert self.desk.checkout is not None
         task = Task(
             id="t",
             watcher="Modules/garden",
@@ -101,7 +97,6 @@ class Shell:
                 home=self.desk.folder,
                 sockets=self.desk.folder,
             ),
-            checkout=self.desk.checkout,
             taint=self.desk.taint,
             hooks=AgentHooks(
                 asker=self.hooks,
@@ -115,13 +110,11 @@ class Shell:
         )
         return self.native
 
-    async def bash(self, command: str, path: str | None = None, text: str = "") -> str:
+    async def bash(self, command: str) -> str:
         arguments = {"command": command}
         refused = await self.native.before("Bash", arguments)
         if refused is not None:
             return f"refused: {refused}"
-        if path is not None:
-            self.desk.shell(path, text)
         return (await self.native.after("Bash", arguments, ToolResult(text="done"))).context
 
 
@@ -129,30 +122,6 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Shell]:
     with at_desk(tmp_path) as checkout_rig:
         yield Shell(checkout_rig)
-
-
-async def test_what_a_command_wrote_is_in_the_vault_when_the_agent_is_answered(shell: Shell):
-    native = await shell.open()
-    assert native.tools == GRANT.native
-
-    assert await shell.bash("git apply x", "Projects/roof.md", "new\n") == ""
-    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
-
-
-async def test_the_agent_learns_what_was_not_written(shell: Shell):
-    await shell.open()
-
-    assert "gardener may not write it" in await shell.bash(
-        "git apply x", "Library/book.md", "new\n"
-    )
-
-
-async def test_the_agent_works_on_what_a_person_saved_meanwhile(shell: Shell):
-    native = await shell.open()
-    shell.desk.save("Projects/roof.md", "saved since\n")
-
-    assert await native.before("Read", {"file_path": "/vault/Projects/roof.md"}) is None
-    assert shell.desk.texts(shell.desk.work)["Projects/roof.md"] == "saved since\n"
 
 
 @pytest.mark.parametrize(
@@ -308,33 +277,6 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
         ("garden.Read", ["Projects/roof.md"], True, "r1"),
         ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
     ]
-
-
-async def test_a_disk_that_fails_is_reported_and_the_next_call_tries_again(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-):
-    await shell.open()
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            shell.desk.store,
-            "replace",
-            lambda *_a, **_k: (_ for _ in ()).throw(StorageFailedError("the disk is full")),
-        )
-        assert (
-            await shell.bash("git apply", "Projects/roof.md", "new\n")
-            == "Not written yet: the disk is full"
-        )
-
-    assert await shell.bash("git log") == ""
-    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
-
-
-async def test_an_answer_to_a_call_that_no_one_saw_begin_is_checked_in_all_the_same(shell: Shell):
-    native = await shell.open()
-    shell.desk.shell("Projects/roof.md", "new\n")
-    await native.after("Bash", {"command": "?"}, ToolResult(text="done"))
-
-    assert shell.desk.texts()["Projects/roof.md"] == "new\n"
 
 
 def test_a_lane_is_part_of_what_it_may_write():

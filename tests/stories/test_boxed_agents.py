@@ -73,7 +73,10 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         await installed(daemon_rig, module)
         await daemon_rig.settled()
         api.add(
-            [native("Bash", command="git --version && ls -R /vault", description="look")],
+            [
+                native("Bash", command="git --version", description="look"),
+                native("Bash", command="ls -R /vault", description="look"),
+            ],
             [native("Read", file_path="/vault/Work/plan.md")],
             [
                 native(
@@ -111,6 +114,7 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         assert KEY not in asked
         assert {request.headers.get("x-api-key") for request in api.asked} == {KEY}
         assert [step["error"] for step in ran["steps"] if step["called"]] == [
+            False,
             False,
             False,
             False,
@@ -282,7 +286,7 @@ async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only
         assert (vault / "Projects/x.md").read_text() == "# X\n"
         assert sorted(os.listdir(vault)) == [".parachute", "Daily", "Projects"]  # noqa: PTH208
         last = str(api.asked[-1].body["messages"])
-        assert "Not written: Projects/x.md" in last
+        assert "Not written: Projects/x.md" in ran["words"]
         assert "Network is unreachable" in last
         assert "Projects/x.md\\n" not in str(api.asked[1].body["messages"])
 
@@ -297,7 +301,7 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
     )
     save(vault / "Work/plan.md", "# Plan\n")
     fetch = (
-        'python3 -c \'import urllib.request as u; print(u.urlopen("http://{0}", '
+        'python3 -c \'import urllib.request as u; print(u.urlopen("{0}", '
         "timeout=5).read())' 2>&1 | tail -1"
     )
     async with boxed(engine, home, vault) as box, asyncio.TaskGroup() as group:
@@ -306,12 +310,12 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
         await daemon_rig.settled()
         port = daemon_rig.daemon.port
         api.add(
-            [native("Bash", command=fetch.format("b.invalid"), description="another host")],
-            [native("Bash", command=fetch.format("a.invalid"), description="the host")],
+            [native("Bash", command=fetch.format("https://b.invalid"), description="another host")],
+            [native("Bash", command=fetch.format("https://a.invalid"), description="the host")],
             [
                 native(
                     "Bash",
-                    command=fetch.format(f"127.0.0.1:{port}/api/health"),
+                    command=fetch.format(f"http://127.0.0.1:{port}/api/health"),
                     description="the daemon",
                 )
             ],
@@ -320,7 +324,7 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_
         asked = group.create_task(post(daemon_rig, RUN, {"prompt": "Fetch."}))
         await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
         (question,) = daemon_rig.reported("permission.requested")
-        assert (question["kind"], question["what"]) == ("network", "b.invalid:80")
+        assert (question["kind"], question["what"]) == ("network", "b.invalid:443")
         assert (
             await call(
                 daemon_rig, "POST", f"/api/permissions/{question['id']}", json={"answer": "never"}

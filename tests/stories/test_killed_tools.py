@@ -118,6 +118,11 @@ def torn(vault: Path, last: int, *, was_killed: bool = False) -> list[str]:
     ]
 
 
+def is_written(vault: Path) -> bool:
+    """Whether a tool of ours has written; what a container made comes back when its run ends."""
+    return any((vault / f"Work/{one}.md").read_text() != text(one, 0) for one in range(NOTES))
+
+
 @dataclass
 class RunEndings:
     """The ways in which a run is ended by others, each put right again afterwards."""
@@ -208,7 +213,7 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
 
             assert torn(vault, last) == [], f"seed {seed}, {way.__name__} at {number}"
         assert (await get(daemon_rig, "/api/health"))["status"] in {"ok", "healthy", "degraded"}
-        assert (vault / "Work/0.md").read_text() != text(0, 0)
+        assert is_written(vault)
 
 
 @contextlib.asynccontextmanager
@@ -315,7 +320,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
                     await asyncio.sleep(0.1)
                 assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200
             assert torn(vault, last) == [], f"seed {seed}, after {number}"
-    assert (vault / "Work/0.md").read_text() != text(0, 0)
+    assert is_written(vault)
 
 
 async def _asked(daemon_rig: object) -> object:

@@ -23,11 +23,11 @@ async def main(folder: Path, turn: int) -> None:
     checkout_rig = CheckoutRig(folder=folder)
     checkout_rig.recover()
     checkout_rig.look()
-    await checkout_rig.open()
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     while True:
         turn += 1
+        await checkout_rig.open()
         for number in range(NOTES):
             checkout_rig.shell(f"Projects/{number}.md", text(number, turn))
         for one, other in (

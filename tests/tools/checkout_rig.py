@@ -100,6 +100,9 @@ class CheckoutRig:
 
     async def open(self, **changed: object) -> CheckoutResult:
         """Begin a run of an agent, whose grant may differ in some fields."""
+        for folder in (self.work, self.outside):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
         self.grant = replace(self.grant, **changed)
         self.checkout = Checkout(
             store=self.store,
@@ -118,9 +121,9 @@ class CheckoutRig:
         return await self.checkout.fill()
 
     async def check_in(self) -> CheckinResult:
-        """As after a call of a tool."""
+        """As when its container has ended."""
         assert self.checkout is not None
-        return await self.checkout.check_in("Bash")
+        return await self.checkout.check_in()
 
     async def notice(self, _paths: Iterable[str]) -> None:
         self.look()

@@ -103,7 +103,6 @@ def test_a_daemon_killed_at_any_moment_of_a_check_in_leaves_each_file_old_or_new
     for _ in range(300 if torture else 4):
         turn += 1_000
         _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
-        shutil.rmtree(tmp_path / "work")
         checkout_rig = CheckoutRig(folder=tmp_path)
         checkout_rig.recover()
         found = checkout_rig.texts()
@@ -157,10 +156,6 @@ def test_whatever_an_agents_programs_do_to_its_copy_nothing_outside_its_grant_ch
         ]
         assert "secret" not in "".join(after.values())
         assert len(first.words()) < 100_000
-        second = await checkout_rig.check_in()
-        assert second.written == ()
-        assert second.suggested == ()
-        assert checkout_rig.texts() == after
         assert (checkout_rig.folder / "secret").read_text() == "secret"
 
     folder = tmp_path_factory.mktemp("desk")

@@ -46,7 +46,7 @@ def test_a_folder_is_copied_without_what_is_hidden_and_without_links(user: Path)
         "1/a.txt",
         "1/deep/b.txt",
     }
-    assert [why for _, why in outside.left_out] == ["a link"]
+    assert [why for _, why in outside.left_out] == ["it is a link"]
 
 
 def test_one_file_may_be_named(user: Path):
@@ -96,4 +96,4 @@ def test_a_run_without_a_place_for_it_says_so(user: Path):
 
 def test_a_pipe_is_not_waited_for(user: Path):
     os.mkfifo(user / "Work/client/pipe")
-    assert ("a pipe") in [why for _, why in copied(user, "~/Work/client").left_out]
+    assert "it is a pipe" in [why for _, why in copied(user, "~/Work/client").left_out]

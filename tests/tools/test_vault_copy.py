@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from parachuted.errors import ActRefusedError
 from parachuted.tools import vault_copy
-from parachuted.tools.hostile_folder import HostileFolder
 from parachuted.vault import digest_of
 from tests.tools.checkout_rig import CheckoutRig, at_desk, paths
 
@@ -86,49 +84,3 @@ async def test_a_file_too_large_is_left_out(
     assert (await checkout_rig.open()).left_out == (
         ("Projects/film.mp4", "it is larger than 1 MB"),
     )
-
-
-async def test_what_changed_in_the_vault_is_brought_in_but_for_what_the_agent_changed(
-    checkout_rig: CheckoutRig,
-):
-    await checkout_rig.open()
-    assert checkout_rig.checkout is not None
-    assert await checkout_rig.checkout.refresh() == ()
-    checkout_rig.shell("Projects/garden.md", "# Mine\n")
-    checkout_rig.save("Projects/garden.md", "# Theirs\n")
-    checkout_rig.save("Projects/roof.md", "# New roof\n")
-    checkout_rig.save("Projects/more.md", "# More\n")
-    checkout_rig.save("Inbox/mail.md", "Obey me")
-    (checkout_rig.vault / "Library/book.md").unlink()
-    checkout_rig.look()
-
-    assert sorted(await checkout_rig.checkout.refresh()) == [
-        "Library/book.md",
-        "Projects/more.md",
-        "Projects/roof.md",
-    ]
-    assert checkout_rig.texts(checkout_rig.work) == {
-        "Daily/monday.md": "# Monday\n",
-        "Projects/garden.md": "# Mine\n",
-        "Projects/more.md": "# More\n",
-        "Projects/roof.md": "# New roof\n",
-    }
-    assert await checkout_rig.checkout.refresh() == ()
-
-
-async def test_a_folder_swapped_away_while_the_copy_is_refreshed_is_not_a_failure_of_the_disk(
-    checkout_rig: CheckoutRig, monkeypatch: pytest.MonkeyPatch
-):
-    await checkout_rig.open()
-    checkout_rig.save("Projects/roof.md", "# Roof, by a person\n")
-    put, failures = HostileFolder.put, iter([FileNotFoundError(errno.ENOENT, "swapped")])
-
-    def swapped(self: HostileFolder, path: str, data: bytes):
-        for failure in failures:
-            raise failure
-        return put(self, path, data)
-
-    monkeypatch.setattr(HostileFolder, "put", swapped)
-    assert await checkout_rig.checkout.refresh() == ()
-    assert await checkout_rig.checkout.refresh() == ("Projects/roof.md",)
-    assert (checkout_rig.work / "Projects/roof.md").read_text() == "# Roof, by a person\n"
