@@ -217,7 +217,7 @@ def its_boxes(engine: Mapping[str, str], home: Path) -> list[str]:
     return [
         one
         for slot in slots
-        for one in docker(engine, "ps", "-q", f"--filter=label=org.parachuted.slot={slot}").split()
+        for one in docker(engine, "ps", "-q", f"--filter=name=parachute-sandbox-{slot}").split()
     ]
 
 

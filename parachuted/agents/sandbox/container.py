@@ -52,13 +52,14 @@ class Container:
             and not self._streams.has_ended_input
         )
 
-    async def begin(self, stream: socket.socket, frame: bytes) -> None:
+    async def begin(self, stream: socket.socket, frame: bytes | None = None) -> None:
         stream.setblocking(False)  # noqa: FBT003  the standard library's
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: self._streams, sock=stream
         )
         self._transport = transport
-        transport.write(len(frame).to_bytes(4, "big") + frame)
+        if frame is not None:
+            transport.write(len(frame).to_bytes(4, "big") + frame)
 
     async def write(self, data: bytes) -> None:
         """Give it input, waiting while it does not read. BrokenPipeError when it has ended."""

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import secrets
 import socket
 import sys
 import tarfile
@@ -26,14 +27,17 @@ from parachuted.agents.sandbox.options import (
     HOME_IN_BOX,
     HOST_IMAGE,
     LABEL,
+    LIFE_LABEL,
     OUTSIDE_IN_BOX,
-    SLOT_LABEL,
     SOCKETS_IN_BOX,
     VAULT_IN_BOX,
+    ContainerOwner,
+    ContainerProgram,
     ContainerShape,
     Image,
     SandboxSlot,
     container_options,
+    program_options,
 )
 from parachuted.errors import AgentUnavailableError
 
@@ -94,18 +98,37 @@ class Engine:
         """The image that agents run in: the built one, else the one of this machine's own
         programs.
         """
-        with _in_words("the engine does not tell its images"):
-            with contextlib.suppress(ImageNotFound):
-                return Image(
-                    name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id)
-                )
-            with contextlib.suppress(ImageNotFound):
-                return Image(
-                    name=HOST_IMAGE,
-                    kind="host",
-                    id=str(self._client.images.get(HOST_IMAGE).id),
-                    mounts=tuple(_host_mounts()),
-                )
+        with (
+            _in_words("the engine does not tell its images"),
+            contextlib.suppress(ImageNotFound),
+        ):
+            return Image(
+                name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id)
+            )
+        return self._found_host_image()
+
+    def host_image(self) -> Image:
+        """The image of this machine's own programs, which is made where there is none."""
+        found = self._found_host_image()
+        if found is None:
+            for _line in self.build_offline():
+                pass
+            found = self._found_host_image()
+        if found is None:
+            raise AgentUnavailableError("the image of this machine's programs was not made")
+        return found
+
+    def _found_host_image(self) -> Image | None:
+        with (
+            _in_words("the engine does not tell its images"),
+            contextlib.suppress(ImageNotFound),
+        ):
+            return Image(
+                name=HOST_IMAGE,
+                kind="host",
+                id=str(self._client.images.get(HOST_IMAGE).id),
+                mounts=tuple(_host_mounts()),
+            )
         return None
 
     def launch(
@@ -113,16 +136,13 @@ class Engine:
         shape: ContainerShape,
         slot: SandboxSlot,
         image: Image,
-        *,
-        user: tuple[int, int],
-        daemon: str,
+        owner: ContainerOwner,
     ) -> LaunchedContainer:
         """Start a container on that slot, and check that it mounts the right folders.
 
         The folders are held open until the container has reported which ones it sees, so one that
         was swapped in is detected.
         """
-        api = self._client.api
         pinned = {
             VAULT_IN_BOX: slot.work,
             HOME_IN_BOX: slot.home,
@@ -132,27 +152,41 @@ class Engine:
         with contextlib.ExitStack() as stack:
             with _in_words("the folders of a sandbox are not those that were made for it"):
                 held = {target: _open_folder(path, stack) for target, path in pinned.items()}
-            options = container_options(shape, slot, image, user=user, daemon=daemon)
-            with _in_words("the engine did not make a container"):
-                made = str(
-                    api.create_container_from_config(options, name=f"parachute-sandbox-{slot.id}")[
-                        "Id"
-                    ]
-                )
+            options = container_options(shape, slot, image, owner)
+            launched = self._start(options, f"parachute-sandbox-{slot.id}")
             try:
-                with _in_words("the engine did not start the container"):
-                    stream = _raw(
-                        api.attach_socket(
-                            made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-                        )
-                    )
-                    stack.callback(stream.close)
-                    api.start(made)
-                _check(_hello(stream), slot, held)
-                return LaunchedContainer(id=made, stream=stream.dup())
+                _check(_hello(launched.stream), slot, held)
             except BaseException:
-                self.remove(made)
+                launched.stream.close()
+                self.remove(launched.id)
                 raise
+            return launched
+
+    def run(self, program: ContainerProgram, owner: ContainerOwner) -> LaunchedContainer:
+        """Start a program of this machine in a container of its own."""
+        options = program_options(program, self.host_image(), owner)
+        return self._start(options, f"parachute-program-{secrets.token_hex(6)}")
+
+    def _start(self, options: Mapping[str, object], name: str) -> LaunchedContainer:
+        api = self._client.api
+        with _in_words("the engine did not make a container"):
+            made = str(api.create_container_from_config(options, name=name)["Id"])
+        try:
+            with _in_words("the engine did not start the container"):
+                stream = _raw(
+                    api.attach_socket(
+                        made, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+                    )
+                )
+                try:
+                    api.start(made)
+                except BaseException:
+                    stream.close()
+                    raise
+            return LaunchedContainer(id=made, stream=stream)
+        except BaseException:
+            self.remove(made)
+            raise
 
     def exit_code(self, container: str) -> tuple[int, bool]:
         """What it ended with, and whether for want of memory."""
@@ -179,11 +213,13 @@ class Engine:
                     ) from error
             time.sleep(_LOOK_S)
 
-    def strays(self, daemon: str) -> dict[str, str]:
-        """All containers of that daemon, running or not, each with its slot."""
+    def strays(self, owner: ContainerOwner) -> list[str]:
+        """The containers of that daemon's earlier lives, running or not."""
         with _in_words("the engine does not tell its containers"):
-            found = self._client.api.containers(all=True, filters={"label": f"{LABEL}={daemon}"})
-        return {str(one["Id"]): str(one["Labels"].get(SLOT_LABEL)) for one in found}
+            found = self._client.api.containers(
+                all=True, filters={"label": f"{LABEL}={owner.daemon}"}
+            )
+        return [str(one["Id"]) for one in found if one["Labels"].get(LIFE_LABEL) != owner.life]
 
     def build(self, dockerfile: str) -> Iterator[str]:
         with _in_words("the image was not built"):

@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.job import RunSandbox
@@ -56,6 +56,34 @@ class ContainerShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerOwner:
+    """Whose a container is: the user that it runs as, the daemon, and which life of that."""
+
+    user: tuple[int, int]
+    daemon: str
+    life: str
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {LABEL: self.daemon, LIFE_LABEL: self.life}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerProgram:
+    """A program of this machine that runs in a container of its own, with the system's programs.
+
+    `command` and `readable` (files and folders that it may read) are paths of this machine, which
+    are the container's too. `writable` are folders that it may write.
+    """
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    config: SandboxConfig = field(default_factory=SandboxConfig)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSlot:
     """The folders of one run, made before it and gone after it: `work` is seen as /vault, `home` as
     its HOME, `sockets` as /sockets (read only), `outside` as /outside (read only). All belong to
@@ -83,7 +111,7 @@ class Image:
 
 
 LABEL = "org.parachuted.daemon"
-SLOT_LABEL = "org.parachuted.slot"
+LIFE_LABEL = "org.parachuted.life"
 _OPEN_FILES = 16_384
 _LARGEST_FILE = 256 << 20
 _SHARED_MEMORY = 64 << 20
@@ -99,24 +127,48 @@ def base_environment() -> dict[str, str]:
 
 
 def container_options(
-    shape: ContainerShape, slot: SandboxSlot, image: Image, *, user: tuple[int, int], daemon: str
+    shape: ContainerShape, slot: SandboxSlot, image: Image, owner: ContainerOwner
 ) -> dict[str, object]:
-    """The body of the engine's `POST /containers/create`.
+    """The body of the engine's `POST /containers/create` for a run's container."""
+    return {
+        **_walled(shape.config, image, owner, _mounts(shape, slot)),
+        "Entrypoint": ["python3", "-I", "-S", "-c", _first_process()],
+        "Cmd": list(_PLACES),
+        "Env": [f"{name}={value}" for name, value in _ENV.items()],
+    }
 
-    No network at all, no capability, no way to more rights, a root that cannot be written, the
+
+def program_options(
+    program: ContainerProgram, image: Image, owner: ContainerOwner
+) -> dict[str, object]:
+    """The same for a program."""
+    mounts = [
+        *(_bind(str(path), str(path), is_writable=False) for path in program.readable),
+        *(_bind(str(path), str(path), is_writable=True) for path in program.writable),
+    ]
+    env = {**_ENV, "HOME": "/tmp", **program.env}  # noqa: S108  in the container
+    options = _walled(program.config, image, owner, mounts)
+    return {
+        **options,
+        "Entrypoint": list(program.command),
+        "Env": [f"{name}={value}" for name, value in env.items()],
+        "HostConfig": {**cast("dict[str, object]", options["HostConfig"]), "Init": True},
+    }
+
+
+def _walled(
+    config: SandboxConfig, image: Image, owner: ContainerOwner, mounts: list[dict[str, object]]
+) -> dict[str, object]:
+    """No network at all, no capability, no way to more rights, a root that cannot be written, the
     default seccomp profile (the engine's own, by not naming one), and limits on memory (without
     swap), processors, processes, open files and the size of a file.
     """
-    config = shape.config
     return {
         "Image": image.name,
-        "Entrypoint": ["python3", "-I", "-S", "-c", _first_process()],
-        "Cmd": list(_PLACES),
-        "User": f"{user[0]}:{user[1]}",
+        "Labels": owner.labels,
+        "User": f"{owner.user[0]}:{owner.user[1]}",
         "WorkingDir": "/",
         "Hostname": "sandbox",
-        "Env": [f"{name}={value}" for name, value in _ENV.items()],
-        "Labels": {LABEL: daemon, SLOT_LABEL: slot.id},
         "AttachStdin": True,
         "AttachStdout": True,
         "AttachStderr": True,
@@ -150,14 +202,16 @@ def container_options(
                 path: _tmpfs(size)
                 for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))  # noqa: S108  the same
             },
-            "Mounts": _mounts(shape, slot, image),
+            "Mounts": [
+                *(_bind(path, path, is_writable=False) for path in image.mounts),
+                *mounts,
+            ],
         },
     }
 
 
-def _mounts(shape: ContainerShape, slot: SandboxSlot, image: Image) -> list[dict[str, object]]:
+def _mounts(shape: ContainerShape, slot: SandboxSlot) -> list[dict[str, object]]:
     return [
-        *(_bind(path, path, is_writable=False) for path in image.mounts),
         _bind(str(slot.work), VAULT_IN_BOX, is_writable=shape.is_writable),
         _bind(str(slot.home), HOME_IN_BOX, is_writable=True),
         _bind(str(slot.sockets), SOCKETS_IN_BOX, is_writable=False),

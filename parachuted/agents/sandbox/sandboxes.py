@@ -10,9 +10,12 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
 
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
+    ContainerOwner,
+    ContainerProgram,
     ContainerShape,
     Image,
     SandboxSlot,
@@ -116,7 +119,8 @@ class Sandboxes:
         most: int = 8,
         cli: Path | None = None,
     ) -> None:
-        self._folder, self._env, self._label, self._most = folder, env, label, most
+        self._folder, self._env, self._most = folder, env, most
+        self._owner = ContainerOwner(user=container_user(), daemon=label, life=uuid4().hex)
         self._cli = cli or find_cli()
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
@@ -126,7 +130,7 @@ class Sandboxes:
     @property
     def user(self) -> tuple[int, int]:
         """The user and group that own an agent's files, and that must own what it reads."""
-        return container_user()
+        return self._owner.user
 
     async def status(self) -> SandboxStatus:
         try:
@@ -187,20 +191,41 @@ class Sandboxes:
             cli=await asyncio.to_thread(check_cli, spec.cli),
         )
         engine, image = await self._ready()
-        launching = partial(engine.launch, shape, slot, image, user=self.user, daemon=self._label)
+        launching = partial(engine.launch, shape, slot, image, self._owner)
+        async with self._started(launching, engine, make_frame(spec)) as container:
+            watch = DiskWatch(slot, container.end_soon)
+            watch.start()
+            try:
+                yield container
+            finally:
+                watch.stop()
+
+    @asynccontextmanager
+    async def run(self, program: ContainerProgram) -> AsyncIterator[Container]:
+        """Run a program of this machine in a container of its own; nothing of it is left
+        afterwards.
+        """
+        engine = await self._connected()
+        if (problem := _objection(engine)) is not None:
+            raise AgentUnavailableError(problem)
+        launching = partial(engine.run, program, self._owner)
+        async with self._started(launching, engine) as container:
+            yield container
+
+    @asynccontextmanager
+    async def _started(
+        self, launching: Callable[[], LaunchedContainer], engine: Engine, frame: bytes | None = None
+    ) -> AsyncIterator[Container]:
         launched = await _finished(launching, engine)
         container = Container(
             launched.id,
             exit_code=partial(engine.exit_code, launched.id),
             remove=partial(engine.remove, launched.id),
         )
-        watch = DiskWatch(slot, container.end_soon)
         try:
-            await container.begin(launched.stream, make_frame(spec))
-            watch.start()
+            await container.begin(launched.stream, frame)
             yield container
         finally:
-            watch.stop()
             await container.kill()
 
     async def build(
@@ -232,10 +257,9 @@ class Sandboxes:
         found, was_asked = 0, False
         with suppress(AgentUnavailableError):
             engine = await self._connected()
-            for container, slot in (await asyncio.to_thread(engine.strays, self._label)).items():
-                if slot not in self._slots():
-                    await asyncio.to_thread(engine.remove, container)
-                    found += 1
+            for container in await asyncio.to_thread(engine.strays, self._owner):
+                await asyncio.to_thread(engine.remove, container)
+                found += 1
             was_asked = True
         left = await asyncio.to_thread(self._folders)
         ours = self._slots()

@@ -19,7 +19,13 @@ from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
+from parachuted.agents.sandbox.options import (
+    ContainerOwner,
+    ContainerShape,
+    Image,
+    SandboxSlot,
+    container_options,
+)
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import (
     ApiCall,
@@ -351,8 +357,7 @@ def _container(grant: Grant) -> dict[str, object] | None:
         shape,
         SandboxSlot(id="(this run's)", **folders),
         Image(name="parachute-sandbox", kind="built"),
-        user=(1000, 1000),
-        daemon="(this daemon)",
+        ContainerOwner(user=(1000, 1000), daemon="(this daemon)", life="(now)"),
     )
     host = cast("Mapping[str, object]", options["HostConfig"])
     shown = {name: options[name] for name in ("User", "Env")}

@@ -3,13 +3,14 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.sandbox import ContainerShape
+from parachuted.agents.sandbox import ContainerOwner, ContainerShape
 from parachuted.agents.sandbox.engine import Engine
 from parachuted.agents.sandbox.slots import container_user, make_slot, name_slot
 from parachuted.errors import AgentUnavailableError
@@ -18,6 +19,7 @@ from tests.agents.sandbox.conftest import CLI
 from tests.engine import containers
 
 LABEL = f"engine-{uuid4().hex}"
+OWNER = ContainerOwner(user=container_user(), daemon=LABEL, life="1")
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def docker(engine, sandboxes):
 
 def launch(docker, slot):
     shape = ContainerShape(config=SandboxConfig(), is_writable=True, cli=CLI)
-    return docker.launch(shape, slot, docker.image(), user=container_user(), daemon=LABEL)
+    return docker.launch(shape, slot, docker.image(), OWNER)
 
 
 def reported(launched, *command):
@@ -58,8 +60,9 @@ def test_what_was_launched_waits_and_is_known_by_its_label(docker, engine, tmp_p
 
     launched = launch(docker, slot)
 
-    assert docker.strays(LABEL) == {launched.id: slot.id}
-    assert docker.strays("another") == {}
+    assert docker.strays(OWNER) == []
+    assert docker.strays(replace(OWNER, life="2")) == [launched.id]
+    assert docker.strays(replace(OWNER, daemon="another", life="2")) == []
     launched.stream.close()
     docker.remove(launched.id)
     docker.remove(launched.id)

@@ -6,18 +6,17 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.sandbox import ContainerShape, Image, container_options
+from parachuted.agents.sandbox import ContainerOwner, ContainerShape, Image, container_options
 from parachuted.agents.sandbox.slots import container_user, name_slot
 from tests.agents.sandbox.conftest import CLI, boxed
 
 IMAGE = Image(name="an-image", kind="built")
+OWNER = ContainerOwner(user=(1000, 1000), daemon="a-vault", life="1")
 
 
 def options_of(config=None, *, is_writable=True):
     shape = ContainerShape(config=config or SandboxConfig(), is_writable=is_writable, cli=CLI)
-    return container_options(
-        shape, name_slot(Path("/slots")), IMAGE, user=(1000, 1000), daemon="a-vault"
-    )
+    return container_options(shape, name_slot(Path("/slots")), IMAGE, OWNER)
 
 
 def mounts_of(options):

@@ -14,7 +14,7 @@ from tests.engine import containers
 
 
 def of(sandboxes):
-    return f"org.parachuted.daemon={sandboxes._label}"
+    return f"org.parachuted.daemon={sandboxes._owner.daemon}"
 
 
 async def echo(sandboxes, line, **how):
