@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,7 +13,7 @@ from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import command, route
 
 from .chats import ChatRoutes
-from .connector import ConnectorError
+from .connector import ConnectorError, CredentialField
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing, request_id
 from .settings import PairedUser, PlatformSettings, SessionDefaults, TrustLevel
@@ -348,7 +349,8 @@ class BotRoutes(ChatRoutes):
 
     def _config(self, platform: str) -> PlatformConfig:
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
-        fields, problem = (), ""
+        fields: tuple[CredentialField, ...] = ()
+        problem = ""
         try:
             fields = connector_class(platform).fields
         except ConnectorError as error:
@@ -363,9 +365,7 @@ class BotRoutes(ChatRoutes):
             "response_mode": settings.response_mode,
             "allowed_users": [*settings.users],
             "users": {user_id: one.name for user_id, one in settings.users.items()},
-            "fields": [
-                {"name": one.name, "label": one.label, "is_secret": one.is_secret} for one in fields
-            ],
+            "fields": [asdict(one) for one in fields],
             "problem": problem,
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
             "user_id": settings.credentials.get("user_id", ""),
