@@ -7,6 +7,7 @@ import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
 import { Button } from '../../ui/parts.js';
 
+export const MODES = ['default', 'sandboxed', 'workspace', 'trusted'];
 const CAPABILITIES = ['Read', 'Write', 'Edit', 'Bash', 'WebFetch'];
 
 /** @param {{session: any, isFixed: boolean, change: (body: any) => void}} props */
