@@ -351,6 +351,8 @@ class ModuleHost:
         launch = await self._isolation.hold(self._approved, mark, data=data)
         self.isolated_by = launch.kind
         process = self._process = await ModuleHostProcess.start(launch, mark)
+        if self._stopping.is_set():  # `stop` found no process to end
+            process.kill("it was stopped")
         self._problem = None
         try:
             async with asyncio.TaskGroup() as group:

@@ -458,6 +458,35 @@ async def test_starting_can_be_given_up(hosted, tmp_path, given, make_isolation)
     assert os.listdir(tmp_path / "run") == []  # noqa: PTH208  a path method would block the loop as well
 
 
+async def test_it_can_be_stopped_while_its_next_process_is_being_made(
+    tmp_path, given, make_isolation, monkeypatch
+):
+    approved = approve(
+        write_module(tmp_path / "copies" / "daily", BODY, manifest=MANIFEST), trust="untrusted"
+    )
+    isolation, asked, let = make_isolation("process"), asyncio.Event(), asyncio.Event()
+    worker = ModuleHost(approved, given, isolation, pace=QUICK)
+    await worker.start()
+    make = isolation.hold
+
+    async def hold(*args, **options):
+        asked.set()
+        await let.wait()
+        return await make(*args, **options)
+
+    monkeypatch.setattr(isolation, "hold", hold)
+    with pytest.raises(ModuleFailedError):
+        await worker.call("exit", {})
+    await asyncio.wait_for(asked.wait(), 20)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(worker.stop())
+        await asyncio.sleep(0)  # it finds no process to end
+        let.set()
+
+    assert processes() == []
+
+
 THREADS = """
 @route("GET", "/threads")
 async def threads(self):
