@@ -482,6 +482,7 @@ export const t = {
     parts: /** @type {Record<string, string>} */ ({ base: 'the agent’s words', bounds: 'what it may reach', tools: 'this conversation', context: 'context', journal: 'journal', entity: 'Brain', brain: 'Brain', working_directory: 'the working folder', skill: 'the skill that you chose' }),
     onlyFolders: 'Only in these folders',
     foldersList: 'Folders, one a line',
+    noneOfThem: 'none',
     onlyTools: 'Only these tools and MCP servers',
     toolsList: 'Tools and servers, one a line',
     serversKnown: (/** @type {string} */ names) => `Servers: ${names}`,

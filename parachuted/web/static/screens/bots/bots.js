@@ -25,7 +25,7 @@ export default function Bots() {
       <header><h1>${t.bots.title}</h1></header>
       <p class="soft reading-width">${t.bots.why}</p>
       <${Shown} of=${loaded}>${(/** @type {any} */ found) => html`
-        <section><h2>${t.bots.waiting}</h2>
+        <section class="form"><h2>${t.bots.waiting}</h2>
           ${found.pending.length === 0 && html`<p class="soft">${t.bots.noWaiting}</p>`}
           <ul class="cards">${found.pending.map((/** @type {any} */ one) => html`<li key=${one.id} class="card"><${Waiting} of=${one} onChange=${loaded.reload} /></li>`)}</ul>
         </section>

@@ -15,7 +15,7 @@ import { toast, toastProblem } from '../../lib/toasts.js';
 import { addUnsent, deliver, delivered, messageRequest, removeUnsent } from '../../lib/unsent.js';
 import { Icon } from '../../ui/icon.js';
 import { useLater } from '../../ui/later.js';
-import { Button, Empty, IconButton, Loading, Problem, Shown, Tag } from '../../ui/parts.js';
+import { Button, Empty, IconButton, Loading, Problem, Shown } from '../../ui/parts.js';
 import { Unsent } from '../../ui/unsent.js';
 import { Compose } from './compose.js';
 import { Message, Going } from './message.js';
@@ -129,7 +129,6 @@ export function Conversation({ id }) {
       <header class="row middle">
         <a class="back button" href=${address('chat')}><${Icon} name="left" />${t.chat.title}</a>
         <${Title} session=${session.data} place=${place} onChange=${session.reload} />
-        ${session.data?.linkedBotPlatform && html`<${Tag}>${t.bots.platforms[session.data.linkedBotPlatform] ?? session.data.linkedBotPlatform}<//>`}
         ${id && session.data?.id && html`<${IconButton} icon="settings" label=${t.chat.sheet} aria-expanded=${isSheet} onClick=${() => setSheet(!isSheet)} />`}
         ${id && may('chat', 'write') && html`<${Archive} session=${session.data} place=${place} />`}
       </header>

@@ -32,8 +32,8 @@ export function LinkedChat({ session, onChange }) {
     act('PUT', { platform, chat_id: chatId });
   };
   return html`
-    <form class="linked" onSubmit=${link}>
-      <h3>${t.bots.linked} <span class="soft">${session.linkedBotPlatform ? t.bots.linkedTo(t.bots.platforms[session.linkedBotPlatform] ?? session.linkedBotPlatform, t.bots.kinds[session.linkedBotChatType ?? 'dm']) : t.bots.notLinked}</span></h3>
+    <form class="linked" onSubmit=${link}><fieldset>
+      <legend>${t.bots.linked} <span class="soft">${session.linkedBotPlatform ? t.bots.linkedTo(t.bots.platforms[session.linkedBotPlatform] ?? session.linkedBotPlatform, t.bots.kinds[session.linkedBotChatType ?? 'dm']) : t.bots.notLinked}</span></legend>
       ${mayLink && html`<div class="row">
         ${chats.length > 0 && html`<label>${t.bots.chat}<select required value=${chosen} onChange=${(/** @type {any} */ event) => choose(event.target.value)}>
           <option value="">${t.bots.chooseChat}</option>
@@ -41,5 +41,5 @@ export function LinkedChat({ session, onChange }) {
           <${Button} type="submit" disabled=${!chosen}>${t.bots.link}<//>`}
         ${session.linkedBotPlatform && html`<${Button} onClick=${() => act('DELETE', undefined)}>${t.bots.unlink}<//>`}
       </div><p class="soft">${chats.length > 0 ? t.bots.linkWhy : t.bots.noChats}</p>`}
-    </form>`;
+    </fieldset></form>`;
 }
