@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import command, route
+from parachuted.modules import command, interface, route
 
 from .chats import ChatRoutes
 from .connector import ConnectorError, CredentialField
@@ -120,7 +120,12 @@ class BotRoutes(ChatRoutes):
     @route("GET", "/status")
     async def status(self) -> BotStatus:
         """Which bots there are, and whether they are connected."""
-        return {"connectors": {name: self._status(name) for name in PLATFORMS}}
+        return {"connectors": await self.statuses()}
+
+    @interface("BotInterface")
+    async def statuses(self) -> dict[str, ConnectorStatus]:
+        """The same for `/api/health`, by platforms."""
+        return {name: self._status(name) for name in PLATFORMS}
 
     @route("GET", "/config", capability="admin")
     async def config_of_all(self) -> BotConfig:

@@ -12,6 +12,7 @@ async def test_the_rows_of_the_app(bots: Bots):
     assert {one: status[one]["running"] for one in status} == {
         one: one == name for one in ("matrix", "telegram", "discord")
     }
+    assert (await bots.api("GET", "health?detailed=true"))["bots"] == status
     config = await bots.api("GET", "bots/config")
     assert config[name]["has_token"] is True
     assert {"enabled", "dm_trust_level", "group_trust_level", "allowed_users"} <= config[
