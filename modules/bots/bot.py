@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -90,12 +90,28 @@ class Bot:
         await incoming.done()
 
     async def relay(self, session_id: str, incoming: Incoming) -> None:
-        """Show in a chat what was said on the page, and the answer."""
+        """Show in a chat what was said on the page, and the answer, or what is suggested."""
         update = await self._store.add(self.connector.platform, incoming)
         if update is not None:
             update.session_id = session_id
             await self._store.save(update)
             self._begin(update)
+
+    async def suggest(self, session: Mapping[str, Any], suggestion_id: str, text: str) -> None:
+        """Let who wrote last in a session's chat decide on a suggestion, after the answer."""
+        platform, chat_id = self.connector.platform, session["linkedBotChatId"]
+        owner = await self._store.speaker(platform, chat_id, session["id"])
+        if owner:
+            incoming = Incoming(
+                update_id=f"suggestion {suggestion_id}",
+                kind="suggestion",
+                chat_id=chat_id,
+                chat_type=session["linkedBotChatType"] or "dm",
+                sender_id=owner,
+                message_id=suggestion_id,
+                text=text,
+            )
+            await self.relay(session["id"], incoming)
 
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""

@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from parachuted.errors import ParachuteError
 
-Kind: TypeAlias = Literal["message", "edited", "deleted", "button", "added", "migrated", "relay"]
+Kind: TypeAlias = Literal[
+    "message", "edited", "deleted", "button", "added", "migrated", "relay", "suggestion"
+]
 ChatType: TypeAlias = Literal["dm", "group"]
 Platform: TypeAlias = Literal["matrix", "telegram", "discord"]
 
@@ -71,7 +73,8 @@ class Incoming:
     be read, for its sender. `button`: which of the message's buttons was pressed, counted from 0.
     Of `added`, `sender_id` is who added the bot to the chat; of `migrated`, `new_chat_id` is the
     chat's id from now on. `relay` is the core's own: what a person said on the page, to be shown in
-    the chat. `parent_id`: the chat that this one is a thread of; a change or a button of a message
+    the chat; and so is `suggestion`, with its id as `message_id`, for that sender to decide on.
+    `parent_id`: the chat that this one is a thread of; a change or a button of a message
     in it may come with the parent as its `chat_id`. `done` acknowledges the update, once it cannot
     be lost any more.
     """
