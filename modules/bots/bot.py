@@ -15,6 +15,7 @@ from .commands import AT_ONCE, command_of
 from .connector import Connector, ConnectorError, CredentialsError, Incoming, RetryLaterError
 from .conversations import Conversations
 from .pairing import Pairing
+from .refusals import Refusals
 from .settings import PlatformSettings, Settings
 from .store import Store, Update
 
@@ -42,7 +43,10 @@ class Bot:
         self._pairing = pairing
         self.connector = connector
         self.name, self.problem, self.is_connected = "", "", False
-        self.conversations = Conversations(module, connector, settings, store, defaults)
+        self._refusals = Refusals(module, connector.title)
+        self.conversations = Conversations(
+            module, connector, settings, store, defaults, self._refusals
+        )
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -174,12 +178,18 @@ class Bot:
         settings = self._settings()
         if incoming.kind == "migrated":  # the platform says so, whoever is named as its sender
             return await self._store.has_group(self.connector.platform, incoming.chat_id)
+        is_dm = incoming.chat_type == "dm"
+        is_for_bot = is_dm or incoming.is_addressed or incoming.kind == "button"
         if incoming.sender_id not in settings.users:
+            if is_for_bot:
+                self._refusals.add(incoming, "unpaired")
             return False
-        if incoming.chat_type == "dm":
+        if is_dm:
             return True
         place = incoming.parent_id or incoming.chat_id
         if not await self._store.has_group(self.connector.platform, place):
+            if is_for_bot:
+                self._refusals.add(incoming, "group")
             return False
         return incoming.kind != "message" or await self.conversations.is_meant(incoming)
 
@@ -191,6 +201,8 @@ class Bot:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
         may_stay = is_paired or incoming.chat_type == "dm"
         act = self.connector.join if may_stay else self.connector.leave
+        if not may_stay:
+            self._refusals.add(incoming, "group")
         try:
             await patient(lambda: act(chat_id))
         except CredentialsError:

@@ -15,6 +15,7 @@ from parachuted.modules import Finding, Module, reading
 from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, Commands, command_of
 from .connector import Connector, Incoming
+from .refusals import Refusals
 from .settings import PlatformSettings, SessionDefaults, Settings, within
 from .splitting import split
 from .store import AskedQuestion, Store, Update
@@ -51,10 +52,11 @@ class Conversations:
         settings: Callable[[], PlatformSettings],
         store: Store,
         defaults: Callable[[], Settings],
+        refusals: Refusals,
     ) -> None:
         self._module, self._connector, self._store = module, connector, store
-        self._settings, self._defaults = settings, defaults
-        self._commands = Commands(module, self)
+        self._settings, self._defaults, self._refusals = settings, defaults, refusals
+        self._commands = Commands(module, self, refusals)
 
     @property
     def service(self) -> Any:  # noqa: ANN401  Chat's ConversationInterface
@@ -337,7 +339,7 @@ class Conversations:
         if asked is None or incoming.button is None or incoming.button >= len(asked.options):
             return
         if asked.owner != incoming.sender_id:
-            self._module.log.warning("a button was pressed by somebody whom it is not for")
+            self._refusals.add(incoming, "button")
             return
         option = asked.options[incoming.button]
         if not await self._store.answered(asked):

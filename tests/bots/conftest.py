@@ -106,6 +106,12 @@ class Bots:
         """Whose text a note counts as."""
         return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
 
+    async def refused(self) -> list[str]:
+        """Who was turned away, as the audit has it."""
+        found = (await self.api("GET", "audit?limit=1000"))["events"]
+        lines = [one for one in found if one["target_endpoint"] == "bots: event bots.refused"]
+        return [one["details"]["person"] for one in reversed(lines)]
+
     async def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""
         return list((await self.api("GET", "chat"))["sessions"])

@@ -41,6 +41,8 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_a_person_lets_them_
     await platform.say(person, other, "Are you there?")
     await bots.answer(other, "Are you there?")
     assert await platform.shown(chat) == [code]
+    title = platform.platform.title()
+    assert await bots.refused() == [f"{title} {eve}", f"{title} {person}"]  # once each an hour
     (waiting,) = (await bots.api("GET", "bots/pairing"))["pending"]
     assert (waiting["sender_id"], waiting["code"] in code.text) == (eve, True)
     assert len(await bots.sessions()) == len(bots.model.jobs) == 1
@@ -195,6 +197,8 @@ async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
         await bots.platform.press(person, group, asked.id, 1)
     await bots.platform.press(ana, group, asked.id, 0)
     await bots.until(group, lambda shown: any("So South." in one.text for one in shown))
+    title = bots.platform.platform.title()
+    assert set(await bots.refused()) == {f"{title} {one}" for one in (ana, bob, eve)}
 
 
 async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session(bots: Bots):
@@ -304,6 +308,7 @@ async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     await bots.answer(other, "Are you here?")
     assert await platform.shown(group) == []
     assert len(bots.model.jobs) == 1
+    assert f"{platform.platform.title()} {bob}" in await bots.refused()
 
 
 async def test_what_a_stranger_is_quoted_with_marks_the_conversation(bots: Bots):
