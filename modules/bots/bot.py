@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import ParachuteError
@@ -103,19 +104,20 @@ class Bot:
 
     async def suggest(self, session: Mapping[str, Any], suggestion_id: str, text: str) -> None:
         """Let who wrote last in a session's chat decide on a suggestion, after the answer."""
-        platform, chat_id = self.connector.platform, session["linkedBotChatId"]
-        owner = await self._store.speaker(platform, chat_id, session["id"])
-        if owner:
-            incoming = Incoming(
+        chat_id, session_id = session["linkedBotChatId"], session["id"]
+        last = await self._store.last_said(self.connector.platform, chat_id, session_id)
+        if last is not None:
+            incoming = replace(
+                last,
                 update_id=f"suggestion {suggestion_id}",
                 kind="suggestion",
-                chat_id=chat_id,
-                chat_type=session["linkedBotChatType"] or "dm",
-                sender_id=owner,
                 message_id=suggestion_id,
                 text=text,
+                quote=None,
+                attachments=(),
+                problem="",
             )
-            await self.relay(session["id"], incoming)
+            await self.relay(session_id, incoming)
 
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""

@@ -292,7 +292,8 @@ class Conversations:
         open_ones = await self._store.questions_of("")
         if sum(one.chat_id == incoming.chat_id for one in open_ones) >= _MOST_SUGGESTIONS:
             return  # they wait on the page
-        (found,) = await self._module.vault.list(f"Suggestions/*-{incoming.message_id}.md") or ("",)
+        pattern = f"Suggestions/*-{incoming.message_id}.md"
+        found = [*await self._module.vault.list(pattern, looks=True), ""][0]
         text, folders = incoming.text, await self._folders(update.session_id)
         with reading(found, []):
             note = await self._module.vault.note(found)

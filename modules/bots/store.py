@@ -227,16 +227,16 @@ class Store:
             "session_id = ? AND ? IN ('', request_id)", (session_id, request_id)
         )
 
-    async def speaker(self, platform: str, chat_id: str, session_id: str) -> str:
-        """Who wrote the last message of a chat that is in the session; empty: it is not known."""
+    async def last_said(self, platform: str, chat_id: str, session_id: str) -> Incoming | None:
+        """The last message of a chat that is in the session; its text may be gone."""
 
-        def work() -> str:
+        def work() -> Incoming | None:
             row = self._db.execute(
                 "SELECT incoming FROM updates WHERE platform = ? AND chat_id = ? "
                 "AND session_id = ? AND message_id <> '' ORDER BY number DESC LIMIT 1",
                 (platform, chat_id, session_id),
             ).fetchone()
-            return "" if row is None else str(json.loads(row[0])["sender_id"])
+            return None if row is None else Incoming.of(json.loads(row[0]))
 
         return await self._do(work)
 
