@@ -1,9 +1,9 @@
 """Discord: the gateway and the REST API, by hikari.
 
 Within a session the gateway itself repeats what a lost connection missed. Whenever another session
-begins, what was written since is asked for: the cursor says up to which message all is stored,
-which direct chats there are, which a bot cannot ask for, and in which servers it is known who added
-the bot.
+begins, what was written meanwhile is asked for: the cursor says how far each channel was read,
+which of them are direct chats, since a bot cannot ask for these, and in which servers it is known
+who added the bot.
 """
 
 from __future__ import annotations
@@ -57,27 +57,18 @@ _LONGEST: Final = 2_000
 _RECONNECT_S: Final = 8.0
 _LONGEST_WAIT_S: Final = 5.0  # in the library, for a limit; a longer one is the core's to wait for
 _BESIDE_MS: Final = 30_000  # messages of two channels may come in another order
-_MOST_MISSED, _MOST_DIRECT = 1_000, 500
+_MOST_MISSED, _MOST_CHATS, _MOST_DIRECT = 1_000, 1_000, 200
 _A_ROW: Final = 5
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass
 class _Memory:
-    """What the cursor holds."""
+    """What the cursor holds: the last message that is stored, of each channel."""
 
-    after: int = 0
-    direct: list[int] = field(default_factory=list)
-    servers: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, text: str) -> _Memory:
-        return cls(**json.loads(text)) if text else cls()
-
-    @property
-    def since(self) -> int:
-        """A little before the last message that is stored."""
-        return max(0, self.after - (_BESIDE_MS << 22))
+    read: dict[str, int] = field(default_factory=dict)
+    direct: list[str] = field(default_factory=list)
+    servers: list[str] = field(default_factory=list)
 
 
 class DiscordConnector:
@@ -99,8 +90,7 @@ class DiscordConnector:
             http_settings=self._http, max_rate_limit=_LONGEST_WAIT_S, max_retries=0, url=self._url
         )
         self._opened: hikari.impl.RESTClientImpl | None = None
-        self._memory = _Memory()
-        self._awaited: set[int] = set()
+        self._memory, self._before = _Memory(), 0
 
     async def connect(self) -> str:
         """Check the token, and that the bot may read messages."""
@@ -118,7 +108,7 @@ class DiscordConnector:
 
     async def listen(self) -> AsyncIterator[Incoming]:
         """What happens, and first what was missed."""
-        self._memory = _Memory.of(await self._cursor.get())
+        self._memory = _Memory(**json.loads(await self._cursor.get() or "{}"))
         events: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
         others = asyncio.all_tasks()
         session = asyncio.create_task(  # noqa: TID251  it is awaited below
@@ -224,15 +214,16 @@ class DiscordConnector:
 
         bot.subscribe(hikari.ShardPayloadEvent, take)
         bot.subscribe(hikari.ShardDisconnectedEvent, disconnected)
+        problem: ConnectorError = RetryLaterError("Discord ended the connection")
         try:
             await bot.start(check_for_updates=False)
             await bot.join()
-            events.put_nowait(("ended", RetryLaterError("Discord ended the connection")))
         except Exception as error:  # noqa: BLE001  it goes to the listener
-            events.put_nowait(("ended", _problem(error)))
+            problem = _problem(error)
         finally:
             with suppress(hikari.ComponentStateConflictError):
                 await bot.close()
+        events.put_nowait(("ended", problem))
 
     async def _acknowledge(self, press: Mapping[str, Any]) -> None:
         """End what a pressed button shows."""
@@ -244,55 +235,49 @@ class DiscordConnector:
     async def _happenings(self, name: str, payload: Any) -> AsyncIterator[Incoming]:  # noqa: ANN401  JSON
         """What follows from an event of the gateway. One that is not as documented is left out."""
         try:
-            match name:
-                case "READY":
-                    self._awaited = {int(one["id"]) for one in payload["guilds"]}
-                    found = [(one, 0, self._memory.since) for one in self._memory.direct]
-                case "GUILD_CREATE" if not payload.get("unavailable"):
-                    found = self._channels(payload)
-                case "GUILD_DELETE" if not payload.get("unavailable"):
-                    await self._left(int(payload["id"]))
-                    return
-                case _:
-                    found = []
-            incoming = self._reader.incoming(name, payload)
+            behind = self._behind(name, payload)
+            found = self._reader.incoming(name, payload)
+            is_gone = name == "GUILD_DELETE" and not payload.get("unavailable")
+            left = {str(payload["id"])} if is_gone else set()
         except ODD:
             _log.warning("something that Discord sent cannot be read", extra={"event": name})
             return
-        for channel, server, since in found:
-            for missed in await self._missed(channel, server, since):
-                async for one in self._introduced(missed):
-                    yield one
-        if name == "GUILD_CREATE":
-            self._awaited.discard(int(payload["id"]))
-        for one in incoming:
-            if one.kind != "message":
-                yield one
-                continue
-            await self._remember(one)
-            async for introduced in self._introduced(one):
-                yield introduced
-            if not self._awaited:  # else what another server has missed would be passed over
-                self._memory.after = max(self._memory.after, int(one.message_id))
-                await self._save()
+        if left & {*self._memory.servers}:
+            self._memory.servers = [one for one in self._memory.servers if one not in left]
+            await self._save()
+        for channel, server, since in behind:
+            for one in await self._missed(channel, server, since):
+                async for each in self._brought(one):
+                    yield each
+        for one in found:
+            async for each in self._brought(one):
+                yield each
 
-    def _channels(self, server: Mapping[str, Any]) -> list[tuple[int, int, int]]:
-        """The channels of a server in which something was written meanwhile, and since when."""
-        number, joined = (
-            int(server["id"]),
-            hikari.Snowflake.from_datetime(datetime.fromisoformat(server["joined_at"])),
-        )
-        since, found = max(self._memory.since, joined), list[tuple[int, int, int]]()
-        self._reader.names[number] = str(server["name"])
-        for one in (*server["channels"], *server["threads"]):
-            self._reader.names[int(one["id"])] = f"{server['name']} #{one['name']}"
-            if int(one.get("last_message_id") or 0) > since and self._memory.after:
-                found.append((int(one["id"]), number, since))
+    def _behind(self, name: str, payload: Any) -> list[tuple[str, int, int]]:  # noqa: ANN401  the same
+        """The channels of which something was missed, with their server, and since when."""
+        read = self._memory.read
+        if name == "READY":  # another session; what was read of a channel may not be known
+            self._before = max(0, max(read.values(), default=0) - (_BESIDE_MS << 22))
+            return [(one, 0, read[one]) for one in self._memory.direct]
+        if name == "MESSAGE_CREATE" and not payload.get("guild_id") and self._before:
+            channel = str(payload["channel_id"])
+            return [] if channel in read else [(channel, 0, self._before)]
+        if name != "GUILD_CREATE" or payload.get("unavailable"):
+            return []
+        joined = hikari.Snowflake.from_datetime(datetime.fromisoformat(payload["joined_at"]))
+        found, number = list[tuple[str, int, int]](), int(payload["id"])
+        self._reader.names[str(number)] = str(payload["name"])
+        for one in (*payload["channels"], *payload["threads"]):
+            channel, last = str(one["id"]), int(one.get("last_message_id") or 0)
+            self._reader.names[channel] = f"{payload['name']} #{one['name']}"
+            since = max(read.get(channel, self._before), joined)
+            if last > since and self._before:
+                found.append((channel, number, since))
         return found
 
-    async def _missed(self, channel: int, server: int, since: int) -> list[Incoming]:
+    async def _missed(self, channel: str, server: int, since: int) -> list[Incoming]:
         """What was written in a channel since then."""
-        asked = self._rest.fetch_messages(channel, after=since).limit(_MOST_MISSED)
+        asked = self._rest.fetch_messages(int(channel), after=since).limit(_MOST_MISSED)
         try:
             messages = await self._ask(asked)
             found = [self._reader.message(one, server) for one in messages]
@@ -302,26 +287,35 @@ class DiscordConnector:
             return []
         return [one for one in found if one is not None]
 
-    async def _introduced(self, message: Incoming) -> AsyncIterator[Incoming]:
-        """A message, after who added the bot if it is addressed in a server for the first time.
-
-        Only then: who adds the bot to a server cannot write to it before, and so not be paired.
+    async def _brought(self, incoming: Incoming) -> AsyncIterator[Incoming]:
+        """What happened; a message until it is stored, and after who added the bot to its server,
+        if it is the first that is addressed to the bot there: before, who adds it cannot be paired.
         """
-        server = int(message.parent_id or 0)
-        is_for_bot = message.is_addressed or message.text.startswith(("/", "!"))
-        if server and is_for_bot and server not in self._memory.servers:
+        memory, chat, server = self._memory, incoming.chat_id, incoming.parent_id
+        if incoming.kind != "message":
+            yield incoming
+            return
+        number = int(incoming.message_id)
+        if chat not in memory.read:
+            memory.read[chat] = number - 1
+            memory.direct += [] if server else [chat]
+            await self._save()
+        is_for_bot = incoming.is_addressed or incoming.text.startswith(("/", "!"))
+        if server and is_for_bot and server not in memory.servers:
             yield Incoming(
                 update_id=f"{server} added",
                 kind="added",
-                chat_id=str(server),
+                chat_id=server,
                 chat_type="group",
-                sender_id=await self._adder(server, int(message.chat_id)),
+                sender_id=await self._adder(int(server), chat),
             )
-            self._memory.servers.append(server)
+            memory.servers.append(server)
             await self._save()
-        yield message
+        yield incoming
+        memory.read[chat] = max(number, memory.read.get(chat, 0))
+        await self._save()
 
-    async def _adder(self, server: int, channel: int) -> str:
+    async def _adder(self, server: int, channel: str) -> str:
         """Who added the bot to a server; empty: it cannot be known."""
         added = hikari.AuditLogEventType.BOT_ADD
         try:
@@ -330,30 +324,18 @@ class DiscordConnector:
             raise
         except ConnectorError:
             with suppress(ConnectorError):
-                await self.send(str(channel), _WITHOUT_LOG)
+                await self.send(channel, _WITHOUT_LOG)
             return ""
         entries = [one for log in logs for one in log.entries.values()]
         own = [one for one in entries if one.target_id == self._reader.own]
         return str(max(own, key=lambda one: one.id).user_id) if own else ""
 
-    async def _left(self, server: int) -> None:
-        if server in self._memory.servers:
-            self._memory.servers.remove(server)
-            await self._save()
-
-    async def _remember(self, message: Incoming) -> None:
-        """Have it asked for again unless it is stored."""
-        chat, memory = int(message.chat_id), self._memory
-        is_known = message.chat_type == "group" or chat in memory.direct
-        if is_known and memory.after:
-            return
-        memory.after = memory.after or int(message.message_id) - 1
-        if not is_known:
-            memory.direct = [*memory.direct, chat][-_MOST_DIRECT:]
-        await self._save()
-
     async def _save(self) -> None:
-        await self._cursor.put(json.dumps(asdict(self._memory)))
+        memory = self._memory
+        for one in sorted(memory.read, key=memory.read.__getitem__)[:-_MOST_CHATS]:
+            del memory.read[one]
+        memory.direct = [one for one in memory.direct if one in memory.read][-_MOST_DIRECT:]
+        await self._cursor.put(json.dumps(asdict(memory)))
 
     def _content(self, text: str, buttons: Sequence[str]) -> dict[str, Any]:
         """A message that calls no one, and in which no link is opened by Discord."""

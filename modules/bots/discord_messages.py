@@ -21,7 +21,7 @@ class Reader:
 
     def __init__(self, factory: hikari.api.EntityFactory, own: int) -> None:
         self._factory, self.own = factory, own
-        self.names: dict[int, str] = {}
+        self.names: dict[str, str] = {}
 
     def incoming(self, name: str, payload: Any) -> list[Incoming]:  # noqa: ANN401  the same
         """An event as the core takes it."""
@@ -65,7 +65,7 @@ class Reader:
             chat_type="group" if server else "dm",
             sender_id=str(author.id),
             sender_name=(said.member.display_name if said.member else author.display_name) or "",
-            chat_title=self.names.get(said.channel_id) or self.names.get(server, ""),
+            chat_title=self.names.get(str(said.channel_id)) or self.names.get(str(server), ""),
             message_id=str(said.id),
             text=text,
             is_addressed=is_addressed,

@@ -229,6 +229,11 @@ class DiscordApi:
         return found
 
     @property
+    def is_online(self) -> bool:
+        """Whether the bot has a connection of the gateway."""
+        return any(one.socket is not None for one in self.sessions.values())
+
+    @property
     def gateway_url(self) -> str:
         """Where the gateway is; a rig may put another address before it."""
         return f"{self.url.replace('http', 'ws', 1)}/gateway/"

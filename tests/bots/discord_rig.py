@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -68,7 +69,10 @@ class DiscordRig:
         return await self.post(person, chat, **what)
 
     async def post(self, person: str, chat: str, **what: Any) -> str:
-        """Any message."""
+        """Any message. The first of a direct chat is lost unless the bot is there, so it waits."""
+        channel = self.api.channels[int(chat)]
+        while channel["type"] == 1 and not (channel["last_message_id"] or self.api.is_online):
+            await asyncio.sleep(0.02)
         said = self.api.message(int(chat), self.people[person], **what)
         await self.api.tell("MESSAGE_CREATE", said)
         return str(said["id"])
