@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
+from aiohttp.typedefs import Handler
 
 Json = dict[str, Any]
 
@@ -77,10 +77,24 @@ class DiscordApi:
         self._nonces: dict[tuple[int, str], Json] = {}
 
     async def open(self) -> DiscordApi:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_get("/gateway/", self._gateway)
-        app.router.add_get("/cdn/{name:.+}", self._file)
-        app.router.add_route("*", "/api/v10/{path:.+}", self._answer)
+        app = web.Application(client_max_size=64 << 20, middlewares=[self._guard])
+        base, messages = "/api/v10", "/api/v10/channels/{channel}/messages"
+        app.add_routes(
+            [
+                web.get("/gateway/", self._gateway),
+                web.get("/cdn/{name:.+}", self._file),
+                web.get(f"{base}/users/@me", self._me),
+                web.get(f"{base}/oauth2/applications/@me", self._application),
+                web.get(f"{base}/gateway/bot", self._gateway_bot),
+                web.post(f"{base}/channels/{{channel}}/typing", self._typing),
+                web.post(messages, self._send),
+                web.patch(f"{messages}/{{message}}", self._edit),
+                web.get(messages, self._history),
+                web.get(f"{base}/guilds/{{guild}}/audit-logs", self._log),
+                web.delete(f"{base}/users/@me/guilds/{{guild}}", self._leave),
+                web.post(f"{base}/interactions/{{press}}/{{token}}/callback", self._acknowledge),
+            ]
+        )
         self._runner = web.AppRunner(
             app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None
         )
@@ -246,75 +260,73 @@ class DiscordApi:
     def _own_user(self) -> Json:
         return {**self.bot, "mfa_enabled": True, "verified": True, "email": None, "flags": 0}
 
-    async def _answer(self, request: web.Request) -> web.Response:
-        path = request.match_info["path"]
-        self.asked.append((request.method, path))
-        try:
-            if request.headers.get("Authorization") != f"Bot {self.token}":
-                raise Refused(*_UNAUTHORIZED)
-            if self.refusals and request.method in {"POST", "PATCH"}:
-                raise Refused(*self.refusals.pop(0))
-            result = await self._called(request, request.method, path.split("/"))
-        except Refused as error:
-            return web.json_response(error.body, status=error.status)
-        return web.Response(status=204) if result is None else web.json_response(result)
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not request.path.startswith("/api/"):
+            return await handler(request)
+        self.asked.append((request.method, request.path))
+        refused = None
+        if request.headers.get("Authorization") != f"Bot {self.token}":
+            refused = _UNAUTHORIZED
+        elif self.refusals and request.method in {"POST", "PATCH"}:
+            refused = self.refusals.pop(0)
+        if refused is None:
+            try:
+                return await handler(request)
+            except Refused as error:
+                refused = error.status, error.body
+        return web.json_response(refused[1], status=refused[0])
 
-    async def _called(self, request: web.Request, method: str, path: list[str]) -> Any:
-        match method, path:
-            case "GET", ["users", "@me"]:
-                return self._own_user()
-            case "GET", ["oauth2", "applications", "@me"]:
-                return self._application()
-            case "GET", ["gateway", "bot"]:
-                limit = {"total": 1_000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
-                return {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
-            case "POST", ["channels", channel, "typing"]:
-                self._channel(channel)
-            case "POST", ["channels", channel, "messages"]:
-                return await self._send(request, self._channel(channel))
-            case "PATCH", ["channels", channel, "messages", message]:
-                return await self._edit(request, self._channel(channel), int(message))
-            case "GET", ["channels", channel, "messages"]:
-                return self._history(request, self._channel(channel))
-            case "GET", ["guilds", guild, "audit-logs"]:
-                return self._log(int(guild), request.query.get("action_type"))
-            case "DELETE", ["users", "@me", "guilds", guild]:
-                self.left.append(int(guild))
-                self.added_by.pop(int(guild), None)
-                await self.dispatch("GUILD_DELETE", {"id": guild})
-            case "POST", ["interactions", number, _, "callback"]:
-                assert (await request.json())["type"] == 6
-                self.acknowledged.append(int(number))
-            case _:
-                raise Refused(404, {"message": "404: Not Found", "code": 0})
-        return None
+    async def _me(self, _request: web.Request) -> web.Response:
+        return web.json_response(self._own_user())
 
-    def _application(self) -> Json:
-        return {
+    async def _gateway_bot(self, _request: web.Request) -> web.Response:
+        limit = {"total": 1_000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}
+        found = {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
+        return web.json_response(found)
+
+    async def _typing(self, request: web.Request) -> web.Response:
+        self._channel(request)
+        return web.Response(status=204)
+
+    async def _leave(self, request: web.Request) -> web.Response:
+        guild = request.match_info["guild"]
+        self.left.append(int(guild))
+        self.added_by.pop(int(guild), None)
+        await self.dispatch("GUILD_DELETE", {"id": guild})
+        return web.Response(status=204)
+
+    async def _acknowledge(self, request: web.Request) -> web.Response:
+        assert (await request.json())["type"] == 6
+        self.acknowledged.append(int(request.match_info["press"]))
+        return web.Response(status=204)
+
+    async def _application(self, _request: web.Request) -> web.Response:
+        found = {
             "id": self.bot["id"],
             "name": "Notes",
-            "icon": None,
             "description": "",
             "bot_public": False,
             "bot_require_code_grant": False,
             "owner": self.user("Owner", 1),
             "verify_key": "00",
-            "team": None,
             "flags": self.flags,
             "approximate_guild_count": 0,
             "approximate_user_install_count": 0,
         }
+        return web.json_response(found)
 
-    def _channel(self, number: str) -> int:
-        found = self.channels.get(int(number))
+    def _channel(self, request: web.Request) -> int:
+        number = int(request.match_info["channel"])
+        found = self.channels.get(number)
         if found is None:
             raise Refused(404, {"message": "Unknown Channel", "code": 10003})
         if found.get("is_hidden") or int(found.get("guild_id") or 0) in self.left:
             raise Refused(403, {"message": "Missing Access", "code": 50001})
-        return int(number)
+        return number
 
-    async def _send(self, request: web.Request, channel: int) -> Json:
-        files = []
+    async def _send(self, request: web.Request) -> web.Response:
+        channel, files = self._channel(request), []
         if request.content_type.startswith("multipart/"):
             form = await request.post()
             said = json.loads(form["payload_json"])  # type: ignore[arg-type]  # bytes, for its type
@@ -326,16 +338,17 @@ class DiscordApi:
             said = await request.json()
         known = self._nonces.get((channel, said.get("nonce") or ""))
         if known is not None and said.get("enforce_nonce"):
-            return known
+            return web.json_response(known)
         what = {**_checked(said, is_empty=not files), "attachments": files}
         sent = self.message(channel, self.bot, **what)
         if said.get("nonce"):
             assert len(said["nonce"]) <= 25
             self._nonces[channel, said["nonce"]] = sent
         await self.tell("MESSAGE_CREATE", sent)
-        return sent
+        return web.json_response(sent)
 
-    async def _edit(self, request: web.Request, channel: int, number: int) -> Json:
+    async def _edit(self, request: web.Request) -> web.Response:
+        channel, number = self._channel(request), int(request.match_info["message"])
         found = self.messages.get((channel, number))
         if found is None:
             raise Refused(404, {"message": "Unknown Message", "code": 10008})
@@ -345,19 +358,21 @@ class DiscordApi:
         found |= {**_checked(await request.json()), "edited_timestamp": _at(self.snowflake())}
         self.edits[channel, number] = self.edits.get((channel, number), 0) + 1
         await self.tell("MESSAGE_UPDATE", found)
-        return found
+        return web.json_response(found)
 
-    def _history(self, request: web.Request, channel: int) -> list[Json]:
+    async def _history(self, request: web.Request) -> web.Response:
+        channel = self._channel(request)
         after, limit = int(request.query.get("after") or 0), int(request.query["limit"])
         own = [
             said for (place, one), said in self.messages.items() if place == channel and one > after
         ]
-        return sorted(own, key=lambda one: int(one["id"]))[:limit][::-1]
+        return web.json_response(sorted(own, key=lambda one: int(one["id"]))[:limit][::-1])
 
-    def _log(self, guild: int, action: str | None) -> Json:
+    async def _log(self, request: web.Request) -> web.Response:
+        guild = int(request.match_info["guild"])
         if not self.sees_log:
             raise Refused(403, {"message": "Missing Permissions", "code": 50013})
-        assert action == "28"
+        assert request.query["action_type"] == "28"
         entry = {
             "id": str(guild + 1),
             "user_id": str(self.added_by[guild]),
@@ -366,7 +381,8 @@ class DiscordApi:
         }
         other = {**entry, "id": str(guild + 2), "user_id": "3", "target_id": "4"}
         names = ("auto_moderation_rules", "integrations", "users", "threads", "webhooks")
-        return {"audit_log_entries": [other, entry], **{one: [] for one in names}}
+        found = {"audit_log_entries": [other, entry], **{one: [] for one in names}}
+        return web.json_response(found)
 
     def attachment(self, name: str, content: bytes, content_type: str) -> Json:
         """A file that is there to be fetched."""
