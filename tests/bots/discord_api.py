@@ -59,7 +59,7 @@ class DiscordApi:
         self.token = "MjcyNzI3MjcyNzI3MjcyNzI3.Gtest.token_of_a_test"  # noqa: S105  a test's
         self.bot = self.user("NotesBot", 272727272727272727) | {"bot": True}
         self.flags = _MAY_READ
-        self.url = ""
+        self.url, self.gateway = "", ""
         self.channels: dict[int, Json] = {}
         self.guilds: dict[int, Json] = {}
         self.added_by: dict[int, int] = {}
@@ -249,8 +249,8 @@ class DiscordApi:
 
     @property
     def gateway_url(self) -> str:
-        """Where the gateway is; a rig may put another address before it."""
-        return f"{self.url.replace('http', 'ws', 1)}/gateway/"
+        """Where the bot finds the gateway."""
+        return self.gateway or f"{self.url.replace('http', 'ws', 1)}/gateway/"
 
     def _created(self, guild: int) -> Json:
         own = [one for one in self.channels.values() if one.get("guild_id") == str(guild)]
@@ -262,7 +262,7 @@ class DiscordApi:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not request.path.startswith("/api/"):
+        if not request.path.startswith("/api/") or request.path.endswith("/callback"):
             return await handler(request)
         self.asked.append((request.method, request.path))
         refused = None
@@ -298,8 +298,10 @@ class DiscordApi:
 
     async def _acknowledge(self, request: web.Request) -> web.Response:
         assert (await request.json())["type"] == 6
-        self.acknowledged.append(int(request.match_info["press"]))
-        return web.Response(status=204)
+        number = request.match_info["press"]
+        assert request.match_info["token"] == f"t{number}"
+        self.acknowledged.append(int(number))
+        return web.json_response({"interaction": {"id": number, "type": 3}})
 
     async def _application(self, _request: web.Request) -> web.Response:
         found = {
@@ -420,7 +422,7 @@ def _checked(said: Json, *, is_empty: bool = True) -> Json:
         or any(not 1 <= len(one) <= 80 for one in labels)
     ):
         raise Refused(400, {"message": "Invalid Form Body", "code": 50035})
-    assert "parse" in said.get("allowed_mentions", {"parse": []})
+    assert said.get("allowed_mentions", {"parse": []}) == {"parse": []}
     for number, one in enumerate(itertools.chain(rows, *(row["components"] for row in rows)), 1):
         one["id"] = number
     return {"content": text.strip(), "components": rows, "flags": said.get("flags", 0)}
