@@ -49,12 +49,14 @@ _WITHOUT_INTENT: Final = (
     "it may not read messages: turn on Message Content Intent on the page Bot of "
     "discord.com/developers/applications, and run `parachute bots add discord` again"
 )
-_WITHOUT_LOG: Final = (
-    "I cannot see who added me, for which I need the permission View Audit Log, and leave."
+_UNKNOWN_ADDER: Final = (
+    "I cannot see who added me, and leave. I look in the audit log, which takes the permission "
+    "View Audit Log and goes back 45 days."
 )
 _BAD_TOKEN: Final = "Discord does not take the bot's token any more"  # noqa: S105  none
+_TOKEN: Final = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _LONGEST: Final = 2_000
-_RECONNECT_S: Final = 8.0
+_RECONNECT_S: Final = 12.0
 _LONGEST_WAIT_S: Final = 5.0  # in the library, for a limit; a longer one is the core's to wait for
 _BESIDE_MS: Final = 30_000  # messages of two channels may come in another order
 _MOST_MISSED, _MOST_CHATS, _MOST_DIRECT = 1_000, 1_000, 200
@@ -94,6 +96,8 @@ class DiscordConnector:
 
     async def connect(self) -> str:
         """Check the token, and that the bot may read messages."""
+        if not _TOKEN.fullmatch(self._token):
+            raise CredentialsError("a bot's token is letters, digits and dots")
         if self._opened is None:
             await self._app.start()
             self._opened = self._app.acquire(self._token, hikari.TokenType.BOT)
@@ -288,19 +292,20 @@ class DiscordConnector:
         return [one for one in found if one is not None]
 
     async def _brought(self, incoming: Incoming) -> AsyncIterator[Incoming]:
-        """What happened; a message until it is stored, and after who added the bot to its server,
-        if it is the first that is addressed to the bot there: before, who adds it cannot be paired.
+        """What happened; a message is remembered once it is stored. Who added the bot to a server
+        comes before the first message there that is for it: until then they may become paired.
         """
         memory, chat, server = self._memory, incoming.chat_id, incoming.parent_id
         if incoming.kind != "message":
             yield incoming
             return
         number = int(incoming.message_id)
+        is_for_bot = incoming.is_addressed or incoming.text.startswith(("/", "!")) or not server
         if chat not in memory.read:
             memory.read[chat] = number - 1
             memory.direct += [] if server else [chat]
-            await self._save()
-        is_for_bot = incoming.is_addressed or incoming.text.startswith(("/", "!"))
+            if is_for_bot:
+                await self._save()
         if server and is_for_bot and server not in memory.servers:
             yield Incoming(
                 update_id=f"{server} added",
@@ -310,25 +315,27 @@ class DiscordConnector:
                 sender_id=await self._adder(int(server), chat),
             )
             memory.servers.append(server)
-            await self._save()
         yield incoming
         memory.read[chat] = max(number, memory.read.get(chat, 0))
-        await self._save()
+        if is_for_bot:  # what others say in a server is not worth a write
+            await self._save()
 
     async def _adder(self, server: int, channel: str) -> str:
         """Who added the bot to a server; empty: it cannot be known."""
-        added = hikari.AuditLogEventType.BOT_ADD
+        added, own = hikari.AuditLogEventType.BOT_ADD, list[hikari.AuditLogEntry]()
         try:
             logs = await self._ask(self._rest.fetch_audit_log(server, event_type=added).limit(1))
+            entries = [one for log in logs for one in log.entries.values()]
+            own = [one for one in entries if one.target_id == self._reader.own]
         except (RetryLaterError, CredentialsError):
             raise
         except ConnectorError:
-            with suppress(ConnectorError):
-                await self.send(channel, _WITHOUT_LOG)
-            return ""
-        entries = [one for log in logs for one in log.entries.values()]
-        own = [one for one in entries if one.target_id == self._reader.own]
-        return str(max(own, key=lambda one: one.id).user_id) if own else ""
+            pass  # it may not look
+        if own:
+            return str(max(own, key=lambda one: one.id).user_id)
+        with suppress(ConnectorError):
+            await self.send(channel, _UNKNOWN_ADDER)
+        return ""
 
     async def _save(self) -> None:
         memory = self._memory
