@@ -84,6 +84,11 @@ class Bot:
     async def take(self, incoming: Incoming) -> None:
         """Something came: keep it and let it be handled, or turn it away."""
         incoming = incoming.clean()
+        if incoming.kind == "deleted" and not incoming.sender_id:
+            known = await self._store.message_of(
+                self.connector.platform, incoming.chat_id, incoming.message_id
+            )
+            incoming = replace(incoming, sender_id=known.incoming.sender_id if known else "")
         if incoming.kind == "added":
             await self._added(incoming)
         elif await self._is_admitted(incoming):

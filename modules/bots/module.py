@@ -41,6 +41,8 @@ class BotsModule(BotRoutes):
     async def on_disable(self) -> None:
         """Close what is open."""
         if "store" in vars(self):  # else it was refused at its start
+            for platform in [*self.bots]:  # in peace, before all tasks are cancelled
+                await self._stop(platform)
             self.store.close()
 
     @event("chat.session.message")
