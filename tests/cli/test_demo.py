@@ -60,7 +60,13 @@ def test_it_keeps_its_vault_when_asked_and_minds_no_setting_of_the_person(
 
 
 JOURNAL = ["\n1. You type ", "\n2. entry ", "\n3. mention ", "\n4. run        Projects/garden"]
-JOURNAL += ["\n5. run        AGENTS.md: changed", "\n6. recall ", "Kim Lee, Brain/", "\n7. undo "]
+JOURNAL += [
+    "Kim Lee](../../Brain/entities/people/kim-lee.md): given an id",
+    "\n5. run        AGENTS.md: changed",
+    "\n6. recall ",
+    "Kim Lee, Brain/",
+    "\n7. undo ",
+]
 STORY = ["agents_path: ~/Projects/parachute/CLAUDE.md", "$ parachute config set agent.own_folders "]
 STORY += ["\n2. entry ", "daily.entry.created[0]", "\n3. mention ", "\n4. entity ", "\n5. project "]
 STORY += [

@@ -263,8 +263,21 @@ class ModuleManager:
         )
 
     async def findings(self, authority: Authority) -> list[tuple[str, Finding]]:
-        """What the modules that run report to the doctor, each with its module's name."""
-        return await module_findings(self.running(), authority)
+        """What the modules that run report to the doctor, each with its module's name, and those
+        that wait for approval.
+        """
+        waiting = [
+            (
+                one.name,
+                Finding(
+                    problem="it waits for your approval, and does not run",
+                    advice=f"`parachute modules approve {one.name}` shows what it may do, and asks",
+                ),
+            )
+            for one in self.status()
+            if one.state == "unapproved"
+        ]
+        return [*waiting, *await module_findings(self.running(), authority)]
 
     async def call_tool(
         self,
