@@ -152,7 +152,7 @@ async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere
     shown = await bots.until(
         chat, lambda shown: [one.buttons for one in suggested(shown).values()] == [2, 2, 2]
     )
-    beans, peas, leeks = suggested(shown).values()
+    beans, peas, leeks = map(suggested(shown).__getitem__, ("Beans", "Peas", "Leeks"))
     assert "To the south bed." in beans.text
     assert not (bots.vault / "Beds/Beans.md").exists()
     await bots.platform.press(person, chat, beans.id, 0)
