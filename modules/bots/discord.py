@@ -53,7 +53,7 @@ _UNKNOWN_ADDER: Final = (
     "I cannot see who added me, and leave. I look in the audit log, which takes the permission "
     "View Audit Log and goes back 45 days."
 )
-_BAD_TOKEN: Final = "Discord does not take the bot's token any more"  # noqa: S105  none
+_BAD_TOKEN: Final = "Discord does not take the bot's token"  # noqa: S105  none
 _TOKEN: Final = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _LONGEST: Final = 2_000
 _RECONNECT_S: Final = 12.0

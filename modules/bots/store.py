@@ -264,6 +264,18 @@ class Store:
             )
         )
 
+    async def chats(self) -> list[tuple[str, Incoming]]:
+        """The last message of each chat that a person wrote in, and its platform."""
+        return await self._do(
+            lambda: [
+                (str(row["platform"]), Incoming.of(json.loads(row["incoming"])))
+                for row in self._db.execute(
+                    "SELECT platform, incoming, max(number) FROM updates "
+                    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
+                )
+            ]
+        )
+
     async def cursor(self, platform: str) -> str:
         """How far the platform was read."""
 

@@ -347,6 +347,10 @@ class ModuleManager:
 
         return None if found is None else AuditedInterface(found, call)
 
+    async def ask_interface(self, name: str, method: str) -> object:
+        """Ask its provider, on no one's behalf; None while no module provides it."""
+        return (found := self._interfaces.find(name)) and await getattr(found[0], method)()
+
     def publish(
         self, module: str, event: str, data: Mapping[str, object], authority: Authority
     ) -> None:
