@@ -23,6 +23,7 @@ _PAIR: Final = (
     "This bot answers only people that its owner knows. Your code is **{code}**, good for ten "
     "minutes: its owner runs `parachute bots pairing approve {code}`, or finds you on the page."
 )
+_NOT_KEPT: Final = "What it was sent cannot be kept; the log says why, and it is tried again."
 _FAILED: Final = "Something went wrong here; `parachute doctor` on its machine says what."
 
 
@@ -61,13 +62,17 @@ class Bot:
                         async for incoming in updates:
                             pause = _FIRST_PAUSE_S
                             await self.take(incoming)
-                except RetryLaterError as error:
-                    self._lost(error)
-                    await asyncio.sleep(max(error.after_s, pause))
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
                 except ConnectorError as error:
                     self._lost(error)
-                    return
+                    if not isinstance(error, RetryLaterError):
+                        return
+                    after_s = error.after_s
+                except Exception:  # such as a full disk: what was not kept comes again
+                    self._module.log.exception("what a bot was sent could not be kept")
+                    self._lost(ConnectorError(_NOT_KEPT))
+                    after_s = 0.0
+                await asyncio.sleep(max(after_s, pause))
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
         finally:  # what is not answered to its end is taken up again at the next start
             self.is_connected = False
             for task in [*self._tasks]:
@@ -81,6 +86,8 @@ class Bot:
         incoming = incoming.clean()
         if incoming.kind == "added":
             await self._added(incoming)
+        elif incoming.kind == "migrated":  # before what comes in the new chat
+            await self.conversations.migrate(incoming)
         elif await self._is_admitted(incoming):
             update = await self._store.add(self.connector.platform, incoming)
             if update is not None:
@@ -138,9 +145,7 @@ class Bot:
             self._at_work.discard(update.number)
             self._lost(error)
             return
-        except ConnectorError as error:
-            self._lost(error)
-        except ParachuteError as error:
+        except ParachuteError as error:  # a ConnectorError here is of this chat alone
             await self._say(chat_id, error.message, update)
         except Exception:  # one message that cannot be handled does not end the chat
             self._module.log.exception("a message of a chat could not be handled")
@@ -149,15 +154,15 @@ class Bot:
         self._at_work.discard(update.number)
 
     async def _say(self, chat_id: str, text: str, update: Update) -> None:
-        with suppress(ConnectorError):
-            key = f"{update.key}-failed"
+        key = f"{update.key}-failed"
+        try:
             await patient(lambda: self.connector.send(chat_id, text, key=key))
+        except ConnectorError as error:  # such as a person who has blocked the bot
+            self._module.log.warning("a chat cannot be written to: %s", error.message)
 
     async def _is_admitted(self, incoming: Incoming) -> bool:
         """Whether it is from a paired person, and in a group meant for the bot."""
         settings = self._settings()
-        if incoming.kind == "migrated":  # the platform says so, whoever is named as its sender
-            return await self._store.has_group(self.connector.platform, incoming.chat_id)
         if incoming.sender_id not in settings.users:
             return False
         if incoming.chat_type == "dm":

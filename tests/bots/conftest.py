@@ -26,9 +26,14 @@ PATIENCE_S = 60.0
 Answering = Callable[[Job], AsyncIterator[Step]]
 
 
+def question_of(job: Job) -> str:
+    """The last line of what a model is asked."""
+    return (job.prompt.strip().splitlines() or ["nothing"])[-1]
+
+
 async def says_so(job: Job) -> AsyncIterator[Step]:
-    """Repeats the last line of what it was asked."""
-    yield TextDelta(text=f"You said: {(job.prompt.strip().splitlines() or ['nothing'])[-1]}")
+    """Repeats what it was asked."""
+    yield TextDelta(text=f"You said: {question_of(job)}")
 
 
 class Model:
@@ -106,6 +111,11 @@ class Bots:
         """Whose text a note counts as."""
         return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
 
+    async def written(self) -> str:
+        """What all notes say."""
+        notes = await asyncio.to_thread(lambda: [*self.vault.rglob("*.md")])
+        return "\n".join([one.read_text() for one in notes])
+
     async def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""
         return list((await self.api("GET", "chat"))["sessions"])
@@ -140,6 +150,13 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One that takes a message of an account every three seconds."""
+    with running_synapse(tmp_path_factory.mktemp("synapse"), per_second=0.34, burst=5) as url:
+        yield url
+
+
 @pytest.fixture(params=["matrix", "telegram"])
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
     """Each platform in turn, with a bot of the test's own."""
@@ -147,7 +164,8 @@ async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]
     if request.param == "telegram":
         rig = await TelegramRig().open()
     else:
-        rig = await MatrixRig(request.getfixturevalue("synapse")).open()
+        server = "slow_synapse" if request.param == "slow matrix" else "synapse"
+        rig = await MatrixRig(request.getfixturevalue(server)).open()
     try:
         yield rig
     finally:
