@@ -57,7 +57,7 @@ async def _answers(vault: Path) -> list[Figure]:
                 for chat in chats[:_WARM]:
                     span = await _first_text(rig, chat, f"How is bed {turn}?")
                     spans += [span * 1e3] if turn else []
-                await asyncio.sleep(_TO_BE_WHOLE_S)  # two edits of a chat are a second apart
+                    await asyncio.sleep(_TO_BE_WHOLE_S)  # two edits of a chat are a second apart
             before, began = len(_sent(rig)), time.monotonic()
             for turn in range(_TURNS):
                 for chat in chats:

@@ -21,7 +21,7 @@ from .store import AskedQuestion, Store, Update
 from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
-_WAIT_S: Final = 4.0
+_AT_FIRST_S, _WAIT_S = 0.4, 4.0
 _MOST_OPTIONS: Final = 8
 _EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
 _MOST_FILES: Final = 5
@@ -231,7 +231,7 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        text = TurnText()
+        text, wait_s = TurnText(), _AT_FIRST_S
         while True:
             for event in begun["events"]:
                 text.read(event)
@@ -239,8 +239,10 @@ class Conversations:
             await answer.show(text.whole)
             if text.has_ended:
                 break
-            await answer.typing()
-            begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
+            begun = await self.service.turn_events(update.session_id, begun["after"], wait_s)
+            if not begun["events"]:  # else it would hold up the text
+                await answer.typing()
+                wait_s = _WAIT_S
         for asked in await self._store.questions_of(update.session_id):
             await self._close(asked, "No longer asked.")
         await self._send_files(update, text.whole)
