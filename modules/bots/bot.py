@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Final
 
 from parachuted.errors import ParachuteError
@@ -146,15 +146,14 @@ class Bot:
             self._lost(error)
             return
         except ParachuteError as error:  # a ConnectorError here is of this chat alone
-            await self._say(chat_id, error.message, update)
+            await self._say(chat_id, error.message, f"{update.key}-failed")
         except Exception:  # one message that cannot be handled does not end the chat
             self._module.log.exception("a message of a chat could not be handled")
-            await self._say(chat_id, _FAILED, update)
+            await self._say(chat_id, _FAILED, f"{update.key}-failed")
         await self._store.finish(update)
         self._at_work.discard(update.number)
 
-    async def _say(self, chat_id: str, text: str, update: Update) -> None:
-        key = f"{update.key}-failed"
+    async def _say(self, chat_id: str, text: str, key: str) -> None:
         try:
             await patient(lambda: self.connector.send(chat_id, text, key=key))
         except ConnectorError as error:  # such as a person who has blocked the bot
@@ -191,9 +190,9 @@ class Bot:
         code = await self._pairing.code_for(self.connector.platform, incoming)
         if code is None:
             return
-        text = _PAIR.format(code=code)
-        with suppress(ConnectorError):
-            await self.connector.send(incoming.chat_id, text, key=f"pair-{code}")
+        self._spawn(
+            self._say(incoming.chat_id, _PAIR.format(code=code), f"pair-{code}"), "a pairing code"
+        )
 
     def _lost(self, error: ConnectorError) -> None:
         self.problem, self.is_connected = error.message, False

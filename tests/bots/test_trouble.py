@@ -237,8 +237,9 @@ async def test_a_chat_shows_that_work_goes_on_while_nothing_is_said(
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
 async def test_a_chat_waits_as_long_as_telegram_asks_for(bots: Bots, platform: TelegramRig):
-    person, chat = await bots.paired()
     pause = (429, "Too Many Requests: retry after 2", {"retry_after": 2})
+    platform.api.refusals.append(pause)
+    person, chat = await bots.paired()
     platform.api.refusals += [pause, pause]
     before = len(platform.api.asked)
     await platform.say(person, chat, "Where?")
