@@ -38,6 +38,10 @@ class RetryLaterError(ConnectorError):
         self.after_s = after_s
 
 
+class UnansweredError(RetryLaterError):
+    """The platform may have done what was asked: it did not say so."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
     """A file of a message; `key` is what `fetch` finds it by. `size` in bytes, where known."""
@@ -157,8 +161,9 @@ class Cursor(Protocol):
 class Connector(Protocol):
     """One bot on one platform. `credentials` have the values of `fields`.
 
-    Whatever asks the platform raises RetryLaterError, CredentialsError or another ConnectorError.
-    It never writes a credential into an error or a log.
+    Whatever asks the platform raises RetryLaterError, CredentialsError or another ConnectorError;
+    `send`, where it does not repeat safely, UnansweredError if it may have sent. It never writes a
+    credential into an error or a log.
     """
 
     platform: ClassVar[Platform]

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -14,7 +15,7 @@ from parachuted.modules import Finding, Module, reading
 
 from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, Commands, command_of
-from .connector import Connector, Incoming
+from .connector import Connector, Incoming, UnansweredError
 from .refusals import Refusals
 from .settings import PlatformSettings, SessionDefaults, Settings, within
 from .splitting import split
@@ -22,7 +23,7 @@ from .store import AskedQuestion, Store, Update
 from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
-_WAIT_S: Final = 4.0
+_AT_FIRST_S, _WAIT_S = 0.4, 4.0
 _MOST_OPTIONS: Final = 8
 _DECISIONS: Final = ("Approve", "Deny")
 _MOST_SUGGESTIONS: Final = 5
@@ -33,8 +34,8 @@ _EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\
 _MOST_FILES: Final = 5
 _ARTIFACTS: Final = "Chat/artifacts/"
 _INTERRUPTED: Final = (
-    "The daemon was restarted while it sent you an answer, which may stand above in part. The "
-    "whole is in the conversation on the page."
+    "An answer was cut off while it was sent to you, and may stand above in part. The whole is in "
+    "the conversation on the page."
 )
 _NO_CHAT: Final = (
     "Chat is not installed here, and without it there is no answer: `parachute modules install "
@@ -77,11 +78,15 @@ class Conversations:
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
         """All that follows from what came; it may have been begun before a restart."""
-        incoming = update.incoming
         answer = Answer(self._connector, pacing, self._store, update)
-        if answer.may_be_sent:
-            await patient(lambda: self._connector.send(incoming.chat_id, _INTERRUPTED))
-            return
+        with suppress(UnansweredError):
+            if not answer.may_be_sent:
+                await self._handle(update, answer)
+                return
+        await patient(lambda: self._connector.send(update.incoming.chat_id, _INTERRUPTED))
+
+    async def _handle(self, update: Update, answer: Answer) -> None:
+        incoming = update.incoming
         if incoming.problem:
             await answer.show(incoming.problem)
             return
@@ -102,8 +107,6 @@ class Conversations:
                     await self.converse(update, answer)
             elif incoming.kind == "button":
                 await self._pressed(incoming)
-            elif incoming.kind == "migrated":
-                await self._migrate(incoming)
             else:
                 await self._changed(incoming)
 
@@ -120,10 +123,22 @@ class Conversations:
 
     async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
         """The session of a chat, if it has one."""
-        found: Mapping[str, Any] | None = await self.service.get_by_bot_link(
+        service: Any = self._module.get_interface("ConversationInterface")
+        if service is None:
+            return None
+        found: Mapping[str, Any] | None = await service.get_by_bot_link(
             self._connector.platform, chat_id
         )
         return found
+
+    async def migrate(self, incoming: Incoming) -> None:
+        """A chat has another id, as its platform says. It may be said again after a restart."""
+        platform, new = self._connector.platform, incoming.new_chat_id
+        session = await self.session_of(incoming.chat_id)
+        if session is not None:
+            link = {"platform": platform, "chat_id": new, "chat_type": incoming.chat_type}
+            await self.service.link(session["id"], link)
+        await self._store.migrate(platform, incoming.chat_id, new)
 
     async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
         """A new session, with the defaults of the settings; one of the chat, if it is linked."""
@@ -227,7 +242,7 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        text = TurnText()
+        text, wait_s = TurnText(), _AT_FIRST_S
         while True:
             for event in begun["events"]:
                 text.read(event)
@@ -235,8 +250,10 @@ class Conversations:
             await answer.show(text.whole)
             if text.has_ended:
                 break
-            await answer.typing()
-            begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
+            begun = await self.service.turn_events(update.session_id, begun["after"], wait_s)
+            if not begun["events"]:  # else it would hold up the text
+                await answer.typing()
+                wait_s = _WAIT_S
         for asked in await self._store.questions_of(update.session_id):
             await self.close(asked, "No longer asked.")
         await self._send_files(update, text.whole)
@@ -383,13 +400,6 @@ class Conversations:
             return
         content = None if incoming.kind == "deleted" else self._words(incoming)
         await self.service.change_message(before.session_id, before.message_id, content)
-
-    async def _migrate(self, incoming: Incoming) -> None:
-        session = await self.session_of(incoming.chat_id)
-        await self._store.migrate(self._connector.platform, incoming.chat_id, incoming.new_chat_id)
-        if session is not None:
-            link = {"platform": self._connector.platform, "chat_id": incoming.new_chat_id}
-            await self.service.link(session["id"], {**link, "chat_type": incoming.chat_type})
 
     async def _relay(self, update: Update, answer: Answer) -> None:
         """Show in the chat what was said on the page, and the answer to it."""

@@ -64,6 +64,10 @@ _A_ROW: Final = 5
 _log: Final = logging.getLogger(__name__)
 
 
+class _UnreadableError(ConnectorError):
+    """What Discord answered is not as hikari expects it."""
+
+
 @dataclass
 class _Memory:
     """What the cursor holds: the last message that is stored, of each channel."""
@@ -104,8 +108,8 @@ class DiscordConnector:
             self._opened.start()
         me = await self._ask(self._rest.fetch_my_user())
         self._reader = Reader(self._rest.entity_factory, me.id)
-        with suppress(*ODD):
-            application = await self._ask(self._rest.fetch_application(), is_read=False)
+        with suppress(_UnreadableError):  # it is long, and not needed
+            application = await self._ask(self._rest.fetch_application())
             if not application.flags & _MAY_READ:
                 raise ConnectorError(_WITHOUT_INTENT)
         return f"@{me.username}"
@@ -367,15 +371,13 @@ class DiscordConnector:
                     raise ConnectorError(f"{attachment.name} is too large")
         return bytes(content)
 
-    async def _ask(self, asked: Awaitable[Any], *, is_read: bool = True) -> Any:  # noqa: ANN401  any of hikari's answers
+    async def _ask(self, asked: Awaitable[Any]) -> Any:  # noqa: ANN401  any of hikari's answers
         try:
             return await asked
         except ConnectorError:
             raise
         except ODD as error:
-            if not is_read or isinstance(error, hikari.HikariError):
-                raise
-            raise ConnectorError("Discord's answer cannot be read") from error
+            raise _UnreadableError("Discord's answer cannot be read") from error
         except (hikari.HikariError, aiohttp.ClientError, OSError) as error:
             raise _problem(error) from error
 

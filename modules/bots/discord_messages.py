@@ -11,7 +11,10 @@ import pyromark
 
 from .connector import Attachment, Incoming, Quote
 
-ODD: Final = (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError)
+ODD: Final = (
+    *(LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError),
+    hikari.UnrecognisedEntityError,
+)
 """What hikari raises where something is not as documented."""
 _UNREAD: Final = "This bot reads text, pictures, voice messages and files, and cannot read this."
 

@@ -63,6 +63,7 @@ class DiscordApi:
         self.channels: dict[int, Json] = {}
         self.guilds: dict[int, Json] = {}
         self.added_by: dict[int, int] = {}
+        self.added_at: dict[int, str] = {}
         self.messages: dict[tuple[int, int], Json] = {}
         self.edits: dict[tuple[int, int], int] = {}
         self.files: dict[str, bytes] = {}
@@ -73,7 +74,7 @@ class DiscordApi:
         self.acknowledged: list[int] = []
         self.sessions: dict[str, Session] = {}
         self.heartbeat_ms, self.is_deaf, self.sees_log = 41_250, False, True
-        self._counter = itertools.count()
+        self._last_ms = 0
         self._nonces: dict[tuple[int, str], Json] = {}
 
     async def open(self) -> DiscordApi:
@@ -109,9 +110,9 @@ class DiscordApi:
         await self._runner.cleanup()
 
     def snowflake(self) -> int:
-        """An id: ids of later things are larger."""
-        now_ms = int(time.time() * 1_000)
-        return (now_ms - _EPOCH_MS) << 22 | next(self._counter) & 0x3FFFFF
+        """An id; each has a millisecond of its own, as a busy server would not have it."""
+        self._last_ms = max(int(time.time() * 1_000) - _EPOCH_MS, self._last_ms + 1)
+        return self._last_ms << 22
 
     def user(self, name: str, number: int) -> Json:
         names = {"username": name.lower(), "global_name": name, "discriminator": "0"}
@@ -164,7 +165,7 @@ class DiscordApi:
 
     async def join(self, guild: int, person: int) -> None:
         """A person adds the bot to a server."""
-        self.added_by[guild] = person
+        self.added_by[guild], self.added_at[guild] = person, _at(self.snowflake())
         created = self._created(guild)
         await self.dispatch("GUILD_CREATE", created)
 
@@ -254,7 +255,10 @@ class DiscordApi:
 
     def _created(self, guild: int) -> Json:
         own = [one for one in self.channels.values() if one.get("guild_id") == str(guild)]
-        more = {"channels": [one for one in own if one["type"] == 0], "joined_at": _JOINED}
+        more = {
+            "channels": [one for one in own if one["type"] == 0],
+            "joined_at": self.added_at[guild],
+        }
         return {**self.guilds[guild], **more, "threads": [one for one in own if one["type"] == 11]}
 
     def _own_user(self) -> Json:
@@ -404,9 +408,8 @@ class DiscordApi:
 
 
 def _at(number: int) -> str:
-    seconds = ((number >> 22) + _EPOCH_MS) / 1_000
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{whole}.{int(seconds % 1 * 1_000_000):06}+00:00"
+    seconds, ms = divmod((number >> 22) + _EPOCH_MS, 1_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}000+00:00"
 
 
 def _checked(said: Json, *, is_empty: bool = True) -> Json:

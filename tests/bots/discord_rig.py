@@ -44,11 +44,15 @@ class DiscordRig:
 
     async def group(self, person: str, *others: str) -> str:
         del others
-        guild = self.api.snowflake()
-        self.api.guilds[guild] = {"id": str(guild), "name": "Garden club"}
-        chat = self.channel(type=0, name="beds", guild_id=str(guild))
+        chat, guild = self.server()
         await self.api.join(guild, int(person))
         return chat
+
+    def server(self) -> tuple[str, int]:
+        """A channel, and its server, to which the bot was not added."""
+        guild = self.api.snowflake()
+        self.api.guilds[guild] = {"id": str(guild), "name": "Garden club"}
+        return self.channel(type=0, name="beds", guild_id=str(guild)), guild
 
     def channel(self, **what: Any) -> str:
         """A channel, or a thread, which is of type 11."""

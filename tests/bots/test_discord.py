@@ -129,16 +129,21 @@ async def test_what_was_written_while_it_was_away_comes_whole_and_in_order(rig: 
     said = [f"message {number}" for number in range(230)]
     for text in said:
         await rig.say(person, chat, text)
+    other, number = rig.server()
+    await rig.say(person, other, "before it was added", to_bot=True)
+    await rig.api.join(number, int(person))
     thread = rig.channel(type=11, name="peas", guild_id=guild, parent_id=group)
-    for one in (hidden, group, thread):
+    for one in (other, hidden, group, thread):
         await rig.say(person, one, f"in {one}", to_bot=True)
     async with Listening(rig, cursor) as bot:
         await bot.message(f"in {thread}")
         assert [one.text for one in bot.found if one.chat_id == chat] == said
         found = await bot.message(f"in {thread}")
         assert (found.parent_id, found.chat_title) == (guild, "Garden club #peas")
+        await bot.message(f"in {other}")
         assert f"in {group}" in bot.texts
-        assert [one.sender_id for one in bot.found if one.kind == "added"] == [person]
+        assert "before it was added" not in bot.texts
+        assert [one.sender_id for one in bot.found if one.kind == "added"] == [person, person]
     async with Listening(rig, cursor) as bot:
         await rig.say(person, chat, "the end")
         await bot.message("the end")
@@ -286,7 +291,10 @@ async def test_what_the_server_refuses(rig: DiscordRig, refusal: Any, raised: ty
     with pytest.raises(ConnectorError) as found:
         await bot.send(chat, "hello")
     await bot.close()
-    assert type(found.value) is raised
+    assert isinstance(found.value, raised)
+    assert isinstance(found.value, RetryLaterError | CredentialsError) == (
+        raised is not ConnectorError
+    )
     if refusal[0] == 429:
         assert found.value.after_s == 7.5
 

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
 from modules.bots.matrix import MatrixConnector
 from modules.bots.store import Store
+from parachuted.agents import Step, TextDelta
+from parachuted.agents.job import Job
+from tests.bots.conftest import Bots
 from tests.bots.matrix_rig import MatrixRig
 from tests.odd_json import with_odd_members
 
@@ -146,6 +149,23 @@ async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
         await rig.send(person, chat, "m.room.encrypted", body)
         found = await bot.until(lambda found: found and found[-1].problem)
         assert "without encryption" in found[-1].problem
+
+
+@pytest.mark.parametrize("platform", ["slow matrix"], indirect=True)
+async def test_a_long_answer_is_whole_where_the_server_asks_for_pauses(bots: Bots):
+    lines = [f"Row {number} of the south bed." for number in range(2_000)]
+
+    async def at_length(_job: Job) -> AsyncIterator[Step]:
+        yield TextDelta(text="\n".join(lines))
+
+    person, chat = await bots.paired()
+    bots.model.script = at_length
+    await bots.platform.say(person, chat, "Where?")
+    shown = await bots.answer(chat, lines[-1])
+    assert len(shown) > 9  # a second apart, which is more than the server takes
+    assert "\n".join(one.text for one in shown[1:]).split("\n") == lines
+    found = (await bots.api("GET", "bots/status"))["connectors"]["matrix"]
+    assert (found["running"], found["problem"]) == (True, "")
 
 
 MESSAGE = {
