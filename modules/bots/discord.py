@@ -32,6 +32,7 @@ from .connector import (
     Limits,
     Platform,
     RetryLaterError,
+    UnansweredError,
 )
 from .discord_messages import ODD, Reader, with_tables
 
@@ -384,10 +385,11 @@ class DiscordConnector:
 
 def _problem(error: Exception) -> ConnectorError:
     match error:
-        case hikari.UnauthorizedError():
-            return CredentialsError(_BAD_TOKEN)
-        case hikari.GatewayServerClosedConnectionError(
-            code=hikari.ShardCloseCode.AUTHENTICATION_FAILED
+        case (
+            hikari.UnauthorizedError()
+            | hikari.GatewayServerClosedConnectionError(
+                code=hikari.ShardCloseCode.AUTHENTICATION_FAILED
+            )
         ):
             return CredentialsError(_BAD_TOKEN)
         case hikari.GatewayServerClosedConnectionError(
@@ -398,4 +400,6 @@ def _problem(error: Exception) -> ConnectorError:
             return RetryLaterError("Discord asks for a pause", pause)
         case hikari.ClientHTTPResponseError() if error.status != 429:  # noqa: PLR2004  a limit
             return ConnectorError(f"Discord refused it: {error.message[:200]}")
+        case hikari.HTTPError() if not isinstance(error.__cause__, aiohttp.ClientConnectorError):
+            return UnansweredError("Discord did not answer")  # it was reached
     return RetryLaterError("Discord cannot be reached")
