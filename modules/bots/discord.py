@@ -32,6 +32,7 @@ from .connector import (
     Limits,
     Platform,
     RetryLaterError,
+    UnansweredError,
 )
 from .discord_messages import ODD, Reader, with_tables
 
@@ -53,7 +54,7 @@ _UNKNOWN_ADDER: Final = (
     "I cannot see who added me, and leave. I look in the audit log, which takes the permission "
     "View Audit Log and goes back 45 days."
 )
-_BAD_TOKEN: Final = "Discord does not take the bot's token any more"  # noqa: S105  none
+_BAD_TOKEN: Final = "Discord does not take the bot's token"  # noqa: S105  none
 _TOKEN: Final = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _LONGEST: Final = 2_000
 _RECONNECT_S: Final = 12.0
@@ -383,10 +384,11 @@ class DiscordConnector:
 
 def _problem(error: Exception) -> ConnectorError:
     match error:
-        case hikari.UnauthorizedError():
-            return CredentialsError(_BAD_TOKEN)
-        case hikari.GatewayServerClosedConnectionError(
-            code=hikari.ShardCloseCode.AUTHENTICATION_FAILED
+        case (
+            hikari.UnauthorizedError()
+            | hikari.GatewayServerClosedConnectionError(
+                code=hikari.ShardCloseCode.AUTHENTICATION_FAILED
+            )
         ):
             return CredentialsError(_BAD_TOKEN)
         case hikari.GatewayServerClosedConnectionError(
@@ -397,4 +399,6 @@ def _problem(error: Exception) -> ConnectorError:
             return RetryLaterError("Discord asks for a pause", pause)
         case hikari.ClientHTTPResponseError() if error.status != 429:  # noqa: PLR2004  a limit
             return ConnectorError(f"Discord refused it: {error.message[:200]}")
+        case hikari.HTTPError() if not isinstance(error.__cause__, aiohttp.ClientConnectorError):
+            return UnansweredError("Discord did not answer")  # it was reached
     return RetryLaterError("Discord cannot be reached")
