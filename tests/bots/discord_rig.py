@@ -143,6 +143,13 @@ class DiscordRig:
     def outage(self) -> AbstractAsyncContextManager[None]:
         return self._gate.cut()
 
+    def losing_answers(self) -> AbstractAsyncContextManager[None]:
+        return self._gate.losing_answers()
+
+    async def shut_out(self, person: str, chat: str) -> None:
+        del person
+        self.api.channels[int(chat)]["is_hidden"] = True
+
     async def revoke(self) -> None:
         await self.api.revoke()
 
