@@ -328,7 +328,7 @@ class BotRoutes(ChatRoutes):
         said = {_ALIASES.get(name, name): value for name, value in said.items()}
         new = {name: str(said[name]) for name in fields if said.get(name)}
         if any(settings.credentials.get(name) != new[name] for name in new if not fields[name]):
-            # a token goes nowhere but where it was given for
+            # a token is sent to no address but the one that it was entered with
             new = dict.fromkeys((name for name in fields if fields[name]), "") | new
         settings.credentials |= new
         for name, value in said.items():

@@ -55,7 +55,7 @@ class _Bot(DemoSteps):
             )
 
     def add(self) -> None:
-        say("\n2. add        The bot's account on the server is given by its token:")
+        say("\n2. add        You add the bot by the token of its account on the server:")
         where = ("--homeserver-url", self._server.url, "--user-id", self._server.bot_id)
         self.type_command("bots", "add", "matrix", "-", *where, token=self._server.token)
         self.until(
@@ -73,19 +73,19 @@ class _Bot(DemoSteps):
 
     def conversation(self) -> None:
         say("\n4. answer     Now Kim is answered. There is no model here, so it is from the notes:")
-        self._say("Kim", QUESTION, lambda told: "Ask again" in told)
+        self._say("Kim", QUESTION, lambda answer: "Ask again" in answer)
         (session,) = ask("GET", "/api/chat")["sessions"]
         say("\n5. file       The chat is a conversation like every other, and that is a file:")
         self.until_it_says(session["path"], QUESTION)
         self.show_lines(session["path"], "title:", "linked_bot", QUESTION)
         say("\n6. journal    Kim writes into the journal:")
-        self._say("Kim", f"/journal {ENTRY}", lambda told: "in the journal" in told)
+        self._say("Kim", f"/journal {ENTRY}", lambda answer: "in the journal" in answer)
         (day,) = (self.vault / "Daily/journals").glob("*.md")
         self.show_lines(day.relative_to(self.vault).as_posix(), ENTRY, "Matrix")
         say("\n7. elsewhere  You go on with it at home; Kim's chat shows what you say:")
         before = len(self._server.answers("Kim"))
         self.type_command("chat", "--session", session["id"], ON_THE_PAGE, only=("-",))
-        self._hear("Kim", before, lambda told: "Ask again" in told)
+        self._show_answer("Kim", before, lambda answer: "Ask again" in answer)
 
     def stranger(self) -> None:
         say("\n8. stranger   Bo finds the bot, too. You do not know Bo:")
@@ -96,10 +96,10 @@ class _Bot(DemoSteps):
         self.type_command("chat", "--list")
 
     def _code_of(self, person: str, text: str) -> str:
-        told = self._say(person, text, lambda told: "Your code is" in told)
-        code = re.search(r"\*\*([A-Z]{6})\*\*", told)
+        answer = self._say(person, text, lambda answer: "Your code is" in answer)
+        code = re.search(r"\*\*([A-Z]{6})\*\*", answer)
         if code is None:
-            raise DaemonError(f"the demo's bot gave no code: {told}")
+            raise DaemonError(f"the demo's bot gave no code: {answer}")
         return code[1]
 
     def _say(self, person: str, text: str, is_it: Callable[[str], bool]) -> str:
@@ -107,13 +107,15 @@ class _Bot(DemoSteps):
         before = len(self._server.answers(person))
         say(f"   {person} > {text}")
         self._server.write(person, text)
-        return self._hear(person, before, is_it)
+        return self._show_answer(person, before, is_it)
 
-    def _hear(self, person: str, before: int, is_it: Callable[[str], bool]) -> str:
+    def _show_answer(self, person: str, before: int, is_it: Callable[[str], bool]) -> str:
         def new() -> list[str]:
             return self._server.answers(person)[before:]
 
-        self.until(lambda: any(is_it(told) for told in new()), f"the bot did not answer {person}")
-        for told in new():
-            say_lines(f"   {person} < {line}" for line in told.splitlines() if line)
+        self.until(
+            lambda: any(is_it(answer) for answer in new()), f"the bot did not answer {person}"
+        )
+        for answer in new():
+            say_lines(f"   {person} < {line}" for line in answer.splitlines() if line)
         return new()[-1]

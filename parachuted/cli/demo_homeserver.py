@@ -1,5 +1,5 @@
 """Demo homeserver: as much of a Matrix server as a bot asks for, on loopback: direct chats, with
-nothing kept. For the demo and for tests of the page.
+nothing stored. For the demo and for tests of the page.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class DemoHomeserver:
         request: web.Request,
         handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
     ) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.token not in {given, request.query.get("access_token")}:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self.token not in {token, request.query.get("access_token")}:
             refused = {"errcode": "M_UNKNOWN_TOKEN", "error": "no account has this token"}
             return web.json_response(refused, status=401)
         return await handler(request)
@@ -113,7 +113,7 @@ class DemoHomeserver:
             state = [one for one in self._of(room) if "state_key" in one]
             events = [one for one in new if one["room_id"] == room]
             if any(self._is_bots_join(one) for one in events):
-                events = self._of(room)  # who has joined is told what was said before
+                events = self._of(room)  # who joins sees what was said before
             if any(self._is_bots_join(one) for one in state):
                 timeline = {"events": events, "limited": False, "prev_batch": str(since)}
                 rooms["join"][room] = {"timeline": timeline, "state": {"events": state}}

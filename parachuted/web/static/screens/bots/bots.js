@@ -16,7 +16,7 @@ export default function Bots() {
     const [status, config, waiting] = await Promise.all(['status', 'config', 'pairing'].map((one) => get(`/api/bots/${one}`, {}, signal)));
     return { status: status.connectors, config, pending: waiting.pending };
   }, []);
-  useEffect(() => { // a bot says no event when somebody writes to it who is not let in
+  useEffect(() => { // a request to be let in is no event
     const timer = setInterval(() => { if (document.visibilityState === 'visible') loaded.reload(); }, PAUSE_MS);
     return () => clearInterval(timer);
   }, []);

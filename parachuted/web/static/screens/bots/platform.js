@@ -49,7 +49,7 @@ const People = ({ of, remove }) => html`
     ${Object.keys(of).length === 0 && html`<p class="soft">${t.bots.noPeople}</p>`}
     <ul class="plain">${Object.entries(of).map(([id, person]) => html`<li key=${id} class="row middle">${person} ${person !== id && html`<span class="soft">${id}</span>`}<${IconButton} icon="close" label=${t.bots.unpair(person)} onClick=${() => remove(id)} /></li>`)}</ul></div>`;
 
-/** What the platform gave: kept once it has taken it, and never shown. @param {{name: string, config: any, onDone: () => void}} props */
+/** What the platform issued: stored once it has been checked, and never shown. @param {{name: string, config: any, onDone: () => void}} props */
 function Credentials({ name, config, onDone }) {
   const [texts, setTexts] = useState(/** @type {Record<string, string>} */ ({ homeserver_url: config.homeserver_url, user_id: config.user_id }));
   const [problem, setProblem] = useState('');
