@@ -350,7 +350,7 @@ class DiscordConnector:
         await self._cursor.put(json.dumps(asdict(memory)))
 
     def _content(self, text: str, buttons: Sequence[str]) -> dict[str, Any]:
-        """A message that calls no one, and in which no link is opened by Discord."""
+        """A message in which no link is opened by Discord; that it calls no one is hikari's own."""
         rows = []
         for start in range(0, len(buttons), _A_ROW):
             row = self._rest.build_message_action_row()
@@ -358,10 +358,9 @@ class DiscordConnector:
                 label = one[:80].strip() or str(at + 1)
                 row.add_interactive_button(hikari.ButtonStyle.SECONDARY, str(at), label=label)
             rows.append(row)
-        nobody = dict.fromkeys(("mentions_everyone", "user_mentions", "role_mentions"), False)
         words = with_tables(text.encode("utf-8", "replace").decode())
         flags = hikari.MessageFlag.SUPPRESS_EMBEDS
-        return {**nobody, "content": words, "components": rows, "flags": flags}
+        return {"content": words, "components": rows, "flags": flags}
 
     async def _download(self, attachment: Attachment) -> bytes:
         content = bytearray()

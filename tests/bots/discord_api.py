@@ -429,7 +429,7 @@ def _checked(said: Json, *, is_empty: bool = True) -> Json:
         or any(not 1 <= len(one) <= 80 for one in labels)
     ):
         raise Refused(400, {"message": "Invalid Form Body", "code": 50035})
-    assert said.get("allowed_mentions", {"parse": []}) == {"parse": []}
+    assert said["allowed_mentions"] == {"parse": []}
     for number, one in enumerate(itertools.chain(rows, *(row["components"] for row in rows)), 1):
         one["id"] = number
     return {"content": text.strip(), "components": rows, "flags": said.get("flags", 0)}

@@ -22,6 +22,7 @@ from modules.bots.connector import (
 )
 from modules.bots.discord import DiscordConnector
 from modules.bots.discord_messages import ODD, Reader, with_tables
+from tests.bots.conftest import Bots, eventually
 from tests.bots.discord_api import DiscordApi
 from tests.bots.discord_rig import DiscordRig
 from tests.odd_json import with_odd_members
@@ -262,8 +263,8 @@ async def test_a_server_is_left_unless_it_is_known_who_added_the_bot(rig: Discor
         await rig.say(ana, group, "Not to it")
         await rig.say(ana, group, "Hello", to_bot=True)
         await bot.message("Hello")
-        added = [one.sender_id for one in bot.found if one.kind == "added"]
-        assert added == [bob if who == "another" else ""]
+        assert [one.kind for one in bot.found] == ["message", "added", "message"]
+        assert bot.found[1].sender_id == (bob if who == "another" else "")
         assert len(await rig.shown(group)) == (who == "unknown")
         await bot.connector.leave(rig.api.channels[int(group)]["guild_id"])
         with pytest.raises(ConnectorError, match="Missing Access"):
@@ -321,16 +322,23 @@ async def test_an_intent_that_is_missing_and_a_token_that_is_none_are_said(rig: 
     with pytest.raises(ConnectorError, match="turn on Message Content Intent"):
         await bot.connect()
     await bot.close()
-    rig.api.flags = 1 << 19
-    async with Listening(rig) as listening:
-        rig.api.flags = 0  # turned off meanwhile
-        await rig.api.cut(4000, forget=True)
-        await listening.until(lambda: listening.error)
-        assert "turn on Message Content Intent" in str(listening.error)
     wrong = DiscordConnector({**rig.settings(), "token": "no"}, KeptCursor())
     with pytest.raises(CredentialsError, match="does not take"):
         await wrong.connect()
     await wrong.close()
+
+
+@pytest.mark.parametrize("platform", ["discord"], indirect=True)
+async def test_doctor_says_that_an_intent_was_turned_off(bots: Bots, platform: DiscordRig):
+    platform.api.flags = 0
+    await platform.api.cut(4000, forget=True)
+
+    async def finding() -> bool | None:
+        found = (await bots.api("GET", "doctor"))["findings"]
+        said = [one["problem"] for one in found if "Message Content Intent" in one["problem"]]
+        return True if len(said) == 1 else None
+
+    await eventually(finding, lambda: bots.api("GET", "doctor"))
 
 
 async def test_a_bot_that_finds_no_gateway_says_so_and_leaves_nothing_running(rig: DiscordRig):
@@ -383,7 +391,7 @@ async def test_odd_events_end_nothing(rig: DiscordRig):
     chat = await rig.dm(person)
     async with Listening(rig) as bot:
         for name in (*KINDS, "INTERACTION_CREATE", "GUILD_CREATE", "GUILD_DELETE", "UNKNOWN"):
-            for payload in ({}, {"id": "x"}, {"channel_id": None}):
+            for payload in ({}, {"id": "x"}, {**MESSAGE, "thread": {"type": 99}}):
                 await rig.api.dispatch(name, payload)
         await rig.say(person, chat, "the end")
         await bot.message("the end")
