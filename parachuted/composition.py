@@ -381,7 +381,7 @@ class Composition:
         self.mcp_servers = McpServers(
             ServerRegistry(self.root, home),
             HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
-            self.isolation,
+            self.chosen.sandboxes,
             vault=folder,
             home=home,
             env=self.env,

@@ -24,8 +24,10 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = sorted(
     folder for folder in PACKAGE.iterdir() if folder.is_dir() and any(folder.glob("*.py"))
 )
+BUDGET_SLACK = 100  # lines that a room may shrink before its budget has to follow
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, HOMES = SETTINGS["project"], SETTINGS["tool"]["parachuted"]["homes"]
+BUDGETS = SETTINGS["tool"]["parachuted"]["budgets"]
 
 
 def name_of(path: Path) -> str:
@@ -180,3 +182,24 @@ def test_every_dependency_says_what_it_is_for():
 
     for requirement in PROJECT["dependencies"]:
         assert re.search(rf'^  "{re.escape(requirement)}", +# .+', text, re.MULTILINE), requirement
+
+
+def lines_of_rooms() -> dict[str, int]:
+    """How many lines of Python each room has: a folder of `parachuted/`, `modules/` or `tests/`;
+    the loose files of each count together.
+    """
+    found: dict[str, int] = {}
+    for top in ("parachuted", "modules", "tests"):
+        for file in sorted((ROOT / top).rglob("*.py")):
+            parts = file.relative_to(ROOT / top).parts
+            room = f"{top}/{parts[0]}" if len(parts) > 1 else f"{top}/*.py"
+            found[room] = found.get(room, 0) + len(file.read_text().splitlines())
+    return found
+
+
+def test_no_room_outgrows_its_budget_and_a_budget_follows_its_room_down():
+    lines = lines_of_rooms()
+
+    assert lines.keys() == BUDGETS.keys()
+    assert {room: lines[room] for room in lines if lines[room] > BUDGETS[room]} == {}
+    assert {room: lines[room] for room in lines if lines[room] < BUDGETS[room] - BUDGET_SLACK} == {}

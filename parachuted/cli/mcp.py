@@ -185,11 +185,12 @@ def mcp_servers(options: argparse.Namespace) -> int:
     "let an MCP server run as it is now",
     argument("name", help="as `parachute mcp servers` names it"),
     argument("--digest", metavar="D", help="approve it only as it was listed with this digest"),
+    flag("--trusted", help="let it run with your own rights, outside of a container"),
     flag("--yes", help="approve it as it is shown, without being asked"),
     JSON,
 )
 def mcp_approve(options: argparse.Namespace) -> int:
-    """Show what an MCP server runs, and ask whether it may, behind walls, for the agents that may
+    """Show what an MCP server runs, and ask whether it may, in a container, for the agents that may
     use such tools.
 
     It is pinned as it was shown: its command, the files that this names, and its tools. What
@@ -198,7 +199,7 @@ def mcp_approve(options: argparse.Namespace) -> int:
     digest = options.digest or _shown_and_agreed(options)
     if digest is None:
         return 1
-    body = {"digest": digest}
+    body = {"digest": digest, "trusted": options.trusted}
     path = f"/api/mcps/{quoted(options.name)}/approve"
     answer = ask("POST", path, body, timeout_s=_APPROVE_S)
     if options.json:
@@ -224,7 +225,8 @@ def _shown_and_agreed(options: argparse.Namespace) -> str | None:
     if not options.json:
         say(f"{options.name} runs  {found['displayCommand']}")
         say(f"its definition and files are  {found['digest']}")
-    if not options.yes and not agrees("May it run, behind walls, for your agents?"):
+    how = "with your own rights" if options.trusted else "in a container"
+    if not options.yes and not agrees(f"May it run, {how}, for your agents?"):
         return None
     return str(found["digest"])
 

@@ -1,8 +1,9 @@
 """MCP servers of other people: approving them by their content, and calling their tools.
 
 A server runs only as a person approved it: its definition and every file that it names are pinned,
-by the mechanism that pins hooks, and its tools are those that it had then. It runs behind the
-kernel's walls, without a network and without the vault, once for each run of an agent.
+by the mechanism that pins hooks, and its tools are those that it had then. A program runs in a
+container without a network and without the vault, once for each run of an agent, or, where the
+person trusts it, as a plain process; a server with a URL is asked over the network.
 """
 
 from __future__ import annotations
@@ -15,38 +16,55 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from parachuted.access.paths import is_hidden
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.private_text import without_private
 from parachuted.agents import ToolResult
-from parachuted.errors import ActRefusedError, ConflictError, ParachuteError
+from parachuted.agents.sandbox import ContainerProgram, Sandboxes
+from parachuted.errors import (
+    ActRefusedError,
+    AgentUnavailableError,
+    ConflictError,
+    ParachuteError,
+)
+from parachuted.heavy import load_heavy
 from parachuted.hooks import HookApprovals
-from parachuted.mcp_client.connection import ServerConnection
 from parachuted.mcp_client.definition import ServerDefinition
 from parachuted.mcp_client.registry import KnownServer, ServerRegistry
-from parachuted.modules.hosting.host_process import new_mark
-from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.private import is_in
 from parachuted.runs.agent_tools import ServerTool
 
+if TYPE_CHECKING:  # it brings mcp, which is loaded at its first use
+    from parachuted.mcp_client.connection import ServerConnection
+
 APPROVALS: Final = "mcp-approvals.json"
 COMMAND: Final = "parachute mcp approve NAME"
+_NO_CONTAINER: Final = (
+    "the MCP server {0} runs in a container, and there is none here: {1}. Install and start "
+    f"Docker, or trust it on the command line: `{COMMAND} --trusted`"
+)
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 _SECRET: Final = frozenset({".ssh", ".gnupg"})
 _BETWEEN: Final = "__"
 _LONGEST_NAME: Final = 64
+_LONGEST_LINE: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """What is started: its words, the files that it names, and what it may read and run."""
+    """What is started: its words, the files that it names, what it may read, and what it is."""
 
-    words: tuple[str, ...]
-    files: tuple[Path, ...]
-    readable: tuple[Path, ...]
-    runnable: tuple[Path, ...]
+    words: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    runnable: tuple[Path, ...] = ()
+
+    def mounted(self) -> tuple[Path, ...]:
+        """What its container has besides the system's programs."""
+        wanted = dict.fromkeys((*self.readable, *self.runnable))
+        return tuple(path for path in wanted if not _is_of_system(path))
 
 
 class McpServers:
@@ -58,13 +76,13 @@ class McpServers:
         self,
         registry: ServerRegistry,
         approvals: HookApprovals,
-        isolation: IsolationFactory,
+        sandboxes: Sandboxes | None,
         *,
         vault: Path,
         home: Path,
         env: Mapping[str, str],
     ) -> None:
-        self.registry, self._approvals, self._isolation = registry, approvals, isolation
+        self.registry, self._approvals, self._sandboxes = registry, approvals, sandboxes
         self._vault, self._home, self._env = vault.resolve(), home.resolve(), env
 
     def problem(self, server: KnownServer) -> str | None:
@@ -75,7 +93,7 @@ class McpServers:
             program = self._program(server.definition)
         except ActRefusedError as error:
             return error.message
-        pinned = _digest(server.definition, program)
+        pinned = self._digest(server, server.definition, program)
         return self._approvals.objection(_pin(server), pinned, program.files)
 
     def tools(self) -> list[ServerTool]:
@@ -98,10 +116,12 @@ class McpServers:
             return None
         return _digest_of(self._pins(server, server.definition, program))
 
-    async def approve(self, name: str, digest: str, *, is_here: bool = False) -> list[ServerTool]:
+    async def approve(
+        self, name: str, digest: str, *, is_here: bool = False, is_trusted: bool = False
+    ) -> list[ServerTool]:
         """Let it run as it was shown with that `digest`, and its tools be called as they are now.
         Only who `is_here`, at the command line of this machine, lets it read files outside the
-        vault.
+        vault, or run with the person's own rights (`is_trusted`).
 
         NotFoundError; ConflictError where it has changed since it was shown; ActRefusedError for
         one that cannot be read, ModuleFailedError for one that does not start: then it is not
@@ -121,15 +141,21 @@ class McpServers:
                 theirs=b"",
                 is_known=False,
             )
+        if is_trusted and (not is_here or server.definition.url):
+            raise ActRefusedError(
+                f"{name} is a program to be trusted only on the command line of this machine, with "
+                f"`{COMMAND} --trusted`"
+            )
         outside = await asyncio.to_thread(self._outside, program)
         if outside and not is_here:
             raise ActRefusedError(
                 f"{name} names {', '.join(outside)}, outside the vault; it is approved on the "
                 f"command line of this machine, with `{COMMAND}`"
             )
-        tools = await self._listed(server.name, server.definition, program)
-        await asyncio.to_thread(self._approvals.approve, (), pins)
-        await asyncio.to_thread(self.registry.keep_tools, name, tools)
+        tools = await self._listed(server.name, server.definition, program, is_trusted=is_trusted)
+        own = self._digest(server, server.definition, program, is_trusted=is_trusted)
+        await asyncio.to_thread(self._approvals.approve, (), {**pins, _pin(server): own})
+        await asyncio.to_thread(self.registry.keep_tools, name, tools, is_trusted=is_trusted)
         problem = await asyncio.to_thread(self.problem, server)
         if problem is not None:
             raise ActRefusedError(f"{name} is not approved: {problem}")
@@ -140,8 +166,8 @@ class McpServers:
 
         NotFoundError; ActRefusedError where it may not run; ModuleFailedError.
         """
-        definition, program = await asyncio.to_thread(self._ready, name)
-        return _tools(name, await self._listed(name, definition, program))
+        definition, program, is_trusted = await asyncio.to_thread(self._ready, name)
+        return _tools(name, await self._listed(name, definition, program, is_trusted=is_trusted))
 
     def open(self) -> ServerCalls:
         """What one run calls them by."""
@@ -149,47 +175,81 @@ class McpServers:
 
     async def connect(self, name: str) -> ServerConnection:
         """Start an approved one. Raises what `look` raises."""
-        definition, program = await asyncio.to_thread(self._ready, name)
-        return await self._connect(name, definition, program)
+        definition, program, is_trusted = await asyncio.to_thread(self._ready, name)
+        return await self._connect(name, definition, program, is_trusted=is_trusted)
 
     def _pins(
         self, server: KnownServer, definition: ServerDefinition, program: _Program
     ) -> dict[str, str]:
-        own = {_pin(server): _digest(definition, program)}
+        own = {_pin(server): self._digest(server, definition, program, is_trusted=False)}
         return own | self._approvals.digests(program.files)
 
-    def _ready(self, name: str) -> tuple[ServerDefinition, _Program]:
+    def _digest(
+        self,
+        server: KnownServer,
+        definition: ServerDefinition,
+        program: _Program,
+        *,
+        is_trusted: bool | None = None,
+    ) -> str:
+        """What is pinned: the definition, which of its words are files that it gets, and whether
+        it is trusted; None: as it is now.
+        """
+        parts: list[object] = [definition.digest, program.words, list(map(str, program.files))]
+        if self.registry.is_trusted(server.name) if is_trusted is None else is_trusted:
+            parts.append("trusted")
+        return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
+
+    def _ready(self, name: str) -> tuple[ServerDefinition, _Program, bool]:
         server = self.registry.get(name)
         problem = self.problem(server)
         if problem is not None or server.definition is None:
             raise ActRefusedError(f"the MCP server {name} does not run: {problem}")
-        return server.definition, self._program(server.definition)
+        is_trusted = self.registry.is_trusted(name)
+        return server.definition, self._program(server.definition), is_trusted
 
     async def _listed(
-        self, name: str, definition: ServerDefinition, program: _Program
+        self, name: str, definition: ServerDefinition, program: _Program, *, is_trusted: bool
     ) -> list[dict[str, object]]:
-        connection = await self._connect(name, definition, program)
+        connection = await self._connect(name, definition, program, is_trusted=is_trusted)
         try:
             return await connection.tools()
         finally:
             await connection.close()
 
     async def _connect(
-        self, name: str, definition: ServerDefinition, program: _Program
+        self, name: str, definition: ServerDefinition, program: _Program, *, is_trusted: bool
     ) -> ServerConnection:
-        mark = new_mark()
-        path = self._env.get("PATH", os.defpath)
-        launch = await self._isolation.hold_program(
-            program.words,
-            mark,
-            env={"PATH": path, **definition.env},
-            runnable=program.runnable,
-            readable=program.readable,
-        )
-        return await ServerConnection.open(name, launch, mark)
+        made = await load_heavy("mcp_client")
+        env = {"PATH": self._env.get("PATH", os.defpath)}
+        if definition.url:
+            transport = made.address_of(definition)
+        elif is_trusted:
+            logs = self._home / "logs"
+            await asyncio.to_thread(logs.mkdir, mode=0o700, exist_ok=True)
+            said = logs / f"mcp-{name}.log"
+            transport = made.process_of(definition, env, self._vault, said)
+        elif self._sandboxes is None:
+            raise ActRefusedError(_NO_CONTAINER.format(name, "no Docker engine is used here"))
+        else:
+            running = self._sandboxes.run(
+                ContainerProgram(
+                    command=program.words,
+                    env={**env, **definition.env},
+                    readable=program.mounted(),
+                )
+            )
+            transport = made.container_of(running)
+        try:
+            connection: ServerConnection = await made.ServerConnection.open(name, transport)
+        except AgentUnavailableError as error:
+            raise ActRefusedError(_NO_CONTAINER.format(name, error.message)) from error
+        return connection
 
     def _program(self, definition: ServerDefinition) -> _Program:
         """Raises ActRefusedError for a program that is not there, or a folder that is kept out."""
+        if definition.url:
+            return _Program()
         named = Path(definition.command).expanduser()
         if "/" in definition.command:
             found: Path | None = self._vault / named
@@ -211,12 +271,14 @@ class McpServers:
             words.append(str(path))
             readable.append(path)
             files.append(path)
-        libraries = [one for one in _libraries(found) if not self._is_kept_out(one.resolve())]
+        runs = (found, *_interpreter_of(found))
+        libraries = [library for program in runs for library in _libraries(program)]
+        libraries = [one for one in libraries if not self._is_kept_out(one.resolve())]
         return _Program(
             words=tuple(words),
             files=tuple(files),
             readable=tuple(readable),
-            runnable=(*libraries, found, found.resolve()),
+            runnable=(*libraries, *runs, *(program.resolve() for program in runs)),
         )
 
     def _refuse_kept_out(self, path: Path) -> None:
@@ -324,10 +386,12 @@ def _holds_private(file: Path) -> bool:
     return may_be_private(data) and without_private(data) != data
 
 
-def _digest(definition: ServerDefinition, program: _Program) -> str:
-    """What is pinned: the definition, and which of its words are files that it gets."""
-    said = json.dumps([definition.digest, program.words, list(map(str, program.files))])
-    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+def _interpreter_of(script: Path) -> tuple[Path, ...]:
+    """What a script's first line names."""
+    with script.open("rb") as file:
+        first = file.readline(_LONGEST_LINE).decode(errors="replace")
+    words = first.removeprefix("#!").split() if first.startswith("#!") else []
+    return tuple(path for path in map(Path, words[:1]) if path.is_absolute() and path.is_file())
 
 
 def _libraries(program: Path) -> list[Path]:

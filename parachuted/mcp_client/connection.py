@@ -1,60 +1,63 @@
-"""Server connection: one MCP server that runs, and the requests that it answers.
-
-A small part of the protocol is enough: its tools. What a server asks of us is refused.
+"""Server connection: one MCP server of somebody else's, and the calls that it answers, on the `mcp`
+package's client.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any, Final
 
-from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.host_process import ModuleHostProcess
-from parachuted.modules.hosting.isolation import IsolatedLaunch
+import anyio
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp.types import Implementation, Tool, jsonrpc_message_adapter
+
+from parachuted.agents.sandbox import Container
+from parachuted.errors import AgentUnavailableError, ModuleFailedError
+from parachuted.mcp_client.definition import ServerDefinition
 
 log = logging.getLogger(__name__)
 
-_VERSION: Final = "2025-06-18"
-_NO_METHOD: Final = -32601
-_LONGEST_LINE: Final = 8 << 20
 _START_S: Final = 60.0
 _CALL_S: Final = 300.0
 _MOST_TOOLS, _MOST_PAGES = 200, 20
 _LONGEST_TEXT: Final = 4_000
 
+Transport = AbstractAsyncContextManager[tuple[Any, Any]]
+
 
 class ServerConnection:
-    """Made by `open`; `close` leaves nothing of the program."""
+    """Made by `open`; `close` leaves nothing of the server."""
 
-    def __init__(self, name: str, process: ModuleHostProcess) -> None:
-        self._name, self._process = name, process
-        self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
-        self._number = 0
+    def __init__(self, name: str, transport: Transport) -> None:
+        self._name = name
         loop = asyncio.get_running_loop()
-        self._tasks = [  # `close` awaits them
-            loop.create_task(self._read(), name=f"MCP server {name}"),
-            loop.create_task(process.listen(self._said), name=f"words of MCP server {name}"),
-        ]
+        self._client: asyncio.Future[Client] = loop.create_future()
+        self._closing = asyncio.Event()
+        # the client has to be left by the task that entered it
+        self._life = loop.create_task(self._live(transport), name=f"MCP server {name}")
 
     @classmethod
-    async def open(cls, name: str, launch: IsolatedLaunch, mark: str) -> ServerConnection:
-        """Start the program and greet it. Raises ModuleFailedError."""
-        connection = cls(name, await ModuleHostProcess.start(launch, mark))
+    async def open(cls, name: str, transport: Transport) -> ServerConnection:
+        """Start the server and greet it. Raises ModuleFailedError, and AgentUnavailableError where
+        there is no container for it.
+        """
+        connection = cls(name, transport)
         try:
-            await connection._ask(
-                "initialize",
-                {
-                    "protocolVersion": _VERSION,
-                    "capabilities": {},
-                    "clientInfo": {"name": "parachuted", "version": "0"},
-                },
-                _START_S,
-            )
-            connection._send({"method": "notifications/initialized"})
+            async with asyncio.timeout(_START_S):
+                await asyncio.shield(connection._client)
+        except TimeoutError as error:
+            await connection.close()
+            raise connection._failed(f"it did not begin within {_START_S:g} s") from error
         except BaseException:
             await connection.close()
             raise
@@ -62,111 +65,138 @@ class ServerConnection:
 
     async def tools(self) -> list[dict[str, object]]:
         """Its tools: `name`, `description` and `schema` of each. Raises ModuleFailedError."""
-        found: list[dict[str, object]] = []
-        cursor: object = None
-        for _ in range(_MOST_PAGES):
-            asked = {} if cursor is None else {"cursor": cursor}
-            answer = await self._ask("tools/list", asked, _START_S)
-            listed = answer.get("tools")
-            for one in listed if isinstance(listed, list) else ():
-                if isinstance(one, Mapping) and isinstance(one.get("name"), str):
-                    schema = one.get("inputSchema")
-                    found.append(
-                        {
-                            "name": one["name"],
-                            "description": str(one.get("description") or "")[:_LONGEST_TEXT],
-                            "schema": schema if isinstance(schema, dict) else {"type": "object"},
-                        }
-                    )
-            cursor = answer.get("nextCursor")
-            if cursor is None or len(found) >= _MOST_TOOLS:
-                break
-        return found[:_MOST_TOOLS]
+        client, found, cursor = await self._client, list[Tool](), None
+        with self._failing():
+            for _ in range(_MOST_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if cursor is None or len(found) >= _MOST_TOOLS:
+                    break
+        return [
+            {
+                "name": tool.name,
+                "description": (tool.description or "")[:_LONGEST_TEXT],
+                "schema": tool.input_schema,
+            }
+            for tool in found[:_MOST_TOOLS]
+        ]
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
         """What a tool answers as text, and whether it failed. Raises ModuleFailedError."""
-        answer = await self._ask(
-            "tools/call", {"name": tool, "arguments": dict(arguments)}, _CALL_S
-        )
-        content = answer.get("content")
-        texts = [_text_of(one) for one in (content if isinstance(content, list) else ())]
-        structured = answer.get("structuredContent")
-        if not any(texts) and structured is not None:
-            texts = [json.dumps(structured, ensure_ascii=False)]
-        return "\n\n".join(filter(None, texts)), answer.get("isError") is True
+        client = await self._client
+        with self._failing():
+            answer = await client.call_tool(tool, dict(arguments))
+        texts = [_text_of(block) for block in answer.content]
+        if not any(texts) and answer.structured_content is not None:
+            texts = [json.dumps(answer.structured_content, ensure_ascii=False)]
+        return "\n\n".join(filter(None, texts)), answer.is_error is True
 
     async def close(self) -> None:
         """End it."""
-        await self._process.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._process.let_go()
+        self._closing.set()
+        if not self._client.done():
+            self._life.cancel()
+        await asyncio.wait([self._life])
 
-    async def _ask(
-        self, method: str, params: Mapping[str, object], within_s: float
-    ) -> Mapping[str, Any]:
-        self._number += 1
-        number = self._number
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        self._send({"id": number, "method": method, "params": params})
-        reading = self._tasks[0]
+    async def _live(self, transport: Transport) -> None:
         try:
-            async with asyncio.timeout(within_s):
-                await asyncio.wait({answer, reading}, return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError as error:
-            self._process.kill(f"it did not answer {method} within {within_s:g} s")
-            raise self._failed(self._process.reason) from error
-        finally:
-            self._waiting.pop(number, None)
-        if not answer.done():
-            raise self._failed(self._process.reason)
-        found = answer.result()
-        if "error" in found:
-            problem = found["error"]
-            said = problem.get("message") if isinstance(problem, Mapping) else problem
-            raise self._failed(str(said)[:_LONGEST_TEXT])
-        result = found.get("result")
-        return result if isinstance(result, Mapping) else {}
+            async with Client(
+                transport,
+                client_info=Implementation(name="parachuted", version="0"),
+                read_timeout_seconds=_CALL_S,
+                mode="legacy",
+            ) as client:
+                self._client.set_result(client)
+                await self._closing.wait()
+        except Exception as error:  # noqa: BLE001  a wall: what a server does ends nothing else
+            if not self._client.done():
+                reason = error if isinstance(error, AgentUnavailableError) else None
+                self._client.set_exception(reason or self._failed(_why(error)))
+            elif not self._closing.is_set():
+                log.info("an MCP server ended", extra={"server": self._name, "reason": _why(error)})
 
-    async def _read(self) -> None:
-        async for line in self._process.lines(_LONGEST_LINE):
-            with suppress(ValueError, RecursionError):  # anything else was printed
-                message = json.loads(line)
-                if isinstance(message, Mapping):
-                    self._take(message)
-
-    def _take(self, message: Mapping[str, Any]) -> None:
-        number = message.get("id")
-        if "method" in message:
-            if number is None:
-                return
-            if message["method"] == "ping":
-                self._send({"id": number, "result": {}})
-            else:
-                refused = {"code": _NO_METHOD, "message": "this client does nothing for a server"}
-                self._send({"id": number, "error": refused})
-            return
-        waiting = self._waiting.get(number) if isinstance(number, int) else None
-        if waiting is not None and not waiting.done():
-            waiting.set_result(message)
-
-    def _send(self, message: Mapping[str, object]) -> None:
-        self._process.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-
-    def _said(self, line: str) -> None:
-        log.info("an MCP server says", extra={"server": self._name, "said": line[:_LONGEST_TEXT]})
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever the server's answer led to
+            raise self._failed(_why(error)) from error
 
     def _failed(self, why: str) -> ModuleFailedError:
         return ModuleFailedError(f"the MCP server {self._name} failed: {why}")
 
 
+@contextlib.asynccontextmanager
+async def process_of(
+    definition: ServerDefinition, env: Mapping[str, str], folder: Path, said: Path
+) -> AsyncIterator[tuple[Any, Any]]:
+    """A plain process, with your rights; what it says on stderr is in `said`."""
+    started = StdioServerParameters(
+        command=definition.command,
+        args=list(definition.args),
+        env={**env, **definition.env},
+        cwd=folder,
+    )
+    with said.open("w") as log_file:
+        async with stdio_client(started, log_file) as streams:
+            yield streams
+
+
+@contextlib.asynccontextmanager
+async def address_of(definition: ServerDefinition) -> AsyncIterator[tuple[Any, Any]]:
+    """A server that is reached by its URL, with the headers that its definition names."""
+    async with (
+        httpx2.AsyncClient(headers=dict(definition.headers), timeout=_CALL_S) as client,
+        streamable_http_client(definition.url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+@contextlib.asynccontextmanager
+async def container_of(
+    running: AbstractAsyncContextManager[Container],
+) -> AsyncIterator[tuple[Any, Any]]:
+    """A program in a container, by its standard input and output."""
+    heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, asked = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def listen() -> None:
+        async with heard:
+            while line := await container.stdout.readline():
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    continue  # anything else was printed
+                await heard.send(SessionMessage(message))
+            raise ModuleFailedError(f"it ended with code {await container.wait()}")
+
+    async def speak() -> None:
+        async with asked:
+            async for sent in asked:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await container.write(text.encode() + b"\n")
+
+    async with running as container, anyio.create_task_group() as group:
+        group.start_soon(listen)
+        group.start_soon(speak)
+        yield read, write
+        group.cancel_scope.cancel()
+
+
+def _why(error: BaseException) -> str:
+    """The first reason, in words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next(
+            (one for one in error.exceptions if isinstance(one, ModuleFailedError)),
+            error.exceptions[0],
+        )
+    return (str(error) or type(error).__name__)[:_LONGEST_TEXT]
+
+
 def _text_of(block: object) -> str:
-    if not isinstance(block, Mapping):
-        return ""
-    if isinstance(block.get("text"), str):
-        return str(block["text"])
-    resource = block.get("resource")
-    if isinstance(resource, Mapping) and isinstance(resource.get("text"), str):
-        return str(resource["text"])
-    return f"({block.get('type')}, which cannot be shown as text)"
+    if isinstance(text := getattr(block, "text", None), str):
+        return text
+    if isinstance(text := getattr(getattr(block, "resource", None), "text", None), str):
+        return text
+    return f"({getattr(block, 'type', 'a part')}, which cannot be shown as text)"

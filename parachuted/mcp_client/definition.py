@@ -13,26 +13,43 @@ SERVER_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 OWN_SERVER: Final = "parachute"
 _OWN_SERVERS: Final = frozenset({OWN_SERVER, "vault", "curator"})
 _MOST_ARGUMENTS, _LONGEST = 100, 4_000
-_KNOWN: Final = frozenset({"type", "command", "args", "env"})
+_OF_PROGRAMS: Final = frozenset({"type", "command", "args", "env"})
+_OF_ADDRESSES: Final = frozenset({"type", "url", "headers"})
+_ADDRESS: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDefinition:
-    """A program that speaks MCP on its standard input and output. `env` may hold secrets."""
+    """A program that speaks MCP on its standard input and output, or the `url` of a server that
+    does over HTTP. `env` and `headers` may hold secrets.
+    """
 
-    command: str
+    command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What a person is shown of it."""
+        return (self.url,) if self.url else (self.command, *self.args)
 
     @property
     def digest(self) -> str:
-        """What names this definition: its command, its arguments and its variables."""
-        said = json.dumps([self.command, self.args, dict(sorted(self.env.items()))])
+        """What names this definition: all that it says."""
+        parts: list[object] = [self.command, self.args, dict(sorted(self.env.items()))]
+        if self.url:
+            parts += [self.url, dict(sorted(self.headers.items()))]
+        said = json.dumps(parts)
         return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
 
     def document(self) -> dict[str, object]:
         """As it is written."""
+        if self.url:
+            return {"type": "http", "url": self.url, "headers": dict(self.headers)}
         return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
 
 
@@ -44,15 +61,11 @@ def read_definition(name: str, said: object) -> ServerDefinition:
         raise ValueError(f"{name} is the name of the daemon's own tools")
     if not isinstance(said, Mapping):
         raise ValueError("a server is an object with a command")  # noqa: TRY004  a caller's mistake
-    if said.get("url") or said.get("type") not in {None, "stdio"}:
-        raise ValueError(
-            "only programs (stdio) are called. A server that is reached by an address would get "
-            "the conversation over the network, and what it runs can be neither approved by its "
-            "content nor kept in a sandbox; use a program that does the same here"
-        )
-    unknown = sorted(set(map(str, said)) - _KNOWN)
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)[:200]}: not known here")
+    if said.get("url") is not None:
+        return _address(said)
+    if said.get("type") not in {None, "stdio"}:
+        raise ValueError("a server is a program (stdio), or has a url (http)")
+    _refuse_unknown(said, _OF_PROGRAMS)
     command, args, env = said.get("command"), said.get("args", []), said.get("env", {})
     if not _is_text(command) or not str(command).strip():
         raise ValueError("command should be the program to start")
@@ -63,6 +76,26 @@ def read_definition(name: str, said: object) -> ServerDefinition:
     ):
         raise ValueError("env should be an object of texts")
     return ServerDefinition(command=str(command), args=tuple(args), env=dict(env))
+
+
+def _address(said: Mapping[str, object]) -> ServerDefinition:
+    if said.get("type") not in {None, "http", "streamable-http"}:
+        raise ValueError("a server with a url speaks MCP's streamable HTTP (type: http)")
+    _refuse_unknown(said, _OF_ADDRESSES)
+    url, headers = said["url"], said.get("headers", {})
+    if not _is_text(url) or not _ADDRESS.fullmatch(str(url)):
+        raise ValueError("url should be an address such as https://example.org/mcp")
+    if not isinstance(headers, Mapping) or not all(
+        _HEADER.fullmatch(str(key)) and _is_text(value) and str(value).isprintable()
+        for key, value in headers.items()
+    ):
+        raise ValueError("headers should be an object of texts")
+    return ServerDefinition(url=str(url), headers=dict(headers))
+
+
+def _refuse_unknown(said: Mapping[str, object], known: frozenset[str]) -> None:
+    if unknown := sorted(set(map(str, said)) - known):
+        raise ValueError(f"{', '.join(unknown)[:200]}: not known here")
 
 
 def servers_in(document: object) -> Mapping[str, object]:

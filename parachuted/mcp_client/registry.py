@@ -98,9 +98,21 @@ class ServerRegistry:
         kept = self._document()[0]["tools"].get(name)
         return kept if isinstance(kept, list) else []
 
-    def keep_tools(self, name: str, tools: Sequence[Mapping[str, object]]) -> None:
+    def is_trusted(self, name: str) -> bool:
+        """Whether a person lets it run with their own rights, outside of a container."""
+        return name in self._document()[0].get("trusted", [])
+
+    def keep_tools(
+        self, name: str, tools: Sequence[Mapping[str, object]], *, is_trusted: bool
+    ) -> None:
         """A person approved these tools of it."""
-        self._change(lambda document: document["tools"].update({name: list(tools)}))
+
+        def keep(document: dict[str, Any]) -> None:
+            document["tools"][name] = list(tools)
+            others = set(document.get("trusted", [])) - {name}
+            document["trusted"] = sorted({*others, name} if is_trusted else others)
+
+        self._change(keep)
 
     def _of_vault(self) -> list[KnownServer]:
         try:

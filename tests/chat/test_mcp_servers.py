@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aiohttp
@@ -16,10 +16,9 @@ from tests.api.calls import key_of
 from tests.api.routes.test_modules import install
 from tests.chat.test_session_contract import decode
 from tests.chat.test_turns_live import call, events, talking
-from tests.mcp_client.conftest import NEEDS_WALLS, SCRIPT, declare
+from tests.mcp_client.conftest import SCRIPT, declare
 
 __all__ = ["talking"]
-pytestmark = NEEDS_WALLS
 NOTE = "Garden/sum.md"
 
 
@@ -51,13 +50,13 @@ def rows_hold(answer: dict) -> dict:
 
 
 async def test_an_approved_server_s_tools_are_called_bounded_and_what_they_say_is_a_stranger_s(
-    talking, vault: Path
+    talking, vault: Path, engine: Mapping[str, str]
 ):
     (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())
     (vault / "sums_server.py").chmod(0o644)
     declare(vault)
     model = Model()
-    async with ScriptedMessages([model] * 200) as api, talking(api) as daemon_rig:
+    async with ScriptedMessages([model] * 200) as api, talking(api, engine=engine) as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         first = await events(daemon_rig, "POST", "/api/chat", {"message": "Add two and three."})
         session = first[-1][1]["sessionId"]
@@ -138,12 +137,14 @@ async def test_a_key_that_only_administers_agents_changes_no_server(talking, vau
         assert status == 200
 
 
-async def test_a_conversation_of_a_limited_key_has_no_server(talking, vault: Path):
+async def test_a_conversation_of_a_limited_key_has_no_server(
+    talking, vault: Path, engine: Mapping[str, str]
+):
     (vault / "sums_server.py").write_bytes(SCRIPT.read_bytes())
     (vault / "sums_server.py").chmod(0o644)
     declare(vault)
     model = Model()
-    async with ScriptedMessages([model] * 200) as api, talking(api) as daemon_rig:
+    async with ScriptedMessages([model] * 200) as api, talking(api, engine=engine) as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "chat", "trusted")
         listed = rows_hold((await call(daemon_rig, "GET", "/api/mcps"))[1])
         shown = {"digest": listed["sums"]["digest"]}

@@ -6,7 +6,7 @@ import asyncio
 import json
 import operator
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -34,12 +34,15 @@ def talking(vault: Path, home: Path) -> Talking:
     """Start a daemon whose agents ask that model."""
 
     @asynccontextmanager
-    async def start(api: ScriptedMessages, spare: str = "off") -> AsyncIterator[DaemonRig]:
+    async def start(
+        api: ScriptedMessages, spare: str = "off", engine: Mapping[str, str] | None = None
+    ) -> AsyncIterator[DaemonRig]:
         await load_heavy("claude")
         given = {"vault": str(vault), "port": 0, "agent.base_url": api.url}
         given |= {"agent.backend": "claude", "conversation.spare_process": spare}
         settings = load_settings(home, {}, given)
         env = {"PATH": os.environ["PATH"], "ANTHROPIC_API_KEY": "sk-ant-api03-test"}
+        env |= engine or {}
         daemon = Daemon(
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )

@@ -6,23 +6,17 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from parachuted.agents.sandbox import Sandboxes
 from parachuted.hooks import HookApprovals
 from parachuted.mcp_client import McpServers, ServerRegistry
 from parachuted.mcp_client.approved import APPROVALS, COMMAND
-from parachuted.modules.hosting.isolation import IsolationFactory
-from parachuted.modules.hosting.isolation_rules import landlock_version
-from parachuted.modules.hosting.seccomp import can_filter
 from parachuted.vault import VaultRoot
 
 SCRIPT = Path(__file__).with_name("sums_server.py")
-NEEDS_WALLS = pytest.mark.skipif(
-    not (landlock_version() and can_filter()), reason="this kernel has no Landlock"
-)
 
 
 @pytest.fixture
@@ -44,19 +38,15 @@ def declare(vault: Path, **more: object) -> None:
 
 
 @pytest.fixture
-async def servers(vault: Path, tmp_path: Path) -> AsyncIterator[McpServers]:
+async def servers(vault: Path, tmp_path: Path, sandboxes: Sandboxes) -> McpServers:
     """The servers of that vault."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    cages = IsolationFactory(
-        sandbox="auto", run=home / "run/modules", secret=(home, vault), env=os.environ
-    )
-    yield McpServers(
+    return McpServers(
         ServerRegistry(VaultRoot(vault), home),
         HookApprovals(home, APPROVALS, COMMAND),
-        cages,
+        sandboxes,
         vault=vault,
         home=home,
         env=dict(os.environ),
     )
-    assert [*(home / "run/modules").glob("*")] == []

@@ -26,12 +26,12 @@ def reach(path: str) -> str:
     except OSError:
         pass
     try:
-        socket.create_connection(("127.0.0.1", 9), timeout=1)
+        socket.create_connection(("198.51.100.1", 9), timeout=1)  # of nobody's
         found.append("network")
-    except PermissionError:
-        pass
+    except TimeoutError:
+        found.append("network")
     except OSError:
-        found.append("network")
+        pass  # there is no way to it
     return f"reached: {', '.join(found) or 'nothing'}"
 
 

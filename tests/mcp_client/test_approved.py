@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
 from parachuted.mcp_client import McpServers
-from tests.mcp_client.conftest import NEEDS_WALLS, declare
-
-pytestmark = NEEDS_WALLS
+from tests.mcp_client.conftest import declare
 
 
 def problem(servers: McpServers, name: str = "sums") -> str | None:
@@ -79,7 +78,7 @@ async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
     (tmp_path / "home/token").write_text("no")
     await approve(servers, "sums")
     calls = servers.open()
-    for path in (vault / "Secret.md", tmp_path / "home/token", Path("/etc/hostname")):
+    for path in (vault / "Secret.md", tmp_path / "home/token"):
         answer = await calls.call("sums", "reach", {"path": str(path)})
         assert answer.text == "reached: nothing", path
     assert (await calls.call("sums", "reach", {"path": "/dev/null"})).text == "reached: file"
@@ -92,7 +91,7 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
         ends={"command": sys.executable, "args": ["-c", "print('x'); raise SystemExit(3)"]},
         gone={"command": "there-is-no-such-program"},
         notes={"command": sys.executable, "args": ["."]},
-        far={"type": "http", "url": "https://example.org/mcp"},
+        far={"type": "http", "url": "ftp://example.org/mcp"},
         parachute={"command": sys.executable},
     )
     with pytest.raises(ModuleFailedError, match="ended with code 3"):
@@ -101,7 +100,7 @@ async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(
     for name, why in (
         ("gone", "no program"),
         ("notes", "holds, the vault"),
-        ("far", "only programs"),
+        ("far", "an address such as"),
         ("parachute", "the daemon's own"),
     ):
         assert why in (problem(servers, name) or ""), name
@@ -169,3 +168,55 @@ async def test_a_file_that_comes_later_is_not_given_before_it_is_approved(server
     declare(vault, more=both, other={**both, "args": ["sums_server.py", "./later.txt"]})
     await approve(servers, "other")
     assert "has changed since" in (problem(servers, "more") or "")
+
+
+async def test_a_trusted_server_runs_outside_of_a_container_by_a_persons_word_at_the_command_line(
+    servers, vault
+):
+    (vault / "Secret.md").write_text("no")
+    digest = servers.digest(servers.registry.get("sums")) or ""
+    with pytest.raises(ActRefusedError, match="on the command line"):
+        await servers.approve("sums", digest, is_trusted=True)
+    await servers.approve("sums", digest, is_here=True, is_trusted=True)
+    calls = servers.open()
+    answer = await calls.call("sums", "reach", {"path": str(vault / "Secret.md")})
+    assert "file" in answer.text
+    await calls.close()
+
+
+async def test_a_server_with_a_url_is_asked_with_its_token(servers, vault):
+    async def answer(request):
+        assert request.headers["Authorization"] == "Bearer t-1"
+        if request.method != "POST":
+            return web.Response(status=405)
+        asked = await request.json()
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "seen"}]},
+        }
+        if "id" not in asked:
+            return web.Response(status=202)
+        return web.json_response(
+            {"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}
+        )
+
+    app = web.Application()
+    app.router.add_route("*", "/mcp", answer)
+    async with TestServer(app) as server:
+        url = str(server.make_url("/mcp"))
+        declare(vault, far={"url": url, "headers": {"Authorization": "Bearer t-1"}})
+        digest = servers.digest(servers.registry.get("far")) or ""
+        with pytest.raises(ActRefusedError, match="on the command line"):
+            await servers.approve("far", digest, is_here=True, is_trusted=True)
+
+        assert [tool.name for tool in await approve(servers, "far")] == ["far__look"]
+        calls = servers.open()
+        assert (await calls.call("far", "look", {})).text == "seen"
+        await calls.close()
+    declare(vault, far={"url": url, "headers": {"Authorization": "Bearer t-2"}})
+    assert "has changed since" in (problem(servers, "far") or "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.job import RunSandbox
@@ -147,12 +147,10 @@ def program_options(
         *(_bind(str(path), str(path), is_writable=True) for path in program.writable),
     ]
     env = {**_ENV, "HOME": "/tmp", **program.env}  # noqa: S108  in the container
-    options = _walled(program.config, image, owner, mounts)
     return {
-        **options,
+        **_walled(program.config, image, owner, mounts),
         "Entrypoint": list(program.command),
         "Env": [f"{name}={value}" for name, value in env.items()],
-        "HostConfig": {**cast("dict[str, object]", options["HostConfig"]), "Init": True},
     }
 
 
@@ -197,7 +195,7 @@ def _walled(
             "LogConfig": {"Type": "none", "Config": {}},
             "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
             "AutoRemove": False,
-            "Init": False,  # our first process is one
+            "Init": False,  # our first process is one; over this machine's /sbin none can be put
             "Tmpfs": {
                 path: _tmpfs(size)
                 for path, size in (("/tmp", _TMP), ("/run", _SMALL), ("/var/tmp", _SMALL))  # noqa: S108  the same

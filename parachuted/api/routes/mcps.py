@@ -26,7 +26,7 @@ _OWN_IS = "the daemon's own tools, for other programs"
 
 
 class AddServerRequest(RequestModel):
-    """A server that is a program, as a `.mcp.json` has it."""
+    """A server as a `.mcp.json` has it: a program, or a URL with headers."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -34,9 +34,12 @@ class AddServerRequest(RequestModel):
 
 
 class ApproveServerRequest(RequestModel):
-    """What is approved: the server as it was listed with this digest."""
+    """What is approved: the server as it was listed with this digest. `trusted`: it runs with your
+    rights, outside of a container.
+    """
 
     digest: Annotated[str, Field(min_length=1, max_length=200, examples=["sha256:" + "0" * 64])]
+    trusted: bool = False
 
 
 class McpServerRow(TypedDict):
@@ -119,7 +122,7 @@ class McpServerRoutes:
 
     @post("/api/mcps", _SYSTEM, "admin", reach="beyond")
     async def add(self, body: AddServerRequest) -> McpServerResponse:
-        """Add an MCP server that is a program. It runs once it is approved."""
+        """Add an MCP server: a program, or a URL. It is called once it is approved."""
         said = dict(body.model_extra or {})
         server = await asyncio.to_thread(self._servers.registry.add, body.name, said)
         return {"server": await self._row(server)}
@@ -138,12 +141,14 @@ class McpServerRoutes:
         """Let a server run as it was listed with that `digest`: its definition, the files that it
         names, and its tools as they are now. 409 where it has changed since.
 
-        It is started once, behind the same walls, to list them. One that names files outside the
-        vault is approved on the command line of this machine.
+        It is started once, as it will run, to list them. One that names files outside the vault,
+        or is trusted, is approved on the command line of this machine.
         """
         _refuse_own(name)
         is_here = call.identity.kind == "loopback" and call.identity.id == "cli"
-        tools = await self._servers.approve(name, body.digest, is_here=is_here)
+        tools = await self._servers.approve(
+            name, body.digest, is_here=is_here, is_trusted=body.trusted
+        )
         return {"error": None, "tools": _rows(tools)}
 
     @post("/api/mcps/{name}/test", _SYSTEM, "admin", reach="beyond", names=_NAMES)
@@ -173,10 +178,10 @@ class McpServerRoutes:
     async def _row(self, server: KnownServer) -> McpServerRow:
         problem = await asyncio.to_thread(self._servers.problem, server)
         definition = server.definition
-        words = [definition.command, *definition.args] if definition else []
+        words = definition.words if definition else ()
         return McpServerRow(
             name=printable(server.name),
-            displayType="stdio",
+            displayType="http" if definition and definition.url else "stdio",
             displayCommand=printable(shlex.join(words)),
             builtin=False,
             validationErrors=[problem] if problem else [],
