@@ -136,6 +136,7 @@ def module_program(approved: ApprovedModule, place: ContainerPlace, data: Path) 
             sys.executable,
             "-I",
             "-B",
+            "-u",
             "-X",
             "utf8",
             "-c",
