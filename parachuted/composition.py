@@ -48,9 +48,9 @@ from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
-from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.hosting.module_containers import ModuleContainers
+from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles

@@ -1,4 +1,4 @@
-"""The containers of untrusted modules: where each has its sockets, and what it sees of the machine."""
+"""The containers of untrusted modules: the sockets of each, and what it sees of the machine."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class ModuleContainers:
         clients: ModuleClients,
     ) -> None:
         """`folder` is a private folder of the home; no container may see one of `secret`."""
-        self._folder, self._secret, self._sandboxes = folder, tuple(secret), sandboxes
-        self.clients = clients
+        self._folder, self._secret = folder, tuple(secret)
+        self.sandboxes, self.clients = sandboxes, clients
         self.serve: ServeModules | None = None
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ class ModuleContainers:
 
     def run(self, program: ContainerProgram) -> AbstractAsyncContextManager[Container]:
         """Raises ModuleFailedError where the program would see a secret."""
-        if self._sandboxes is None:
+        if self.sandboxes is None:
             raise AgentUnavailableError("no sandboxes are made here")
         for path in program.readable:
             for secret in self._secret:
@@ -87,13 +87,13 @@ class ModuleContainers:
                         f"{secret} lies in {path}, which Python needs: nothing can keep a module's "
                         "container out of it"
                     )
-        return self._sandboxes.run(program)
+        return self.sandboxes.run(program)
 
     async def sweep(self) -> None:
         """Remove what an earlier daemon left. Docker is asked only if there is something."""
         left = await asyncio.to_thread(self._left)
-        if left and self._sandboxes is not None:
-            await self._sandboxes.sweep()
+        if left and self.sandboxes is not None:
+            await self.sandboxes.sweep()
         for folder in left:
             await asyncio.to_thread(drop_tree, folder)
 
