@@ -10,7 +10,7 @@ from aiohttp import web
 
 from parachuted.api.http.answers import json_answer, json_bytes, status_of
 from parachuted.api.http.decorators import post, put
-from parachuted.api.http.route import ApiCall, RequestModel
+from parachuted.api.http.route import ApiCall, MediaBody, RequestModel
 from parachuted.errors import ParachuteError
 from parachuted.modules.hosting.module_clients import SCOPE, ModuleClients
 from parachuted.modules.hosting.service_calls import (
@@ -23,6 +23,8 @@ from parachuted.modules.hosting.service_calls import (
 _READ_NOTES = "vault.read_notes"
 _LARGEST, _LARGEST_FILE = 64 << 20, 4 << 30
 
+_ANSWER = MediaBody(type="application/json", says="What the service returns.")
+
 
 class UploadQuery(RequestModel):
     """The new file, relative to the vault."""
@@ -34,7 +36,15 @@ class ModuleServiceRoutes:
     def __init__(self, clients: ModuleClients) -> None:
         self._clients = clients
 
-    @post(SERVICES, SCOPE, "write", reach="nothing", largest_body=_LARGEST)
+    @post(
+        SERVICES,
+        SCOPE,
+        "write",
+        reach="nothing",
+        answers={200: _ANSWER},
+        errors=(502,),
+        largest_body=_LARGEST,
+    )
     async def ask(self, call: ApiCall) -> web.StreamResponse:
         """Call a service of the module's, such as `vault.read`."""
         client, of = self._clients.find(call.identity.api_key, call.named("name")), _call_of(call)
@@ -45,7 +55,16 @@ class ModuleServiceRoutes:
         kind = "application/octet-stream" if is_plain else "application/json"
         return await _answered(lambda: client.answer(service, body, of), kind)
 
-    @put(UPLOADS, SCOPE, "write", reach="nothing", query=UploadQuery, largest_body=_LARGEST_FILE)
+    @put(
+        UPLOADS,
+        SCOPE,
+        "write",
+        reach="nothing",
+        query=UploadQuery,
+        answers={200: _ANSWER},
+        errors=(502,),
+        largest_body=_LARGEST_FILE,
+    )
     async def upload(self, call: ApiCall) -> web.StreamResponse:
         """Make a new file of the body."""
         client = self._clients.find(call.identity.api_key, call.named("name"))
