@@ -59,8 +59,8 @@ _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 _CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
 _LIMITS = "a container with 1 GB of memory, one processor, 64 processes and no network"
 _WITHOUT_DOCKER = (
-    "{}. An untrusted module runs in a container: install and start Docker, then `parachute "
-    "modules restart {}`; or, if you trust its code, `parachute modules approve {} --trust trusted`"
+    "an untrusted module runs in a container: install and start Docker, then `parachute modules "
+    "restart {0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted` ({1})"
 )
 _START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
 _LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
@@ -222,7 +222,7 @@ class ContainerHost:
             try:
                 why = await self._live(started)
             except AgentUnavailableError as error:
-                why = _WITHOUT_DOCKER.format(error.message, self._name, self._name)
+                why = _WITHOUT_DOCKER.format(self._name, error.message)
             except ModuleFailedError as error:
                 why = str(error)
             except Exception as error:  # a wall: the module is down and nothing else

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import stat
@@ -26,6 +27,8 @@ from parachuted.modules.hosting.container_main import (
 from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.services import Services
+
+log = logging.getLogger(__name__)
 
 LIMITS = "a container with 1 GB of memory, one processor, 64 processes and no network"
 _CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
@@ -95,7 +98,10 @@ class ModuleContainers:
         if left and self.sandboxes is not None:
             await self.sandboxes.sweep()
         for folder in left:
-            await asyncio.to_thread(drop_tree, folder)
+            try:
+                await asyncio.to_thread(drop_tree, folder)
+            except OSError as error:
+                log.warning("a module's folder was not removed", extra={"reason": str(error)})
 
     def _left(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
