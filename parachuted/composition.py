@@ -43,12 +43,14 @@ from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
 from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.cgroup import Cgroups
+from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
+from parachuted.modules.hosting.module_clients import ModuleClients
+from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.module_host import ModuleHost
 from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
@@ -384,10 +386,16 @@ class Composition:
             home=home,
             env=self.env,
         )
+        self.containers = ModuleContainers(
+            folder=home / "run" / "containers",
+            secret=(home, folder, self.user_home),
+            sandboxes=self.chosen.sandboxes,
+            clients=ModuleClients(self.authenticator.ring, self.latest),
+        )
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=lambda approved: ModuleContext(approved, self._module_sources),
-            start_worker=lambda approved, services: ModuleHost(approved, services, self.isolation),
+            start_worker=partial(ContainerHost, containers=self.containers),
             bus=self.bus,
             asker=self.hooks,
             vault=folder,

@@ -68,6 +68,7 @@ class Daemon(Composition):
         self.http = HttpRoutes(
             self, started=self.clock(), end=self._end, set_auth_mode=self._set_auth_mode
         )
+        self.containers.serve = self.http.serve_module
         self._make_upkeep()
         self._server: HttpServer | None = None
         self._tls = self._make_tls_listener()
@@ -172,6 +173,7 @@ class Daemon(Composition):
 
     async def _run_modules(self) -> None:
         await self.isolation.sweep()
+        await self.containers.sweep()
         await self.modules.start()
         await self.modules.run()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
+from socket import socket
 from typing import TYPE_CHECKING
 
 from parachuted.addresses import page_address, tls_address
@@ -53,6 +54,7 @@ from parachuted.api import (
     file_routes,
     make_app,
     make_supervisor_app,
+    serve_module,
 )
 from parachuted.composition import Composition
 from parachuted.config import SettingsListing, listed
@@ -284,6 +286,10 @@ class HttpRoutes:
             SandboxRoutes(parts.chosen.sandboxes),
             McpServerRoutes(parts.mcp_servers, modules),
         )
+
+    async def serve_module(self, at: socket) -> Callable[[], Awaitable[None]]:
+        """Answer a module in its container at that socket, until what this returns is called."""
+        return await serve_module(self._front(), self._parts.containers.clients, at)
 
     def make_supervisor_app(self) -> Application:
         """What answers on the port of a supervisor, where the settings name one."""

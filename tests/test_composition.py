@@ -135,7 +135,7 @@ async def test_nothing_of_hooks_and_modules_outlives_the_daemon(
 ):
     script(home, "on-file-created.sh", "#!/bin/sh\nsleep 300 &\nsleep 300\n")
     async with live() as daemon_rig:
-        assert (await install(daemon_rig, EXAMPLES / "daily", "untrusted"))["where"] == "worker"
+        assert (await install(daemon_rig, EXAMPLES / "daily", "untrusted"))["where"] == "container"
         save(vault / "new.md", "# New\n")
         await daemon_rig.until(
             lambda: any(

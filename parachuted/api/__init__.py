@@ -2,7 +2,7 @@
 
 from aiohttp.web import Application
 
-from parachuted.api.app import file_routes, make_app, make_supervisor_app
+from parachuted.api.app import file_routes, make_app, make_supervisor_app, serve_module
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.file_answers import FileAnswers
 from parachuted.api.http.host_guard import HostGuard
@@ -82,5 +82,6 @@ __all__ = [
     "file_routes",
     "make_app",
     "make_supervisor_app",
+    "serve_module",
     "undo_limits",
 ]

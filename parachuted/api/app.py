@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
+from socket import socket
 
 from aiohttp import web
 
@@ -12,9 +13,11 @@ from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import FRONT, ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
 from parachuted.api.http.route import Route
+from parachuted.api.http.server import HttpServer, ServerLimits
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
+from parachuted.api.routes.module_services import ModuleServiceRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_listing import NoteListingRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes
@@ -23,6 +26,7 @@ from parachuted.api.routes.notes import NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
 from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.search import Search
 from parachuted.sync import FileDigests
 from parachuted.vault import Store, VaultIndex
@@ -78,6 +82,18 @@ def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.A
     """
     routes = routes_of(*groups)
     return _make(front, [route for route in routes if route.path.startswith("/supervisor/")])
+
+
+async def serve_module(
+    front: ApiMiddleware, clients: ModuleClients, at: socket
+) -> Callable[[], Awaitable[None]]:
+    """Answer there, with what a module in a container may ask for, until what this returns is
+    called.
+    """
+    app = _make(front, routes_of(ModuleServiceRoutes(clients)))
+    server = HttpServer(app, ServerLimits(read_s=600, body_s=600))
+    await server.open_at([at])
+    return server.close
 
 
 def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:

@@ -33,7 +33,7 @@ _NAME = argument("name", help="as `parachute modules list` names it")
 _TRUST = ("trusted", "untrusted")
 _CONSENT = (
     flag("--yes", help="agree without asking"),
-    argument("--trust", choices=_TRUST, help="untrusted: in a process of its own"),
+    argument("--trust", choices=_TRUST, help="untrusted: in a container, with Docker"),
     JSON,
 )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -215,6 +216,7 @@ class KeyRing:
         self.file, self._clock = file, clock
         self._held = LoadedKeys()
         self._kept: list[tuple[bytes, ApiKey]] = []
+        self._lent: list[ApiKey] = []
         self.problem: str | None = None
         self._mark: object = ()
         self._read_at = 0.0
@@ -246,7 +248,21 @@ class KeyRing:
             self.problem = "; ".join(self._held.faults) or None
         except KeysRefusedError as error:
             self._held, self.problem = LoadedKeys(), error.message
-        self._kept = [(key.key_hash.encode(), key) for key in self._held.keys]
+        self._keep()
+
+    @contextmanager
+    def lent(self, key: ApiKey) -> Iterator[None]:
+        """A key that is in no file, and ends with this."""
+        self._lent.append(key)
+        self._keep()
+        try:
+            yield
+        finally:
+            self._lent.remove(key)
+            self._keep()
+
+    def _keep(self) -> None:
+        self._kept = [(key.key_hash.encode(), key) for key in (*self._held.keys, *self._lent)]
 
     @property
     def is_unsettled(self) -> bool:
@@ -279,7 +295,7 @@ class KeyRing:
         """Who asks with the key of that id; None where there is none, or it has expired."""
         self.look()
         now = self._clock()
-        found = (key for key in self._held.keys if key.id == name and not key.is_over(now))
+        found = (key for _, key in self._kept if key.id == name and not key.is_over(now))
         return next((key.identity() for key in found), None)
 
     def use(self, key: ApiKey) -> Identity:
@@ -295,7 +311,7 @@ class KeyRing:
         now = self._clock()
         return any(
             key.id == identity.id and key.identity() == identity and not key.is_over(now)
-            for key in self._held.keys
+            for _, key in self._kept
         )
 
     def flush(self) -> None:

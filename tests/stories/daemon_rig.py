@@ -16,6 +16,7 @@ from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
 from parachuted.times import utc_now
+from tests.modules.container_rig import ProcessSandboxes
 
 
 @dataclass
@@ -91,6 +92,7 @@ async def running_daemon(
         BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
         clock=clock,
     )
+    daemon.containers.sandboxes = ProcessSandboxes()  # real ones: tests/modules/hosting
     daemon_rig = DaemonRig(daemon=daemon, vault=vault)
     daemon.bus.subscribe(daemon_rig.events.append)
     ready = asyncio.Event()

@@ -179,8 +179,7 @@ def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> we
     if isinstance(error, web.HTTPException):
         return _answer(error.status, http_sentence(error), request_id, headers=error.headers)
     if isinstance(error, ParachuteError):
-        status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
-        return _answer(status, error.message, request_id, more=_more(error))
+        return _answer(status_of(error), error.message, request_id, more=_more(error))
     if isinstance(error, web.RequestPayloadError) or (
         isinstance(error, ConnectionError) and request.transport is None
     ):
@@ -193,6 +192,10 @@ def answer_to(error: Exception, request: web.BaseRequest, request_id: str) -> we
     return _answer(
         500, f"something unexpected went wrong; the log has it under {request_id}", request_id
     )
+
+
+def status_of(error: Exception) -> int:
+    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
 
 
 def _route(request: web.BaseRequest) -> str:

@@ -56,7 +56,7 @@ class ModuleResponse(TypedDict):
     trust_level: Literal["verified", "trusted", "untrusted"]
     status: Condition
     serving: bool
-    where: Literal["in process", "worker"] | None
+    where: Literal["in process", "container"] | None
     limits: str | None
     state: Literal["new", "approved", "changed", "missing", "broken"]
     source: str

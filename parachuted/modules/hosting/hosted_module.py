@@ -191,7 +191,7 @@ class HostedModule:
         """Where its code runs; None while it does not."""
         if self.running is None:
             return None
-        return "in process" if isinstance(self.host, InProcessHost) else "worker"
+        return "in process" if isinstance(self.host, InProcessHost) else "container"
 
     @property
     def failure(self) -> str | None:

@@ -14,7 +14,7 @@ from parachuted.modules.settings import SettingSpec
 from parachuted.visible import visible
 
 Condition: TypeAlias = Literal["running", "starting", "failed", "disabled", "unapproved"]
-Where: TypeAlias = Literal["in process", "worker"]
+Where: TypeAlias = Literal["in process", "container"]
 _ON = frozenset({"running", "starting"})
 
 

@@ -29,7 +29,7 @@ _RUNS = {
     "verified": "inside the daemon: its files are signed by the makers of parachuted",
     "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it "
     "is offered, not what its code could do",
-    "untrusted": "in a process of its own, held to its permissions",
+    "untrusted": "in a container, held to its permissions",
 }
 
 

@@ -21,7 +21,7 @@ from tests.api.routes.test_modules import EXAMPLES, install
 from tests.api.test_app import ROUTES
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
-WHERE = {"trusted": "in process", "untrusted": "worker"}
+WHERE = {"trusted": "in process", "untrusted": "container"}
 KEVIN = f"para:brain:{hashlib.sha256(b'Kevin').hexdigest()[:12]}"
 SLOW = '''
 import asyncio

@@ -6,15 +6,16 @@ Each through a running daemon, the same for a module in the daemon's process and
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents import Job
-from parachuted.modules.hosting.request_server import VERBS
+from parachuted.modules.hosting.service_calls import methods_of
+from parachuted.modules.services import VaultAccess
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.api.calls import call, get, key_of, post
+from tests.api.calls import call, key_of, post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
@@ -128,22 +129,17 @@ MAILS = """
 """
 FORGES = """
     @route("POST", "/forge", timeout_s=120)
-    async def forge(self, frames: list):
-        import concurrent.futures, gc, json, struct
-        pipe = next(one for one in gc.get_objects() if type(one).__name__ == "_Pipe")
-        own = type(pipe).send.__globals__["_CALL"].get().asked
-        replies = []
-        for frame in frames:
-            if frame.get("of") == "own":
-                frame["of"] = own
-            waiting = concurrent.futures.Future()
-            if frame["kind"] == "ask":
-                pipe._now[frame["id"]] = waiting
-            data = json.dumps(frame).encode()
-            pipe.send(struct.pack(">I", len(data)) + data)
-            if frame["kind"] == "ask":
-                reply = await asyncio.wrap_future(waiting)
-                replies.append([reply.kind, getattr(reply, "error", None)])
+    async def forge(self, asked: list):
+        from parachuted.modules.hosting.http_services import CALL
+        own, replies = CALL.get(), []
+        for service, of, body in asked:
+            CALL.set(own if of == "own" else of)
+            try:
+                await self._services.daemon.ask(service, body.encode())
+                replies.append("done")
+            except Exception as error:
+                replies.append(type(error).__name__)
+        CALL.set(own)
         return replies
 """
 REFUSED = {"refused: ActRefusedError"}
@@ -328,117 +324,46 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
     assert outcomes == ["changed", "suggested", "suggested"]
 
 
-async def test_every_frame_that_a_hostile_process_forges_is_refused_and_nothing_is_done(
+async def test_every_request_that_a_hostile_container_forges_is_refused_and_nothing_is_done(
     live: Live, vault: Path, tmp_path: Path
 ):
     save(vault / "Notes/a.md", "a\n")
-    body = {
-        "path": "Notes/new.md",
-        "text": "x",
-        "pattern": "**",
-        "query": "a",
-        "limit": 5,
-        "base": None,
-        "section": "S",
-        "key": "k",
-        "value": 1,
-        "event": "forger.x",
-        "data": {},
-        "interface": "X",
-        "method": "m",
-        "args": [],
-        "kwargs": {},
-        "agent": "a",
-        "prompt": "p",
-        "options": {},
-        "action": "create",
-        "payload": {"text": "x"},
-        "reasoning": "r",
+    asked = dict.fromkeys(methods_of(VaultAccess), "{}")
+    bodies = {
+        **{f"vault.{name}": body for name, body in asked.items()},
+        "vault.create": '{"path": "Notes/new.md", "text": "x"}',
+        "publish": '{"event": "forger.x", "data": {}}',
+        "current_call": "{}",
     }
-    takes = {
-        "vault.list": ["pattern"],
-        "vault.search": ["query", "limit"],
-        "vault.write": ["path", "text", "base"],
-        "vault.create": ["path", "text"],
-        "vault.append": ["path", "section", "text"],
-        "vault.set_key": ["path", "key", "value"],
-        "state.get": ["key"],
-        "state.put": ["key", "value"],
-        "state.delete": ["key"],
-        "state.keys": [],
-        "publish": ["event", "data"],
-        "has_interface": ["interface"],
-        "interface": ["interface", "method", "args", "kwargs"],
-        "run_agent": ["agent", "prompt", "options"],
-        "suggest": ["action", "path", "payload", "reasoning", "base"],
-        "current_call": [],
+    wrong = {
+        "vault.create": '{"path": "Notes/new.md", "text": "x", "more": 1}',
+        "vault.read": '{"path": 7}',
+        "vault.delete": "[]",
+        "vault.move": "{",
+        "vault.list": '{"pattern": ' + "[" * 10_000,
+        "vault.__init__": "{}",
+        "daemon.stop": "{}",
+        "_services": "{}",
+        "body.read": "{}",
+        "body.close": "{}",
     }
-    numbers = iter(range(50_000, 100_000))
-
-    def ask(verb: str, of: object, **more: object) -> dict[str, object]:
-        fields = {name: body[name] for name in takes.get(verb, ["path"])}
-        named = {} if of == "missing" else {"of": of}
-        return {
-            "kind": "ask",
-            "id": next(numbers),
-            "verb": verb,
-            "body": {**fields, **more},
-            **named,
-        }
-
     async with live() as daemon_rig:
         await begin(daemon_rig, tmp_path, "forger", FORGES, EVERYTHING, "untrusted")
         before = notes(vault)
 
-        async def forge(*frames: dict[str, object]) -> list[list[str]]:
-            status, answer = await call(
-                daemon_rig, "POST", "/api/forger/forge", json={"frames": frames}
-            )
-            assert status == 200, answer
-            return answer
+        async def forge(of: str, asked: Mapping[str, str]) -> set[str]:
+            requests = [[service, of, body] for service, body in asked.items()]
+            answer = await post(daemon_rig, "/api/forger/forge", {"asked": requests})
+            return set(answer)
 
-        assert await forge(ask("vault.read", "own", path="Notes/a.md")) == [["answer", None]]
-        ended = 2  # the first call that was made: `start` is 1, and that one has ended
-        await asyncio.sleep(0)
-        for of in ("missing", None, 0, -1, 999_999):
-            replies = await forge(*(ask(verb, of) for verb in VERBS))
-            assert replies == [["refusal", "ActRefusedError"]] * len(VERBS), of
-        assert await forge(
-            {"kind": "ended", "id": ended}, ask("vault.read", ended, path="Notes/a.md")
-        ) == [["refusal", "ActRefusedError"]]
-        wrong = [ask(verb, "own", more=1) for verb in VERBS] + [
-            ask("vault.read", "own", path=7),
-            ask("daemon.stop", "own"),
-        ]
-        assert {kind for kind, _error in await forge(*wrong)} == {"refusal"}
-        assert await forge(
-            {"kind": "cancel", "id": 1}, ask("vault.read", "own", path="Notes/a.md")
-        ) == [["answer", None]]
-
-        for fatal in (
-            {"kind": "answer", "id": 123_456, "value": 1},
-            {"kind": "ask", "id": 1, "verb": "vault.read", "body": {}, "of": "1"},
-        ):
-            status, _answer = await call(
-                daemon_rig,
-                "POST",
-                "/api/forger/forge",
-                json={"frames": [fatal, ask("vault.create", "own")]},
-            )
-            assert status >= 500, fatal  # its process is ended
-            await _serves_again(daemon_rig)
+        assert await forge("own", {"vault.read": '{"path": "Notes/a.md"}'}) == {"done"}
+        for of in ("0", "invented", "1" * 32):
+            assert await forge(of, bodies) <= {"ActRefusedError", "ModuleFailedError"}
+        assert await forge("own", wrong) == {"ModuleFailedError"}
 
         assert notes(vault) == before
         assert not daemon_rig.reported("forger.x")
-        assert (await get(daemon_rig, "/api/health"))["status"]
-        await post(daemon_rig, "/api/modules/forger/disable")
 
 
 def notes(vault: Path) -> set[Path]:
     return {path for path in vault.rglob("*.md") if "Modules" not in path.parts}
-
-
-async def _serves_again(daemon_rig: DaemonRig) -> None:
-    async with asyncio.timeout(30):
-        while (await call(daemon_rig, "POST", "/api/forger/forge", json={"frames": []}))[0] != 200:
-            await asyncio.sleep(0.05)

@@ -16,12 +16,13 @@ from parachuted.agents import CompactionAnswer
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.hooks import HookApprovals, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_hooks import ModuleHook
-from parachuted.modules.hosting.module_host import ModuleHost
 from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.testing import ScriptedBackend, running_module, say
+from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
 from tests.modules.small_modules import StubServices, approve, write_module
 
@@ -221,11 +222,10 @@ async def test_a_module_is_not_asked_about_its_own_agents(garden):
         assert (await hooks.ask(own)).allowed
 
 
-async def test_a_module_in_a_process_of_its_own_takes_part_as_well(tmp_path, make_isolation):
+async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
     folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
-    worker = ModuleHost(
-        approve(folder, trust="untrusted"), StubServices(), make_isolation("process")
-    )
+    containers = ContainerRig(tmp_path / "rig").containers
+    worker = ContainerHost(approve(folder, trust="untrusted"), StubServices(), containers)
     await worker.start()
     try:
         asked = hooks_of(worker, is_trusted=False)

@@ -8,14 +8,14 @@ import inspect
 
 import pytest
 
+from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.module_host import ModuleHost
 from parachuted.modules.hosting.running_module import RunningModule
 
 ASKED = [name for name in vars(RunningModule) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("way", [InProcessHost, ModuleHost])
+@pytest.mark.parametrize("way", [InProcessHost, ContainerHost])
 @pytest.mark.parametrize("name", ASKED)
 def test_each_way_has_each_of_the_names_with_the_same_arguments(way, name):
     asked, has = inspect.getattr_static(RunningModule, name), inspect.getattr_static(way, name)

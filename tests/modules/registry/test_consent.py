@@ -112,7 +112,7 @@ def test_what_is_not_asked_for_is_said_too():
     )
 
     assert consent.text().count("  nothing") >= 6
-    assert "in a process of its own" in consent.text()
+    assert "in a container" in consent.text()
 
 
 def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():

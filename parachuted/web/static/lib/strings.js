@@ -148,7 +148,7 @@ export const t = {
   consent: {
     loading: 'What it may do',
     trust: 'How far you trust it',
-    trusts: { untrusted: 'Untrusted: in a process of its own, held to this list', trusted: 'Trusted: inside the daemon; its code could do more than this list' },
+    trusts: { untrusted: 'Untrusted: in a container, held to this list', trusted: 'Trusted: inside the daemon; its code could do more than this list' },
     verified: 'Its files are signed by the makers of parachuted.',
     labels: /** @type {Record<string, string>} */ ({ reads: 'Reads', writes: 'Writes', folders: 'Reads outside the vault', network: 'Network', bash: 'Shell', agents: 'Agents', tools: 'Tools for agents', hears: 'Hears', schedules: 'By the clock', requires: 'Calls', mcp: 'Uses tools', provides: 'Provides', dependencies: 'Installs', prefix: 'Answers at', source: 'From', size: 'Holds', notes: 'Note' }),
     nothing: 'nothing',
@@ -192,7 +192,7 @@ export const t = {
     removed: (/** @type {string} */ name) => `${name} is removed.`,
     facts: { version: 'Version', trust: 'Trust', notes: 'Note', where: 'Runs', source: 'From', limits: 'Limits', routes: 'Routes', tools: 'Tools', events: 'Events', schedules: 'Schedules', agents: 'Agents', interfaces: 'Interfaces' },
     inside: 'in the daemon',
-    worker: 'in a process of its own',
+    container: 'in a container',
     noSettings: 'It has no settings, or does not run.',
     byHand: 'Edit it in modules.yaml.',
     noLog: 'It logged nothing.',

@@ -1,0 +1,480 @@
+"""A module in a real container: it serves as any other, whatever it does there, and it reaches
+nothing but the services that its key opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+
+import docker
+import pytest
+
+from parachuted.access.authority import Authority, current
+from parachuted.access.origin import Taint
+from parachuted.agents.sandbox import Sandboxes
+from parachuted.agents.sandbox.options import LABEL
+from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.history.run_account import CallRun
+from parachuted.modules.hosting.container_host import ContainerHost, RestartDelays
+from parachuted.modules.hosting.hosted_module import RecordedModule
+from parachuted.modules.results import Response
+from parachuted.modules.services import Services
+from parachuted.vault import VaultPath
+from tests.modules.container_rig import ContainerRig
+from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import StubServices, approve, until, write_module
+
+QUICK = RestartDelays(first_wait_s=0.05)
+Host = Callable[..., AbstractAsyncContextManager[ContainerHost]]
+
+
+@pytest.fixture
+def rig(tmp_path: Path, sandboxes: Sandboxes) -> ContainerRig:
+    return ContainerRig(tmp_path / "rig", sandboxes)
+
+
+@pytest.fixture
+def containers(engine: Mapping[str, str], sandboxes: Sandboxes) -> Callable[[], list[str]]:
+    """Those of these sandboxes that the engine has, running or not."""
+    client = docker.DockerClient.from_env(environment=dict(engine))
+    label = f"{LABEL}={sandboxes._owner.daemon}"
+    yield lambda: [one.id for one in client.containers.list(all=True, filters={"label": label})]
+    client.close()
+
+
+@pytest.fixture
+def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]]) -> Host:
+    """`async with hosted(body, services) as host`, started; nothing of it is left."""
+
+    @contextlib.asynccontextmanager
+    async def live(
+        body: str, services: Services | None = None, manifest: str = ""
+    ) -> AsyncIterator[ContainerHost]:
+        folder = write_module(tmp_path / "copies/daily", body, manifest=manifest)
+        approved = approve(folder, trust="untrusted")
+        made = services or StubServices()
+        host = ContainerHost(
+            approved, made(approved) if callable(made) else made, rig.containers, pace=QUICK
+        )
+        await host.start()
+        try:
+            yield host
+        finally:
+            await host.stop()
+            assert containers() == []
+            assert list(rig.run.iterdir()) == []
+            assert rig.ring._kept == []
+
+    return live
+
+
+SERVES = """
+@route("GET", "/hello")
+async def hello(self, n: int = 1):
+    print("printed")
+    self.log.warning("logged\\x1b[2J")
+    return {"n": n}
+
+@route("GET", "/created")
+async def created(self):
+    return Response(status=201, body={"a": 1}, headers={"X-A": "b"})
+
+@route("GET", "/count")
+async def count(self, n: int = 3):
+    for i in range(n):
+        yield {"i": i}
+
+@event("daily.x")
+async def said(self, a: int):
+    await self.state.put("said", a)
+
+@interface("BrainInterface")
+async def suggest(self, text, limit=1):
+    return [{"text": text, "limit": limit}]
+
+async def on_enable(self):
+    await self.state.put("enabled", True)
+
+async def on_disable(self):
+    await self.state.put("disabled", True)
+"""
+
+
+async def test_it_serves_as_a_module_in_the_daemon_does(hosted, caplog):
+    caplog.set_level(logging.INFO)
+    services = StubServices()
+    async with hosted(SERVES, services, "provides: [BrainInterface]\n") as host:
+        assert services.state.kept == {"enabled": True}
+        assert await host.call("hello", {}, query={"n": "3"}) == {"n": 3}
+        assert await host.call("created", {}) == Response(
+            status=201, body={"a": 1}, headers={"X-A": "b"}
+        )
+        assert [item async for item in host.stream("count", {}, query={"n": "4"})] == [
+            {"i": n} for n in range(4)
+        ]
+        await host.tell("said", {"a": 5, "more": 1})
+        assert services.state.kept["said"] == 5
+        assert await host.interface("BrainInterface").suggest("text", limit=2) == [
+            {"text": "text", "limit": 2}
+        ]
+        await until(lambda: "logged" in caplog.text and "printed" in caplog.text)
+        assert "\x1b" not in caplog.text
+        assert "1 GB" in host.limits
+        assert host.problem is None
+
+    assert services.state.kept["disabled"] is True
+    with pytest.raises(ModuleFailedError):
+        await host.call("hello", {})
+
+
+VAULT = """
+@route("POST", "/work")
+async def work(self):
+    from parachuted.modules import AppendSection, SetKey
+    note = await self.vault.note("Daily/a.md")
+    await self.vault.edit(note.path, [SetKey("n", 2), AppendSection("Log", "- two")], base=note.digest)
+    await self.vault.create("Daily/new.md", "# New\\n")
+    self.publish("daily.made", path="Daily/new.md")
+    await self.state.put("last", {"path": "Daily/new.md"})
+    (self.data_folder / "index").write_text("kept")
+    return {
+        "listed": await self.vault.list("Daily/**"),
+        "links": [link.path for link in note.links],
+        "read": [one.path async for one in self.vault.read_notes(["Daily/a.md", "Daily/none.md"])],
+        "state": [await self.state.keys(), await self.state.get("last"), await self.state.get("x", self) is self],
+    }
+
+@route("POST", "/reach")
+async def reach(self, call: str, path: str):
+    return await getattr(self.vault, call)(path, *(["x"] if call in {"write", "create", "move"} else []))
+"""  # noqa: E501
+PATHS = ("Daily/a.md", "Daily/new.md")
+PERMITS = "permissions: {read: [Daily/**], write: [Daily/**]}\n"
+
+
+@pytest.fixture
+def module_rig(tmp_path: Path) -> ModuleRig:
+    (tmp_path / "yard").mkdir()
+    found = ModuleRig(tmp_path / "yard")
+    found.save("Daily/a.md", "---\nn: 1\n---\n# A\n\nold [[b]]\n\n## Log\n\n- one\n")
+    found.save("Daily/b.md", "# B\n")
+    found.save("Private/secret.md", "# Secret\n")
+    found.library.settled()
+    yield found
+    found.close()
+
+
+async def test_what_its_manifest_permits_it_does_and_nothing_else(hosted, module_rig, rig):
+    async with hosted(VAULT, module_rig.given, PERMITS) as host:
+        recorded = RecordedModule("daily", host, partial(CallRun, module_rig.store))
+        assert await recorded.call("work", {}, authority=Authority()) == {
+            "listed": ["Daily/a.md", "Daily/b.md", "Daily/new.md"],
+            "links": ["Daily/b.md"],
+            "read": ["Daily/a.md"],
+            "state": [["last"], {"path": "Daily/new.md"}, True],
+        }
+        calls = ("read", "note", "write", "create", "delete", "move", "digest")
+        for call in calls:
+            with pytest.raises(ActRefusedError):
+                await host.call("reach", {"call": call, "path": "Private/secret.md"})
+
+    assert module_rig.text("Daily/a.md").endswith("## Log\n\n- one\n- two\n")
+    runs = {module_rig.history.writes_of(VaultPath(path))[-1].author.run for path in PATHS}
+    assert len(runs) == 1
+    assert None not in runs
+    assert module_rig.published == [("daily", "daily.made", {"path": "Daily/new.md"})]
+    [folder] = (module_rig.folder / "state/module-data").iterdir()
+    assert (folder / "index").read_text() == "kept"
+    assert module_rig.text("Private/secret.md") == "# Secret\n"
+    assert {(one.source_id, one.status) for one in rig.audit.events} >= {("module daily", 200)}
+
+
+class CausesSeen(StubServices):
+    """Tells with what authority it was asked."""
+
+    def publish(self, event: str, data: Mapping[str, object]) -> None:
+        super().publish(event, {**data, "causes": list(current().causes)})
+
+
+async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(hosted):
+    services = CausesSeen()
+    body = """
+    async def on_enable(self):
+        self.publish("daily.up")
+        self.started = asyncio.get_running_loop().create_task(self.own())
+        self.go = asyncio.Event()
+    async def own(self):
+        await self.go.wait()
+        self.publish("daily.own")
+    @event("daily.x")
+    async def said(self, n: int):
+        await asyncio.sleep(0.05 - n / 100)
+        self.publish("daily.y", n=n)
+        self.spawn(self.later, n)
+    async def later(self, n):
+        await asyncio.sleep(0.1)
+        self.publish("daily.later", n=n)
+    @route("POST", "/go")
+    async def release(self):
+        self.go.set()
+    """
+    async with hosted(body, services) as host:
+        async with asyncio.TaskGroup() as group:
+            for n in range(5):
+                authority = Authority(causes=(f"cause {n}",))
+                group.create_task(host.tell("said", {"n": n}, authority=authority))
+        await host.call("release", {}, authority=Authority(causes=("another",)))
+        await until(lambda: len(services.published) == 12)
+
+    found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}
+    assert found == {
+        ("daily.up", None),
+        ("daily.own", None),
+        *((event, n, f"cause {n}") for event in ("daily.y", "daily.later") for n in range(5)),
+    }
+
+
+async def test_strangers_text_that_one_call_read_marks_what_every_other_does(hosted):
+    body = "@route('POST', '/')\nasync def say(self):\n    self.publish('daily.said')"
+    tainted, other = Taint(), Taint()
+    tainted.read_words("a page", "web")
+    async with hosted(body) as host:
+        await host.call("say", {}, authority=Authority(taint=tainted))
+        await host.call("say", {}, authority=Authority(taint=other))
+
+    assert other.sources == tainted.sources
+
+
+FORGED = """
+@route("POST", "/ask")
+async def ask(self, target: str, call: str = ""):
+    daemon = self._services.daemon
+    import http.client
+    from parachuted.modules.hosting import http_services
+    connection = http_services._UnixConnection(daemon._at)
+    headers = {**daemon._headers(), **({"X-Parachute-Call": call} if call else {})}
+    connection.request("POST", target, b"{}", headers)
+    return connection.getresponse().status
+"""
+
+
+async def test_its_key_opens_its_own_services_alone(hosted, rig):
+    async with hosted(FORGED) as host:
+        statuses = {
+            target: await host.call("ask", {"target": target})
+            for target in (
+                "/api/modules/daily/services/current_call",
+                "/api/modules/brain/services/current_call",
+                "/api/modules/daily/services/vault.nothing",
+                "/api/modules/daily/services/body.read",
+                "/api/notes/Private/secret.md",
+                "/api/keys",
+                "/api/modules/daily/restart",
+            )
+        }
+        late = {"target": "/api/modules/daily/services/current_call", "call": "invented"}
+        assert await host.call("ask", late) == 403
+        [(_, key)] = rig.ring._kept
+        assert rig.ring.keys == ()
+
+    assert list(statuses.values()) == [200, 403, 502, 502, 404, 404, 404]
+    assert rig.ring.identity(key.id) is None
+
+
+HOSTILE = """
+@route("POST", "/escape")
+async def escape(self, vault: str, home: str, port: int, daemon: int):
+    import os, pathlib, socket, subprocess
+    tried = {}
+    def attempt(name, act):
+        try:
+            tried[name] = f"done: {act()!r}"[:200]
+        except BaseException as error:
+            tried[name] = type(error).__name__
+    for name, place in (("vault", vault), ("home", home)):
+        attempt(f"read {name}", lambda: (pathlib.Path(place) / "secret.md").read_text())
+        attempt(f"write {name}", lambda: (pathlib.Path(place) / "planted.md").write_text("x"))
+        attempt(f"remove {name}", lambda: (pathlib.Path(place) / "secret.md").unlink())
+    attempt("its own code", lambda: pathlib.Path(__file__).write_text("x"))
+    attempt("here", lambda: pathlib.Path("planted").write_text("x"))
+    attempt("the daemon's code", lambda: pathlib.Path(asyncio.__file__).write_text("x"))
+    attempt("the api's socket", lambda: next(iter(pathlib.Path(self._services.daemon._at).parent.iterdir())).unlink())
+    attempt("connect", lambda: socket.create_connection(("127.0.0.1", port), 1))
+    attempt("beyond", lambda: socket.create_connection(("192.0.2.1", 80), 1))
+    attempt("engine", lambda: socket.socket(socket.AF_UNIX).connect("/var/run/docker.sock"))
+    attempt("signal", lambda: os.kill(daemon, 0) if daemon > 1000 else 1 / 0)
+    attempt("root", lambda: os.setuid(0))
+    attempt("mount", lambda: subprocess.run(["mount", "-t", "tmpfs", "x", "/mnt"], check=True))
+    attempt("devices", lambda: open("/dev/mem", "rb"))
+    tried["environment"] = sorted(os.environ)
+    return tried
+"""  # noqa: E501
+
+
+async def test_it_gets_out_of_its_container_by_none_of_these(hosted, tmp_path, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "canary")
+    for name in ("vault", "home"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "secret.md").write_text("canary")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        async with hosted(HOSTILE) as host:
+            places = {"vault": str(tmp_path / "vault"), "home": str(tmp_path / "home")}
+            asked = {**places, "port": server.getsockname()[1], "daemon": os.getpid()}
+            tried = await host.call("escape", asked)
+
+    environment = tried.pop("environment")
+    assert {name: outcome for name, outcome in tried.items() if outcome.startswith("done")} == {}
+    assert "canary" not in json.dumps(tried)
+    assert not set(environment) & {"ANTHROPIC_API_KEY", "PYTHONPATH", "PARACHUTE_HOME"}
+    for name in ("vault", "home"):
+        assert [file.name for file in (tmp_path / name).iterdir()] == ["secret.md"]
+
+
+ENDS = """
+@route("GET", "/hello")
+async def hello(self):
+    return "hello"
+
+@route("POST", "/attack")
+async def attack(self, kind: str):
+    import os, time, threading, pathlib
+    if kind == "exit":
+        os._exit(3)
+    if kind == "block":
+        time.sleep(1000)
+    if kind == "memory":
+        return len(bytearray(b"x" * 4_000_000_000))
+    if kind == "forks":
+        for _ in range(5_000):
+            try:
+                if os.fork() == 0:
+                    time.sleep(1000)
+            except OSError:
+                pass
+    if kind == "answer":
+        return ["x" * 1_000_000] * 100
+    if kind == "print":
+        for number in range(100_000):
+            print("line", number)
+    if kind == "link":
+        found = pathlib.Path(f"/proc/self/fd")
+        for fd in found.iterdir():
+            own = pathlib.Path(os.path.realpath(fd))
+            if own.name == "own":
+                (own / "module.sock").unlink()
+                (own / "module.sock").symlink_to("/var/run/docker.sock")
+    if kind == "requests":
+        async def many():
+            for _ in range(200):
+                await self.state.put("n", 1)
+        await asyncio.gather(*(many() for _ in range(50)))
+    return "done"
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("exit", "the code 3"),
+        ("memory", "memory"),
+        ("block", "did not answer within 1 s"),
+        ("answer", None),
+        ("forks", None),
+        ("print", None),
+        ("link", None),
+        ("requests", None),
+    ],
+)
+async def test_what_it_uses_up_is_its_own_and_a_dead_one_comes_back(hosted, kind, says, caplog):
+    async with hosted(ENDS) as host:
+        slowest, done = 0.0, asyncio.Event()
+
+        async def watch() -> None:
+            nonlocal slowest
+            loop = asyncio.get_running_loop()
+            while not done.is_set():
+                began = loop.time()
+                await asyncio.sleep(0.01)
+                slowest = max(slowest, loop.time() - began)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
+            asked = {"kind": kind}
+            limit_s = 1.0 if kind == "block" else 30.0
+            with contextlib.suppress(ModuleFailedError):
+                await host.call("attack", asked, timeout_s=limit_s)
+            if says is not None:
+                await until(lambda: says in caplog.text)
+            done.set()
+
+        async def answers() -> bool:
+            with contextlib.suppress(ModuleFailedError):
+                return await host.call("hello", {}) == "hello"
+            return False
+
+        async with asyncio.timeout(60):
+            while not await answers():
+                await asyncio.sleep(0.05)
+    assert slowest < 5
+
+
+async def test_it_can_be_stopped_while_its_container_restarts(hosted, rig, monkeypatch):
+    asked, make = asyncio.Event(), rig.sandboxes.run
+
+    def run(program):
+        asked.set()
+        return make(program)
+
+    async with hosted(ENDS) as host:
+        monkeypatch.setattr(rig.sandboxes, "run", run)
+        with pytest.raises(ModuleFailedError):
+            await host.call("attack", {"kind": "exit"})
+        await asyncio.wait_for(asked.wait(), 20)
+
+
+async def test_starting_can_be_given_up(hosted):
+    body = "async def on_enable(self):\n    await asyncio.Event().wait()"
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(3), hosted(body):
+            pass
+
+
+async def test_what_a_killed_daemon_left_is_swept(hosted, rig, sandboxes, containers, tmp_path):
+    """Its containers are known by a label."""
+    earlier = Sandboxes(
+        folder=tmp_path / "slots", env=sandboxes._env, label=sandboxes._owner.daemon
+    )
+    left = ContainerRig(tmp_path / "left", earlier)
+    approved = approve(write_module(tmp_path / "copies/left", ENDS), trust="untrusted")
+    host = ContainerHost(approved, StubServices(), left.containers)
+    await host.start()
+    assert len(containers()) == 1
+    rig.containers._folder = left.run
+
+    await rig.containers.sweep()
+
+    assert containers() == []
+    assert list(left.run.iterdir()) == []
+    await host.stop()
+    await earlier.close()
+
+
+async def test_without_docker_it_does_not_run_and_says_what_would_let_it(tmp_path):
+    nowhere = Sandboxes(
+        folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="x"
+    )
+    approved = approve(write_module(tmp_path / "copy", ENDS), trust="untrusted")
+    host = ContainerHost(approved, StubServices(), ContainerRig(tmp_path / "r", nowhere).containers)
+
+    with pytest.raises(ModuleFailedError, match=r"install.*Docker.* approve daily --trust trusted"):
+        await host.start()
+    assert host.problem is None
