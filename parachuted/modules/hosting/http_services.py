@@ -260,6 +260,9 @@ class HttpServices:
     ) -> str:
         return str(await self._ask("suggest", action, path, payload, reasoning, base))
 
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        raise ActRefusedError(f"only a trusted module may {decision[:20]} {suggestion_id[:80]}")
+
     async def _ask(self, service: str, *args: object) -> object:
         method = PLAIN[service]
         return method.load_result(await self.daemon.ask(service, method.dump_body(args, {})))
