@@ -130,11 +130,14 @@ def _recalled(process: Process, word: str) -> bool:
     return bool(found["matches"])
 
 
-def call_api(process: Process, path: str, body: object = None) -> dict[str, Any]:
+def call_api(
+    process: Process, path: str, body: object = None, method: str | None = None
+) -> dict[str, Any]:
     request = urllib.request.Request(
         f"http://{process.host}:{process.port}{path}",
         None if body is None else json.dumps(body).encode(),
         {"Content-Type": "application/json"},
+        method=method,
     )
     with urllib.request.urlopen(request, timeout=120) as answer:  # noqa: S310
         found: dict[str, Any] = json.load(answer)

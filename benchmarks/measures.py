@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.bots import bots
 from benchmarks.brain import brain
 from benchmarks.brain_saves import brain_saves
 from benchmarks.changes import checkout, durability, latency, matching, recovery
@@ -159,6 +160,7 @@ MEASURES: dict[str, Measure] = {
     "chat": chat,
     "chat-sessions": chat_sessions,
     "chat-turns": chat_turns,
+    "bots": bots,
     "mcp": mcp,
     "hooks": hooks,
     "gateway": gateway,

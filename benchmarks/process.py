@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,8 +95,12 @@ def wait(condition: Callable[[], object], seconds: float = PATIENCE_S) -> None:
 
 
 @contextlib.contextmanager
-def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
-    """A daemon for the vault, on a free port, offline; ended afterwards."""
+def daemon(
+    vault: Path, home: Path, *, command: Sequence[str] = (), **variables: str
+) -> Iterator[Process]:
+    """A daemon for the vault, on a free port, offline; ended afterwards. `command`: what starts it
+    otherwise, after the name of Python.
+    """
     foreign = (
         "PARACHUTE_",
         "ANTHROPIC_",
@@ -111,19 +115,11 @@ def daemon(vault: Path, home: Path, **variables: str) -> Iterator[Process]:
         "PARACHUTE_AGENT_BACKEND": "offline",
         **variables,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "parachuted",
-        "start",
-        "--foreground",
-        "--vault",
-        str(vault),
-        "--port",
-        "0",
-    ]
+    start = ("-m", "parachuted", "start", "--foreground", "--vault", str(vault), "--port", "0")
     began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, *(command or start)], env=environment, stdout=subprocess.DEVNULL
+    )
     try:
         record: dict[str, object] | None = None
         while record is None:

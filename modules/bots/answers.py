@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from .connector import Connector, RetryLaterError
+from .connector import Connector, RetryLaterError, UnansweredError
 from .splitting import split
 from .store import Store, Update
 
@@ -17,13 +17,17 @@ _LONGEST_PAUSE_S: Final = 300.0
 Result = TypeVar("Result")
 
 
-async def patient(ask: Callable[[], Awaitable[Result]]) -> Result:
-    """What the platform answers, once it can be asked."""
+async def patient(ask: Callable[[], Awaitable[Result]], *, is_repeatable: bool = True) -> Result:
+    """What the platform answers, once it can be asked. UnansweredError: it may have been done, and
+    is not repeatable.
+    """
     pause = 1.0
     while True:
         try:
             return await ask()
         except RetryLaterError as error:
+            if isinstance(error, UnansweredError) and not is_repeatable:
+                raise
             await asyncio.sleep(max(error.after_s, pause))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -53,7 +57,7 @@ class Answer:
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether a message of it was being sent when the daemon ended, and may be there or not."""
+        """Whether a message of it was being sent, and may be there or not."""
         return self._update.is_sending and not self._connector.limits.repeats_safely
 
     async def show(self, text: str) -> None:
@@ -70,16 +74,19 @@ class Answer:
             self._shown[place] = part
 
     async def send(self, text: str) -> None:
-        """Send the next message of the answer, once."""
-        update = self._update
-        update.is_sending = True
-        if not self._connector.limits.repeats_safely:
-            await self._store.save(update)
+        """Send the next message of the answer, once. UnansweredError: it may have been sent."""
+        update, is_repeatable = self._update, self._connector.limits.repeats_safely
+        was_sending, update.is_sending = update.is_sending, True
+        await self._store.save(update)
         key = f"{update.key}-{len(update.sent)}"
-        sent = await patient(lambda: self._connector.send(self._chat_id, text, key=key))
+        sent = await patient(
+            lambda: self._connector.send(self._chat_id, text, key=key), is_repeatable=is_repeatable
+        )
         update.sent.append(sent)
         update.is_sending = False
         await self._store.save(update)
+        if was_sending:  # it is there since before the restart, perhaps with an earlier text
+            await self._edit(sent, text)
 
     async def note(self, text: str) -> None:
         """Say something beside the answer."""

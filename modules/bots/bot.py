@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import ParachuteError
@@ -15,6 +16,7 @@ from .commands import AT_ONCE, command_of
 from .connector import Connector, ConnectorError, CredentialsError, Incoming, RetryLaterError
 from .conversations import Conversations
 from .pairing import Pairing
+from .refusals import Refusals
 from .settings import PlatformSettings, Settings
 from .store import Store, Update
 
@@ -23,6 +25,7 @@ _PAIR: Final = (
     "This bot answers only people that its owner knows. Your code is **{code}**, good for ten "
     "minutes: its owner runs `parachute bots pairing approve {code}`, or finds you on the page."
 )
+_NOT_KEPT: Final = "What it was sent cannot be kept; the log says why, and it is tried again."
 _FAILED: Final = "Something went wrong here; `parachute doctor` on its machine says what."
 
 
@@ -42,7 +45,10 @@ class Bot:
         self._pairing = pairing
         self.connector = connector
         self.name, self.problem, self.is_connected = "", "", False
-        self.conversations = Conversations(module, connector, settings, store, defaults)
+        self._refusals = Refusals(module, connector.title)
+        self.conversations = Conversations(
+            module, connector, settings, store, defaults, self._refusals
+        )
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,13 +67,17 @@ class Bot:
                         async for incoming in updates:
                             pause = _FIRST_PAUSE_S
                             await self.take(incoming)
-                except RetryLaterError as error:
-                    self._lost(error)
-                    await asyncio.sleep(max(error.after_s, pause))
-                    pause = min(2 * pause, _LONGEST_PAUSE_S)
                 except ConnectorError as error:
                     self._lost(error)
-                    return
+                    if not isinstance(error, RetryLaterError):
+                        return
+                    after_s = error.after_s
+                except Exception:  # such as a full disk: what was not kept comes again
+                    self._module.log.exception("what a bot was sent could not be kept")
+                    self._lost(ConnectorError(_NOT_KEPT))
+                    after_s = 0.0
+                await asyncio.sleep(max(after_s, pause))
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
         finally:  # what is not answered to its end is taken up again at the next start
             self.is_connected = False
             for task in [*self._tasks]:
@@ -79,8 +89,15 @@ class Bot:
     async def take(self, incoming: Incoming) -> None:
         """Something came: keep it and let it be handled, or turn it away."""
         incoming = incoming.clean()
+        if incoming.kind == "deleted" and not incoming.sender_id:
+            known = await self._store.message_of(
+                self.connector.platform, incoming.chat_id, incoming.message_id
+            )
+            incoming = replace(incoming, sender_id=known.incoming.sender_id if known else "")
         if incoming.kind == "added":
             await self._added(incoming)
+        elif incoming.kind == "migrated":  # before what comes in the new chat
+            await self.conversations.migrate(incoming)
         elif await self._is_admitted(incoming):
             update = await self._store.add(self.connector.platform, incoming)
             if update is not None:
@@ -90,12 +107,29 @@ class Bot:
         await incoming.done()
 
     async def relay(self, session_id: str, incoming: Incoming) -> None:
-        """Show in a chat what was said on the page, and the answer."""
+        """Show in a chat what was said on the page, and the answer, or what is suggested."""
         update = await self._store.add(self.connector.platform, incoming)
         if update is not None:
             update.session_id = session_id
             await self._store.save(update)
             self._begin(update)
+
+    async def suggest(self, session: Mapping[str, Any], suggestion_id: str, text: str) -> None:
+        """Let who wrote last in a session's chat decide on a suggestion, after the answer."""
+        chat_id, session_id = session["linkedBotChatId"], session["id"]
+        last = await self._store.last_said(self.connector.platform, chat_id, session_id)
+        if last is not None:
+            incoming = replace(
+                last,
+                update_id=f"suggestion {suggestion_id}",
+                kind="suggestion",
+                message_id=suggestion_id,
+                text=text,
+                quote=None,
+                attachments=(),
+                problem="",
+            )
+            await self.relay(session_id, incoming)
 
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""
@@ -138,32 +172,35 @@ class Bot:
             self._at_work.discard(update.number)
             self._lost(error)
             return
-        except ConnectorError as error:
-            self._lost(error)
-        except ParachuteError as error:
-            await self._say(chat_id, error.message, update)
+        except ParachuteError as error:  # a ConnectorError here is of this chat alone
+            await self._say(chat_id, error.message, f"{update.key}-failed")
         except Exception:  # one message that cannot be handled does not end the chat
             self._module.log.exception("a message of a chat could not be handled")
-            await self._say(chat_id, _FAILED, update)
+            await self._say(chat_id, _FAILED, f"{update.key}-failed")
         await self._store.finish(update)
         self._at_work.discard(update.number)
 
-    async def _say(self, chat_id: str, text: str, update: Update) -> None:
-        with suppress(ConnectorError):
-            key = f"{update.key}-failed"
+    async def _say(self, chat_id: str, text: str, key: str) -> None:
+        try:
             await patient(lambda: self.connector.send(chat_id, text, key=key))
+        except ConnectorError as error:  # such as a person who has blocked the bot
+            self._module.log.warning("a chat cannot be written to: %s", error.message)
 
     async def _is_admitted(self, incoming: Incoming) -> bool:
         """Whether it is from a paired person, and in a group meant for the bot."""
         settings = self._settings()
-        if incoming.kind == "migrated":  # the platform says so, whoever is named as its sender
-            return await self._store.has_group(self.connector.platform, incoming.chat_id)
+        is_dm = incoming.chat_type == "dm"
+        is_for_bot = is_dm or incoming.is_addressed or incoming.kind == "button"
         if incoming.sender_id not in settings.users:
+            if is_for_bot:
+                self._refusals.add(incoming, "unpaired")
             return False
-        if incoming.chat_type == "dm":
+        if is_dm:
             return True
         place = incoming.parent_id or incoming.chat_id
         if not await self._store.has_group(self.connector.platform, place):
+            if is_for_bot:
+                self._refusals.add(incoming, "group")
             return False
         return incoming.kind != "message" or await self.conversations.is_meant(incoming)
 
@@ -175,6 +212,8 @@ class Bot:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
         may_stay = is_paired or incoming.chat_type == "dm"
         act = self.connector.join if may_stay else self.connector.leave
+        if not may_stay:
+            self._refusals.add(incoming, "group")
         try:
             await patient(lambda: act(chat_id))
         except CredentialsError:
@@ -186,9 +225,9 @@ class Bot:
         code = await self._pairing.code_for(self.connector.platform, incoming)
         if code is None:
             return
-        text = _PAIR.format(code=code)
-        with suppress(ConnectorError):
-            await self.connector.send(incoming.chat_id, text, key=f"pair-{code}")
+        self._spawn(
+            self._say(incoming.chat_id, _PAIR.format(code=code), f"pair-{code}"), "a pairing code"
+        )
 
     def _lost(self, error: ConnectorError) -> None:
         self.problem, self.is_connected = error.message, False

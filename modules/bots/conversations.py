@@ -6,28 +6,36 @@ import asyncio
 import base64
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from parachuted.errors import ConflictError, NotFoundError
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Finding, Module, reading
 
 from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, Commands, command_of
-from .connector import Connector, Incoming
+from .connector import Connector, Incoming, UnansweredError
+from .refusals import Refusals
 from .settings import PlatformSettings, SessionDefaults, Settings, within
+from .splitting import split
 from .store import AskedQuestion, Store, Update
 from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
-_WAIT_S: Final = 4.0
+_AT_FIRST_S, _WAIT_S = 0.4, 4.0
 _MOST_OPTIONS: Final = 8
+_DECISIONS: Final = ("Approve", "Deny")
+_MOST_SUGGESTIONS: Final = 5
+_CHANGE: Final = "What would change"
+_NEW_LINE: Final = re.compile(r"\+(?!\+\+ )|`{3,}")
+_MORE_ROOM: Final = 200
 _EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
 _MOST_FILES: Final = 5
 _ARTIFACTS: Final = "Chat/artifacts/"
 _INTERRUPTED: Final = (
-    "The daemon was restarted while it sent you an answer, which may stand above in part. The "
-    "whole is in the conversation on the page."
+    "An answer was cut off while it was sent to you, and may stand above in part. The whole is in "
+    "the conversation on the page."
 )
 _NO_CHAT: Final = (
     "Chat is not installed here, and without it there is no answer: `parachute modules install "
@@ -45,10 +53,11 @@ class Conversations:
         settings: Callable[[], PlatformSettings],
         store: Store,
         defaults: Callable[[], Settings],
+        refusals: Refusals,
     ) -> None:
         self._module, self._connector, self._store = module, connector, store
-        self._settings, self._defaults = settings, defaults
-        self._commands = Commands(module, self)
+        self._settings, self._defaults, self._refusals = settings, defaults, refusals
+        self._commands = Commands(module, self, refusals)
 
     @property
     def service(self) -> Any:  # noqa: ANN401  Chat's ConversationInterface
@@ -69,16 +78,23 @@ class Conversations:
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
         """All that follows from what came; it may have been begun before a restart."""
-        incoming = update.incoming
         answer = Answer(self._connector, pacing, self._store, update)
-        if answer.may_be_sent:
-            await patient(lambda: self._connector.send(incoming.chat_id, _INTERRUPTED))
-            return
+        with suppress(UnansweredError):
+            if not answer.may_be_sent:
+                await self._handle(update, answer)
+                return
+        await patient(lambda: self._connector.send(update.incoming.chat_id, _INTERRUPTED))
+
+    async def _handle(self, update: Update, answer: Answer) -> None:
+        incoming = update.incoming
         if incoming.problem:
             await answer.show(incoming.problem)
             return
         if incoming.kind == "relay":
             await self._relay(update, answer)
+            return
+        if incoming.kind == "suggestion":
+            await self._suggest(update)
             return
         person = f"{self._connector.title} {incoming.sender_id}"
         is_strangers = incoming.quote is not None and not self._is_known(incoming.quote.sender_id)
@@ -91,8 +107,6 @@ class Conversations:
                     await self.converse(update, answer)
             elif incoming.kind == "button":
                 await self._pressed(incoming)
-            elif incoming.kind == "migrated":
-                await self._migrate(incoming)
             else:
                 await self._changed(incoming)
 
@@ -109,10 +123,22 @@ class Conversations:
 
     async def session_of(self, chat_id: str) -> Mapping[str, Any] | None:
         """The session of a chat, if it has one."""
-        found: Mapping[str, Any] | None = await self.service.get_by_bot_link(
+        service: Any = self._module.get_interface("ConversationInterface")
+        if service is None:
+            return None
+        found: Mapping[str, Any] | None = await service.get_by_bot_link(
             self._connector.platform, chat_id
         )
         return found
+
+    async def migrate(self, incoming: Incoming) -> None:
+        """A chat has another id, as its platform says. It may be said again after a restart."""
+        platform, new = self._connector.platform, incoming.new_chat_id
+        session = await self.session_of(incoming.chat_id)
+        if session is not None:
+            link = {"platform": platform, "chat_id": new, "chat_type": incoming.chat_type}
+            await self.service.link(session["id"], link)
+        await self._store.migrate(platform, incoming.chat_id, new)
 
     async def create(self, incoming: Incoming, *, is_linked: bool = True) -> Mapping[str, Any]:
         """A new session, with the defaults of the settings; one of the chat, if it is linked."""
@@ -216,7 +242,7 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        text = TurnText()
+        text, wait_s = TurnText(), _AT_FIRST_S
         while True:
             for event in begun["events"]:
                 text.read(event)
@@ -224,10 +250,12 @@ class Conversations:
             await answer.show(text.whole)
             if text.has_ended:
                 break
-            await answer.typing()
-            begun = await self.service.turn_events(update.session_id, begun["after"], _WAIT_S)
+            begun = await self.service.turn_events(update.session_id, begun["after"], wait_s)
+            if not begun["events"]:  # else it would hold up the text
+                await answer.typing()
+                wait_s = _WAIT_S
         for asked in await self._store.questions_of(update.session_id):
-            await self._close(asked, "No longer asked.")
+            await self.close(asked, "No longer asked.")
         await self._send_files(update, text.whole)
 
     async def _send_files(self, update: Update, text: str) -> None:
@@ -235,10 +263,7 @@ class Conversations:
         paths = list(dict.fromkeys(_EMBED.findall(text)))[:_MOST_FILES]
         if not paths:
             return
-        session = await self.service.get(update.session_id)
-        said = session["metadata"].get("permissions") or {}
-        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
-        places = (_ARTIFACTS, *(f"{one}/" if one else "" for one in folders))
+        places = (_ARTIFACTS, *await self._folders(update.session_id))
         for number, path in enumerate(one for one in paths if one.startswith(places)):
             content, findings = b"", list[Finding]()
             with reading(path, findings):
@@ -249,6 +274,13 @@ class Conversations:
             name, key = path.rpartition("/")[2], f"{update.key}-file-{number}"
             send = partial(self._connector.send_file, update.incoming.chat_id, name, content)
             await patient(partial(send, key=key))
+
+    async def _folders(self, session_id: str) -> list[str]:
+        """What the paths begin with that a session may show."""
+        session = await self.service.get(session_id)
+        said = session["metadata"].get("permissions") or {}
+        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
+        return [f"{one}/" if one else "" for one in folders]
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
         """What an event asks for beside its text."""
@@ -262,17 +294,46 @@ class Conversations:
 
     async def _ask(self, update: Update, event: Mapping[str, Any]) -> None:
         """Put an agent's question into the chat, once, with a button for each option."""
-        request_id, incoming = str(event["requestId"]), update.incoming
+        request_id = str(event["requestId"])
         known = [one.request_id for one in await self._store.questions_of(update.session_id)]
         question = event["questions"][0]
         if request_id in known or not question["options"]:
             return
         options = tuple(str(one["label"]) for one in question["options"])[:_MOST_OPTIONS]
         key = f"{update.key}-{len(known)}-asked"
+        await self._put(update, request_id, str(question["question"]), options, key)
+
+    async def _suggest(self, update: Update) -> None:
+        """Put a suggestion into the chat, unless it was decided on meanwhile."""
+        incoming, longest = update.incoming, self._connector.limits.longest - _MORE_ROOM
+        open_ones = await self._store.questions_of("")
+        if sum(one.chat_id == incoming.chat_id for one in open_ones) >= _MOST_SUGGESTIONS:
+            return  # they wait on the page
+        pattern = f"Suggestions/*-{incoming.message_id}.md"
+        found = [*await self._module.vault.list(pattern, looks=True), ""][0]
+        text, folders = incoming.text, await self._folders(update.session_id)
+        with reading(found, []):
+            note = await self._module.vault.note(found)
+            if note.frontmatter.get("status") != "pending":
+                return
+            change = note.section(_CHANGE)
+            if incoming.chat_type == "dm" and change:  # a group is not shown what notes say
+                lines = note.text[change.body : change.end].strip().splitlines()
+                if not str(note.frontmatter.get("path")).startswith(tuple(folders)):
+                    lines = [one for one in lines if _NEW_LINE.match(one)]  # no more of the note
+                text = "\n".join([text, "", *lines])
+        update.session_id = ""
+        shown = split(text, longest, self._connector.size)[0]
+        more = f"`parachute suggestions show {incoming.message_id}`"
+        await self._put(update, incoming.message_id, f"{shown}\n\n{more}", _DECISIONS, update.key)
+
+    async def _put(
+        self, update: Update, request_id: str, text: str, options: tuple[str, ...], key: str
+    ) -> None:
+        """Ask something in the chat, with buttons for who wrote there."""
+        incoming = update.incoming
         message_id = await patient(
-            lambda: self._connector.send(
-                incoming.chat_id, str(question["question"]), options, key=key
-            )
+            lambda: self._connector.send(incoming.chat_id, text, options, key=key)
         )
         await self._store.ask(
             AskedQuestion(
@@ -282,7 +343,7 @@ class Conversations:
                 message_id=message_id,
                 session_id=update.session_id,
                 request_id=request_id,
-                question=str(question["question"]),
+                question=text,
                 options=options,
                 owner=incoming.sender_id,
             )
@@ -296,27 +357,36 @@ class Conversations:
         if asked is None or incoming.button is None or incoming.button >= len(asked.options):
             return
         if asked.owner != incoming.sender_id:
-            self._module.log.warning("a button was pressed by somebody whom it is not for")
+            self._refusals.add(incoming, "button")
             return
         option = asked.options[incoming.button]
         if not await self._store.answered(asked):
             return
         who = incoming.sender_name or incoming.sender_id
+        said = f"{option}, said {who}."
         try:
-            await self.service.answer_question(
-                asked.session_id, asked.request_id, {asked.question: option}
-            )
-        except NotFoundError:
-            await self._close(asked, "It was decided elsewhere.")
-        else:
-            await self._close(asked, f"{option}, said {who}.")
+            if asked.session_id:
+                await self.service.answer_question(
+                    asked.session_id, asked.request_id, {asked.question: option}
+                )
+            else:
+                decision: Literal["approve", "reject"] = (
+                    "approve" if option == _DECISIONS[0] else "reject"
+                )
+                status = await self._module.resolve_suggestion(asked.request_id, decision)
+                said = f"{said} It was {status}."
+        except (NotFoundError, EditRefusedError):
+            said = "It was decided elsewhere."
+        except ParachuteError as error:  # such as a hook that objects: it waits still
+            said = f"{said} {error.message}"
+        await self.close(asked, said)
 
     async def _decided(self, update: Update, request_id: str) -> None:
-        for asked in await self._store.questions_of(update.session_id):
-            if asked.request_id == request_id:
-                await self._close(asked, "It was decided elsewhere.")
+        for asked in await self._store.questions_of(update.session_id, request_id):
+            await self.close(asked, "It was decided elsewhere.")
 
-    async def _close(self, asked: AskedQuestion, how: str) -> None:
+    async def close(self, asked: AskedQuestion, how: str) -> None:
+        """Say what became of a question in place of its buttons."""
         await self._store.answered(asked)
         text = f"{asked.question}\n\n{how}"
         await patient(lambda: self._connector.edit(asked.chat_id, asked.message_id, text))
@@ -330,13 +400,6 @@ class Conversations:
             return
         content = None if incoming.kind == "deleted" else self._words(incoming)
         await self.service.change_message(before.session_id, before.message_id, content)
-
-    async def _migrate(self, incoming: Incoming) -> None:
-        session = await self.session_of(incoming.chat_id)
-        await self._store.migrate(self._connector.platform, incoming.chat_id, incoming.new_chat_id)
-        if session is not None:
-            link = {"platform": self._connector.platform, "chat_id": incoming.new_chat_id}
-            await self.service.link(session["id"], {**link, "chat_type": incoming.chat_type})
 
     async def _relay(self, update: Update, answer: Answer) -> None:
         """Show in the chat what was said on the page, and the answer to it."""

@@ -41,13 +41,13 @@ class Pairing:
             ),
             None,
         )
-        if found is not None and at - found.at < _GOOD_FOR_S:
+        if found is not None and _age(found, at) < _GOOD_FOR_S:
             return None  # the code that they have is still good
-        tries = 0 if found is None or at - found.at >= _SILENT_FOR_S else found.tries
+        tries = 0 if found is None or _age(found, at) >= _SILENT_FOR_S else found.tries
         if tries >= _MOST_TRIES:
             return None
         for one in known[: max(0, len(known) + 1 - _MOST_REQUESTS)] if found is None else ():
-            if at - one.at < _SILENT_FOR_S:
+            if _age(one, at) < _SILENT_FOR_S:
                 return None  # the list is full of requests that a person may yet answer
             await self._store.drop_pairing(one.platform, one.sender_id)
         code = "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
@@ -67,7 +67,7 @@ class Pairing:
     async def pending(self) -> list[PairingRequest]:
         """Those whose code is good still."""
         at = self._clock()
-        return [one for one in await self._store.pairings() if at - one.at < _GOOD_FOR_S]
+        return [one for one in await self._store.pairings() if _age(one, at) < _GOOD_FOR_S]
 
     async def take(self, name: str) -> PairingRequest:
         """The request with that code or `platform:sender`, which is answered now.
@@ -83,6 +83,11 @@ class Pairing:
             f"no one waits with the code {name[:80]}; a code is good for ten minutes; write "
             "to the bot again to get another"
         )
+
+
+def _age(one: PairingRequest, at: float) -> float:
+    """Its seconds; where the clock was set back, those too."""
+    return abs(at - one.at)
 
 
 def request_id(one: PairingRequest) -> str:

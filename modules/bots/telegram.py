@@ -4,6 +4,8 @@ The server keeps what was not confirmed, which the next call does; so the cursor
 an offset that is kept across an absence of a week could lie beyond new updates.
 """
 
+# ruff: noqa: E402  what the libraries read when they are imported is set before
+
 from __future__ import annotations
 
 import asyncio
@@ -12,12 +14,15 @@ import logging
 import mimetypes
 import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 os.environ.setdefault("PTB_TIMEDELTA", "true")  # else the library warns at each 429 of its own use
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # its command takes 4 MB
+import httpx
 import telegram
 from telegram import error as telegram_errors
 from telegram.request import HTTPXRequest
@@ -33,12 +38,20 @@ from .connector import (
     Platform,
     Quote,
     RetryLaterError,
+    UnansweredError,
 )
 from .telegram_html import as_html
 
 _POLL_S: Final = 50
 _KINDS: Final = ["message", "edited_message", "callback_query", "my_chat_member"]
 _CONFLICT_S: Final = 30.0
+_MAYBE_SENT: Final = (
+    httpx.ReadError,
+    httpx.ReadTimeout,
+    httpx.RemoteProtocolError,
+    httpx.WriteError,
+    httpx.WriteTimeout,
+)
 _BETWEEN_ALL_S: Final = 1 / 28  # Telegram allows 30 a second
 _BETWEEN_OF_GROUP_S, _BURST_OF_GROUP_S = 3.75, 12.0  # 20 a minute, the first four at once
 _LONGEST: Final = 4096
@@ -358,6 +371,8 @@ class TelegramConnector:
             return await asked
         except telegram_errors.TelegramError as error:
             problem = self._problem(error)
+            if isinstance(error.__cause__, _MAYBE_SENT):
+                problem = UnansweredError(problem.message)
         except (KeyError, TypeError, ValueError, OverflowError):
             problem = unreadable("Telegram's answer cannot be read; is there a newer parachuted?")
         raise problem
@@ -365,7 +380,7 @@ class TelegramConnector:
     def _problem(self, error: telegram_errors.TelegramError) -> ConnectorError:
         match error:
             case telegram_errors.InvalidToken():
-                return CredentialsError("Telegram does not take the bot's token any more")
+                return CredentialsError("Telegram does not take the bot's token")
             case telegram_errors.RetryAfter(retry_after=pause):
                 after_s = pause if isinstance(pause, int) else pause.total_seconds()
                 self._free_at[""] = time.monotonic() + after_s

@@ -16,6 +16,7 @@ from parachuted.agents.job import Job, Step, TextStep
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
+from tests.bots.discord_rig import DiscordRig
 from tests.bots.matrix_rig import MatrixRig
 from tests.bots.rigs import PlatformRig, Shown
 from tests.bots.synapse import running_synapse
@@ -26,9 +27,14 @@ PATIENCE_S = 60.0
 Answering = Callable[[Job], AsyncIterator[Step]]
 
 
+def question_of(job: Job) -> str:
+    """The last line of what a model is asked."""
+    return (job.prompt.strip().splitlines() or ["nothing"])[-1]
+
+
 async def says_so(job: Job) -> AsyncIterator[Step]:
-    """Repeats the last line of what it was asked."""
-    yield TextDelta(text=f"You said: {(job.prompt.strip().splitlines() or ['nothing'])[-1]}")
+    """Repeats what it was asked."""
+    yield TextDelta(text=f"You said: {question_of(job)}")
 
 
 class Model:
@@ -106,6 +112,17 @@ class Bots:
         """Whose text a note counts as."""
         return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
 
+    async def refused(self) -> list[str]:
+        """Who was turned away, as the audit has it."""
+        found = (await self.api("GET", "audit?limit=1000"))["events"]
+        lines = [one for one in found if one["target_endpoint"] == "bots: event bots.refused"]
+        return [one["details"]["person"] for one in reversed(lines)]
+
+    async def written(self) -> str:
+        """What all notes say."""
+        notes = await asyncio.to_thread(lambda: [*self.vault.rglob("*.md")])
+        return "\n".join([one.read_text() for one in notes])
+
     async def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""
         return list((await self.api("GET", "chat"))["sessions"])
@@ -140,14 +157,24 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["matrix", "telegram"])
+@pytest.fixture(scope="session")
+def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One that takes a message of an account every three seconds."""
+    with running_synapse(tmp_path_factory.mktemp("synapse"), per_second=0.34, burst=5) as url:
+        yield url
+
+
+@pytest.fixture(params=["matrix", "telegram", "discord"])
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
     """Each platform in turn, with a bot of the test's own."""
     rig: PlatformRig
     if request.param == "telegram":
         rig = await TelegramRig().open()
+    elif request.param == "discord":
+        rig = await DiscordRig().open()
     else:
-        rig = await MatrixRig(request.getfixturevalue("synapse")).open()
+        server = "slow_synapse" if request.param == "slow matrix" else "synapse"
+        rig = await MatrixRig(request.getfixturevalue(server)).open()
     try:
         yield rig
     finally:

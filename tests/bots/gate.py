@@ -15,49 +15,58 @@ class Gate:
         self._target = urlsplit(url)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self._is_cut = False
+        self._loses_answers = False
         self.url = ""
 
-    async def open(self) -> None:
-        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
+    async def open(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", port)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self._cut()
+        for writer in self._writers:
+            writer.close()
 
     @asynccontextmanager
     async def cut(self) -> AsyncIterator[None]:
         """Inside, nothing gets through."""
-        self._is_cut = True
-        self._cut()
+        await self.close()
         try:
             yield
         finally:
-            self._is_cut = False
+            await self.open(urlsplit(self.url).port or 0)
 
-    def _cut(self) -> None:
-        for writer in self._writers:
-            writer.close()
+    @asynccontextmanager
+    async def losing_answers(self) -> AsyncIterator[None]:
+        """Inside, what is asked gets through, and its answers do not."""
+        self._loses_answers = True
+        try:
+            yield
+        finally:
+            self._loses_answers = False
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_cut:
-            writer.close()
-            return
         host, port = self._target.hostname, self._target.port
         there, to_there = await asyncio.open_connection(host, port)
         pair = {writer, to_there}
         self._writers |= pair
         try:
-            await asyncio.gather(_copy(reader, to_there), _copy(there, writer))
+            await asyncio.gather(
+                self._copy(reader, to_there), self._copy(there, writer, is_answer=True)
+            )
         finally:
             self._writers -= pair
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
+    async def _copy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        is_answer: bool = False,
+    ) -> None:
+        with suppress(OSError):
+            while (data := await reader.read(1 << 16)) and not (is_answer and self._loses_answers):
+                writer.write(data)
+                await writer.drain()
+        writer.close()

@@ -133,6 +133,13 @@ class MatrixRig:
     def outage(self) -> AbstractAsyncContextManager[None]:
         return self._gate.cut()
 
+    def losing_answers(self) -> AbstractAsyncContextManager[None]:
+        return self._gate.losing_answers()
+
+    async def shut_out(self, person: str, chat: str) -> None:
+        del person  # in a direct chat both may do all, so that none can remove the other
+        await self.ask(self.bot_id, "POST", f"rooms/{quote(chat)}/leave", {})
+
     async def revoke(self) -> None:
         await self.ask(self.bot_id, "POST", "logout", {})
 

@@ -77,6 +77,14 @@ class PlatformRig(Protocol):
         """Inside, the bot cannot reach the platform; people can."""
         ...
 
+    def losing_answers(self) -> AbstractAsyncContextManager[None]:
+        """Inside, what the bot asks of the platform is done, and the bot does not hear of it."""
+        ...
+
+    async def shut_out(self, person: str, chat: str) -> None:
+        """Let the bot write in that chat no more."""
+        ...
+
     async def revoke(self) -> None:
         """Take the bot's token back."""
         ...

@@ -13,7 +13,6 @@ from pathlib import Path
 
 _PATIENCE_S = 120.0
 _LIMITS = (
-    "rc_message",
     "rc_registration",
     "rc_admin_redaction",
     "rc_presence",
@@ -40,6 +39,7 @@ enable_registration_without_verification: true
 trusted_key_servers: []
 presence: {{enabled: false}}
 federation_domain_whitelist: []
+rc_message: {{per_second: {per_second}, burst_count: {burst}}}
 rc_joins: {{local: &all {{per_second: 9999, burst_count: 9999}}}}
 rc_login: {{address: *all, account: *all}}
 rc_invites: {{per_room: *all, per_user: *all}}
@@ -52,12 +52,15 @@ root: {{level: WARNING, handlers: [file]}}
 
 
 @contextmanager
-def running_synapse(folder: Path, port: int | None = None) -> Iterator[str]:
-    """Its address, while the block lasts. What it knows stays in the folder."""
-    port = port or _free_port()
+def running_synapse(folder: Path, per_second: float = 9999, burst: int = 9999) -> Iterator[str]:
+    """Its address, while the block lasts. So many messages a second of one account are taken."""
+    port = _free_port()
     limits = "".join(f"{one}: {{per_second: 9999, burst_count: 9999}}\n" for one in _LIMITS)
     config = folder / "synapse.yaml"
-    config.write_text(_CONFIG.format(folder=folder, port=port) + limits, "utf-8")
+    config.write_text(
+        _CONFIG.format(folder=folder, port=port, per_second=per_second, burst=burst) + limits,
+        "utf-8",
+    )
     (folder / "log.yaml").write_text(_LOG.format(folder=folder), "utf-8")
     start = [sys.executable, "-m", "synapse.app.homeserver", "--config-path", str(config)]
     if not (folder / "signing.key").exists():

@@ -139,6 +139,13 @@ class TelegramRig:
     def outage(self) -> AbstractAsyncContextManager[None]:
         return self._gate.cut()
 
+    def losing_answers(self) -> AbstractAsyncContextManager[None]:
+        return self._gate.losing_answers()
+
+    async def shut_out(self, person: str, chat: str) -> None:
+        del person
+        self.api.left.append(int(chat))
+
     async def revoke(self) -> None:
         self.api.revoke()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Self
 
 import nio
@@ -15,6 +16,10 @@ from hypothesis import strategies as st
 
 from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
 from modules.bots.matrix import MatrixConnector
+from modules.bots.store import Store
+from parachuted.agents import Step, TextDelta
+from parachuted.agents.job import Job
+from tests.bots.conftest import Bots
 from tests.bots.matrix_rig import MatrixRig
 from tests.odd_json import with_odd_members
 
@@ -117,6 +122,25 @@ async def test_a_thread_is_a_chat_of_its_own_and_its_room_is_known(rig: MatrixRi
         assert event["content"]["m.relates_to"]["event_id"] == root
 
 
+async def test_what_is_asked_after_a_threads_message_is_found_by_its_room(tmp_path: Path):
+    said = Incoming(
+        update_id="1",
+        kind="message",
+        chat_id="!room $root",
+        parent_id="!room",
+        chat_type="dm",
+        sender_id="@ana:localhost",
+        message_id="$said",
+    )
+    with closing(Store(tmp_path / "bots.db")) as store:
+        update = await store.add("matrix", said)
+        assert update is not None
+        assert await store.last_said("matrix", said.chat_id, "s1") is None
+        update.session_id, update.message_id = "s1", "m1"
+        await store.save(update)
+        assert await store.last_said("matrix", said.chat_id, "s1") == said
+
+
 async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
     person = await rig.person("Ana")
     chat = await rig.dm(person)
@@ -125,6 +149,23 @@ async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
         await rig.send(person, chat, "m.room.encrypted", body)
         found = await bot.until(lambda found: found and found[-1].problem)
         assert "without encryption" in found[-1].problem
+
+
+@pytest.mark.parametrize("platform", ["slow matrix"], indirect=True)
+async def test_a_long_answer_is_whole_where_the_server_asks_for_pauses(bots: Bots):
+    lines = [f"Row {number} of the south bed." for number in range(2_000)]
+
+    async def at_length(_job: Job) -> AsyncIterator[Step]:
+        yield TextDelta(text="\n".join(lines))
+
+    person, chat = await bots.paired()
+    bots.model.script = at_length
+    await bots.platform.say(person, chat, "Where?")
+    shown = await bots.answer(chat, lines[-1])
+    assert len(shown) > 9  # a second apart, which is more than the server takes
+    assert "\n".join(one.text for one in shown[1:]).split("\n") == lines
+    found = (await bots.api("GET", "bots/status"))["connectors"]["matrix"]
+    assert (found["running"], found["problem"]) == (True, "")
 
 
 MESSAGE = {

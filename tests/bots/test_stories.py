@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
+import yaml
 
 from parachuted.agents import OfflineBackend, Step, TextDelta, call_tool
 from parachuted.agents.job import Job
 from tests.bots.conftest import Bots, Starting, eventually, says_so
-from tests.bots.rigs import PlatformRig
+from tests.bots.rigs import PlatformRig, Shown
+from tests.cli.command_line import CommandLine
+from tests.daily.conftest import spoken_words
+from tests.daily.test_recordings import hears
+
+__all__ = ["spoken_words"]
 
 
 async def test_a_paired_persons_message_becomes_a_session_and_its_answer_a_message(bots: Bots):
@@ -41,10 +48,12 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_a_person_lets_them_
     await platform.say(person, other, "Are you there?")
     await bots.answer(other, "Are you there?")
     assert await platform.shown(chat) == [code]
+    title = platform.platform.title()
+    assert await bots.refused() == [f"{title} {eve}", f"{title} {person}"]  # once each an hour
     (waiting,) = (await bots.api("GET", "bots/pairing"))["pending"]
     assert (waiting["sender_id"], waiting["code"] in code.text) == (eve, True)
     assert len(await bots.sessions()) == len(bots.model.jobs) == 1
-    assert "rules" not in "".join(one.read_text() for one in bots.vault.rglob("*.md"))
+    assert "rules" not in await bots.written()
     await bots.api("POST", f"bots/pairing/{quote(waiting['id'], safe='')}/deny", json={})
     assert (await bots.api("GET", "bots/pairing/count")) == {"pending": 0}
     await platform.say(eve, chat, "And now?")
@@ -122,6 +131,59 @@ async def test_a_question_has_buttons_that_are_good_once(bots: Bots):
     assert [one.text for one in shown if one.id == asked.id] == [decided.text]
 
 
+async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere(bots: Bots):
+    async def suggests(job: Job) -> AsyncIterator[Step]:
+        for name in ("Beans", "Peas", "Leeks"):
+            arguments = {
+                "action": "create",
+                "path": f"Beds/{name}.md",
+                "payload": {"text": f"# {name}\n\nTo the south bed.\n"},
+                "reasoning": "It was asked for.",
+            }
+            result = await call_tool(job.tools, "suggest_change", arguments)
+            yield TextDelta(text=f"{result.text} ")
+
+    def suggested(shown: list[Shown]) -> dict[str, Shown]:
+        names = ("Beans", "Peas", "Leeks")
+        start = "Suggested: create Beds/"
+        return {n: one for one in shown for n in names if f"{start}{n}.md" in one.text}
+
+    person, chat = await bots.paired()
+    await bots.platform.say(person, chat, "Which beds are there?")
+    await bots.answer(chat, "You said")
+    (session,) = await bots.sessions()
+    more = {"allowed_folders": ["Beds"], "allowed_mcps": None, "capabilities": ["Read"]}
+    await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})
+    bots.model.script = suggests
+    await bots.platform.say(person, chat, "Plan the beds")
+    shown = await bots.until(
+        chat, lambda shown: [one.buttons for one in suggested(shown).values()] == [2, 2, 2]
+    )
+    beans, peas, leeks = map(suggested(shown).__getitem__, ("Beans", "Peas", "Leeks"))
+    assert "To the south bed." in beans.text
+    assert not (bots.vault / "Beds/Beans.md").exists()
+    await bots.platform.press(person, chat, beans.id, 0)
+    await bots.platform.press(person, chat, peas.id, 1)
+    pending = (await bots.api("GET", "suggestions"))["suggestions"]
+    (third,) = [one for one in pending if one["path"] == "Beds/Leeks.md"]
+    await bots.api("POST", f"suggestions/{third['id']}/approve", json={})
+    for name, said in (
+        ("Beans", "Approve, said Ana. It was approved."),
+        ("Peas", "Deny, said Ana. It was rejected."),
+        ("Leeks", "It was approved elsewhere."),
+    ):
+        await bots.until(chat, lambda shown, n=name, said=said: said in suggested(shown)[n].text)
+    assert (bots.vault / "Beds/Beans.md").exists()
+    assert not (bots.vault / "Beds/Peas.md").exists()
+    await bots.platform.press(person, chat, leeks.id, 1)
+    found = (await bots.api("GET", "suggestions"))["suggestions"]
+    assert {one["path"]: (one["status"], one["resolved_by"]) for one in found} == {
+        "Beds/Beans.md": ("approved", "user"),
+        "Beds/Peas.md": ("rejected", "user"),
+        "Beds/Leeks.md": ("approved", "user"),
+    }
+
+
 async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
     question = {"question": "Which bed?", "header": "Bed", "multiSelect": False}
     options = [{"label": one, "description": ""} for one in ("South", "North")]
@@ -142,6 +204,8 @@ async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
         await bots.platform.press(person, group, asked.id, 1)
     await bots.platform.press(ana, group, asked.id, 0)
     await bots.until(group, lambda shown: any("So South." in one.text for one in shown))
+    title = bots.platform.platform.title()
+    assert set(await bots.refused()) == {f"{title} {one}" for one in (ana, bob, eve)}
 
 
 async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session(bots: Bots):
@@ -251,6 +315,7 @@ async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     await bots.answer(other, "Are you here?")
     assert await platform.shown(group) == []
     assert len(bots.model.jobs) == 1
+    assert f"{platform.platform.title()} {bob}" in await bots.refused()
 
 
 async def test_what_a_stranger_is_quoted_with_marks_the_conversation(bots: Bots):
@@ -273,6 +338,32 @@ async def test_a_file_goes_into_the_vault_and_to_the_agent(bots: Bots):
     (file,) = (bots.vault / "Chat/artifacts").iterdir()
     assert file.read_bytes() == b"Sow the beans."
     assert f"![[Chat/artifacts/{file.name}]]" in (await bots.said())[0]
+
+
+def configure_daily(home: Path, config: object) -> None:
+    """Give Daily these settings."""
+    record = home / "modules.yaml"
+    modules = yaml.safe_load(record.read_text())
+    modules["modules"]["daily"]["config"] = config
+    record.write_text(yaml.safe_dump(modules))
+
+
+async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
+    starting: Starting, vault: Path, home: Path, tmp_path: Path, spoken_words: Path
+):
+    async with starting(None, "daily") as bots:
+        person, chat = await bots.paired()
+    configure_daily(home, hears(tmp_path, "Where do the beans go?"))
+    async with starting() as bots:
+        await bots.platform.say(person, chat, "/journal Sowed the beans.")
+        await bots.answer(chat, "in the journal")
+        entry = f"Sowed the beans.\n\n*{bots.platform.platform.title()}*"
+        assert entry in await bots.written()
+        said = await asyncio.to_thread(spoken_words.read_bytes)
+        await bots.platform.send_file(person, chat, "voice.wav", said, "audio/wav")
+        await bots.until(chat, lambda shown: "You said" in shown[-1].text)
+        assert "Where do the beans go?" in (await bots.said())[0]
+        assert "Where do the beans go?" in bots.model.prompts[0]
 
 
 async def test_a_file_of_an_answer_is_sent_if_the_conversation_may_show_it(bots: Bots):
@@ -304,23 +395,45 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
         assert "no model" in shown[-1].text.lower()
 
 
-async def test_the_token_is_in_no_answer_no_note_and_no_log(
-    starting: Starting, platform: PlatformRig, home: Path, vault: Path, caplog
+async def test_the_token_is_in_no_answer_no_note_no_log_and_no_backup_without_secrets(
+    starting: Starting, platform: PlatformRig, home: Path, vault: Path, tmp_path: Path, caplog
 ):
     caplog.set_level("DEBUG")
     async with starting() as bots:
         person, chat = await bots.paired()
         await bots.platform.say(person, chat, "Beans")
         await bots.answer(chat, "You said: Beans")
-        answers = [await bots.api("GET", f"bots/{one}") for one in ("status", "config", "pairing")]
+        paths = (
+            "bots/status",
+            "bots/config",
+            "bots/pairing",
+            "chat",
+            "doctor",
+            "modules/bots/logs",
+        )
+        answers = [await bots.api("GET", one) for one in paths]
+        answers += [dict(one.data) for one in bots.daemon.events]
+        async with aiohttp.ClientSession() as client, client.get(bots.daemon.url) as page:
+            answers.append(await page.text())
+        command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
+        for words in ([], ["--with-secrets"]):
+            name = str(tmp_path / f"backup{len(words)}.tar.gz")
+            done = await asyncio.to_thread(command_line, "backup", name, *words)
+            assert done.returncode == 0, done
+            answers.append(done.stdout)
     token = next(value for name, value in platform.settings().items() if "token" in name)
-    assert token not in json.dumps(answers)
+    assert token not in json.dumps(answers, default=str)
+    for number in range(2):
+        with tarfile.open(tmp_path / f"backup{number}.tar.gz") as archive:
+            files = [archive.extractfile(one) for one in archive if one.isfile()]
+            holding = [one for one in files if one and token.encode() in one.read()]
+            assert len(holding) == number
     assert token not in caplog.text
-    (holding,) = [
+    (file,) = [
         path
         for folder in (home, vault)
         for path in folder.rglob("*")
         if path.is_file() and token.encode() in path.read_bytes()
     ]
-    assert holding.name == "secrets.json"
-    assert holding.stat().st_mode & 0o077 == 0
+    assert file.name == "secrets.json"
+    assert file.stat().st_mode & 0o077 == 0

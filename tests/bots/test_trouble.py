@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sqlite3
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,12 @@ import pytest
 from modules.bots.connectors import connector_class
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
-from parachuted.presence import running_daemon
 from tests.bots.conftest import Bots, Starting, eventually, says_so
+from tests.bots.killable import LAST, in_pieces, killed_after
 from tests.bots.rigs import PlatformRig
+from tests.bots.telegram_rig import TelegramRig
 
-_ROUNDS, _CHATS = 6, 50
+_CHATS = 50
 
 
 def memory_of(home: Path) -> Path:
@@ -42,50 +42,51 @@ def put_back(home: Path, memory: bytes) -> None:
     path.write_bytes(memory)
 
 
-@asynccontextmanager
-async def killed_after(vault: Path, home: Path) -> AsyncIterator[None]:
-    """A daemon of its own that serves the vault; when the block ends it is killed."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "PARACHUTE_HOME": str(home)}
-    command = ["start", "--foreground", "--quiet", "--vault", str(vault), "--port", "0"]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "parachuted", *command),
-        env={**env, "PARACHUTE_AGENT_BACKEND": "offline"},
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-
-        async def serves() -> bool | None:
-            found = await asyncio.to_thread(running_daemon, home)
-            return None if found is None else True
-
-        await eventually(serves, serves)
-        yield
-    finally:
-        process.kill()
-        await process.wait()
-
-
 async def test_a_daemon_that_is_killed_answers_each_message_once(
-    starting: Starting, platform: PlatformRig, vault: Path, home: Path
+    starting: Starting, platform: PlatformRig, vault: Path, home: Path, *, torture: bool
 ):
-    async with starting() as bots:
-        person, chat = await bots.paired()
     moments = random.Random(27)  # noqa: S311  moments, no secrets
-    said = [f"What about bed {number}?" for number in range(_ROUNDS)]
-    for text in said:
-        async with killed_after(vault, home):
-            await platform.say(person, chat, text)
-            await asyncio.sleep(moments.random() * 1.5)
+    said: dict[str, list[str]] = {}
     async with starting() as bots:
-        await platform.say(person, chat, "And the last?")
-        await bots.answer(chat, "And the last?")
-        messages = await bots.said()
-        shown = await platform.shown(chat)
-    asked = [one.removeprefix("user: ") for one in messages if one.startswith("user")]
-    assert sorted(asked) == sorted([*said, "And the last?"])
-    assert len(shown) == len(asked) + 1  # and the code
-    assert all(one.text for one in shown)
+        people = [await platform.person(f"P{number}") for number in range(5)]
+        people_of = {await platform.dm(one): one for one in people}
+        allowed = {platform.platform: {"allowed_users": people}}
+        await bots.api("PUT", "bots/config", json=allowed)
+        bots.model.script = in_pieces
+        for chat, person in people_of.items():  # no bot of Discord's finds a chat begun without it
+            said[chat] = ["Is anyone there?"]
+            await platform.say(person, chat, *said[chat])
+            await bots.answer(chat, LAST)
+    for number in range(200 if torture else 6):
+        chat = [*people_of][number % len(people_of)]
+        text = f"What about bed {number}?"
+        said[chat].append(text)
+        if is_early := moments.random() < 0.5:
+            await platform.say(people_of[chat], chat, text)
+        async with killed_after(vault, home, platform.platform):
+            if not is_early:
+                await platform.say(people_of[chat], chat, text)
+            await asyncio.sleep(2 * moments.random() ** 4)  # the first steps are the shortest
+    async with starting() as bots:
+        for chat, texts in said.items():
+            texts.append("And the last?")
+            await platform.say(people_of[chat], chat, texts[-1])
+        for chat, texts in said.items():
+            shown = [one.text for one in await bots.answer(chat, "And the last?")]
+            (session,) = [one for one in await bots.sessions() if one["linkedBotChatId"] == chat]
+            found = (await bots.api("GET", f"chat/{session['id']}"))["messages"]
+            assert [one["content"] for one in found if one["role"] == "user"] == texts
+            cut = [one for one in shown if "cut off" in one]
+            begun = [text for text in texts if any(text in one for one in shown)]
+            assert all(sum(text in one for one in shown) <= 1 for text in texts)
+            assert [text for one in shown for text in texts if text in one] == begun
+            whole = (LAST, "You said: ")  # of the killed daemons, and of the last
+            answers = [one for one in shown[:-1] if one not in cut]
+            partial = [one for one in answers if not any(words in one for words in whole)]
+            notices = [one for one in cut if "bed" not in one]
+            assert len(partial) + len(texts) - len(begun) <= len(notices)
+            if connector_class(platform.platform).limits.repeats_safely:
+                assert (len(shown), partial) == (len(texts), [])
 
 
 @pytest.mark.parametrize("moment", ["asked", "begun"])
@@ -169,6 +170,136 @@ async def test_an_answer_that_comes_while_the_platform_is_down_arrives(
         await asyncio.sleep(0.5)
     shown = await bots.answer(chat, "Here it is.")
     assert [one.text for one in shown][1:] == ["Here it is."]
+
+
+async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
+    bots: Bots, platform: PlatformRig
+):
+    going = asyncio.Event()
+
+    async def waits(_job: Job) -> AsyncIterator[Step]:
+        await going.wait()
+        yield TextDelta(text="Here it is.")
+
+    person, chat = await bots.paired()
+    bots.model.script = waits
+    await platform.say(person, chat, "Where?")
+    await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+    async with platform.losing_answers():
+        going.set()
+        await bots.answer(chat, "Here it is.")
+    bots.model.script = says_so
+    await platform.say(person, chat, "Thanks")
+    shown = [one.text for one in await bots.answer(chat, "You said: Thanks")]
+    if not connector_class(platform.platform).limits.repeats_safely:
+        assert "cut off" in shown.pop(2)
+    assert shown[1:] == ["Here it is.", "You said: Thanks"]
+
+
+async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(
+    bots: Bots, platform: PlatformRig
+):
+    going = asyncio.Event()
+
+    async def waits(_job: Job) -> AsyncIterator[Step]:
+        await going.wait()
+        yield TextDelta(text="Here it is.")
+
+    ana, chat = await bots.paired("Ana")
+    bob, other = await bots.paired("Bob")
+    bots.model.script = waits
+    await platform.say(ana, chat, "Where?")
+    await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
+    await platform.shut_out(ana, chat)
+    going.set()
+    with closing(sqlite3.connect(memory_of(bots.daemon.daemon.home))) as live:
+        await eventually(
+            lambda: _true(not live.execute("SELECT 1 FROM updates WHERE is_done = 0").fetchall()),
+            lambda: bots.api("GET", "bots/status"),
+        )
+    found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
+    assert (found["running"], found["problem"]) == (True, "")
+    await platform.say(bob, other, "And you?")
+    await bots.answer(other, "Here it is.")
+
+
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+async def test_a_chat_shows_that_work_goes_on_while_nothing_is_said(
+    bots: Bots, platform: TelegramRig
+):
+    going = asyncio.Event()
+
+    async def waits(_job: Job) -> AsyncIterator[Step]:
+        await going.wait()
+        yield TextDelta(text="Here it is.")
+
+    person, chat = await bots.paired()
+    bots.model.script = waits
+    await platform.say(person, chat, "Where?")
+    shows = lambda: _true("sendChatAction" in dict(platform.api.asked))  # noqa: E731
+    await eventually(shows, shows)
+    going.set()
+    await bots.answer(chat, "Here it is.")
+
+
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+async def test_a_chat_waits_as_long_as_telegram_asks_for(bots: Bots, platform: TelegramRig):
+    pause = (429, "Too Many Requests: retry after 2", {"retry_after": 2})
+    platform.api.refusals.append(pause)
+    person, chat = await bots.paired()
+    platform.api.refusals += [pause, pause]
+    before = len(platform.api.asked)
+    await platform.say(person, chat, "Where?")
+    shown = await bots.answer(chat, "You said: Where?")
+    calls = [at for name, at in platform.api.asked[before:] if name != "getUpdates"]
+    assert all(later - earlier >= 2 for earlier, later in pairwise(calls[:3]))
+    assert [one.text for one in shown[1:]] == ["You said: Where?"]
+    found = (await bots.api("GET", "bots/status"))["connectors"]["telegram"]
+    assert (found["running"], found["problem"]) == (True, "")
+
+
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+@pytest.mark.parametrize(("at_once", "date"), [(1, 1_700_000_000), (3, 1), (2, 4_000_000_000)])
+async def test_a_message_is_answered_once_however_often_and_with_whatever_date_it_comes(
+    starting: Starting, platform: TelegramRig, at_once: int, date: int
+):
+    async with starting() as bots:
+        person, chat = await bots.paired()
+        sender = platform.people[person]
+        said = platform.api.message(int(chat), sender, text="Where?", date=date)
+        update = platform.api.update(message=said)
+        for _ in range(1, at_once):
+            platform.api.update(**update)
+        await bots.answer(chat, "You said: Where?")
+        platform.api.update(**update)
+        await platform.say(person, chat, "Thanks")
+        await bots.answer(chat, "You said: Thanks")
+    async with starting() as bots:
+        platform.api.update(**update)
+        await platform.say(person, chat, "And now?")
+        shown = await bots.answer(chat, "You said: And now?")
+        answers = [f"You said: {one}" for one in ("Where?", "Thanks", "And now?")]
+        assert [one.text for one in shown[1:]] == answers
+        assert len([one for one in await bots.said() if one.startswith("user")]) == len(answers)
+
+
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+async def test_a_group_that_becomes_a_supergroup_goes_on_with_its_conversation(
+    bots: Bots, platform: TelegramRig
+):
+    person, _ = await bots.paired()
+    group = await platform.group(person)
+    await platform.say(person, group, "Where?", to_bot=True)
+    await bots.answer(group, "You said: Ana: Where?")
+    new = platform.migrate(group)
+    await platform.say(person, new, "And now?", to_bot=True)
+    await bots.answer(new, "You said: Ana: And now?")
+    (session,) = await bots.sessions()
+    assert session["linkedBotChatId"] == new
+    assert [one for one in await bots.said() if one.startswith("user")] == [
+        "user: Ana: Where?",
+        "user: Ana: And now?",
+    ]
 
 
 async def test_settings_that_change_while_an_answer_is_written_lose_and_double_nothing(
