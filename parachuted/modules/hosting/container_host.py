@@ -57,7 +57,6 @@ log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 _CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
-_LIMITS = "a container with 1 GB of memory, one processor, 64 processes and no network"
 _WITHOUT_DOCKER = (
     "an untrusted module runs in a container: install and start Docker, then `parachute modules "
     "restart {0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted` ({1})"
@@ -66,9 +65,7 @@ _START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
 _LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
 _ENDS_S = 0.2
 _MOST_STREAMS = 64
-_LARGEST_ANSWER, _LARGEST_LINE = 64 << 20, 16 << 20
 _MOST_PROBLEM, _MOST_LOGGED, _MOST_LINES_A_SECOND = 20_000, 4_000, 100
-_OK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

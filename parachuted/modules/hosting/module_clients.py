@@ -1,9 +1,9 @@
 """Untrusted modules as clients of the API: the key of each, and on whose behalf it asks.
 
-Every request may name a call of the daemon that the module works on, and then has that call's
-authority, else the module's own. A module can name another of its calls than the one it works on,
-since all its tasks share one process; so what it may do by its approved permissions, it can reveal
-to anyone who may call it. For the same reason strangers' text that it read on one call marks all.
+Every request names a call of the daemon that the module works on, and has that call's authority;
+its start is one, for what it does by itself. A module can name another of its calls than the one
+that it works on; so what it may do by its approved permissions, it can reveal to anyone who may
+call it. For the same reason strangers' text that it read on one call marks all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from parachuted.modules.streams import BodySource, PartHead
 from parachuted.vault import printable
 
 SCOPE = "module-services"
-MOST_OPEN, _MOST_ENDED = 256, 1_000
+MOST_OPEN, _MOST_ENDED, _MOST_BODIES = 256, 1_000, 8
 _UPLOAD: TypeAdapter[Upload] = TypeAdapter(Upload)
 _PART: TypeAdapter[PartHead | None] = TypeAdapter(PartHead | None)
 
@@ -92,11 +92,13 @@ class ModuleClient:
     """One module, as the API answers it."""
 
     def __init__(self, services: Services, own: Authority, taint: Taint) -> None:
-        """`own` is its own authority; `taint` is what its code has read, and outlives this one."""
+        """`own` is its own authority, that of `own_call`; `taint` is what its code has read, and
+        outlives this one.
+        """
         self.name, self._services = services.name, services
         self._others = _OtherServices(services)
-        self._taint, self._own = taint, replace(own, taint=taint)
-        self._open: dict[str, _Call] = {}
+        self._taint, self.own_call = taint, uuid4().hex
+        self._open = {self.own_call: _Call(replace(own, taint=taint), None)}
         self._ended: OrderedDict[str, _Call] = OrderedDict()  # what they began may go on
 
     @contextmanager
@@ -108,6 +110,11 @@ class ModuleClient:
             raise ModuleFailedError(
                 f"the module {self.name} still works on {MOST_OPEN} calls, and gets no more until "
                 f"some have ended; `parachute modules restart {self.name}` ends them"
+            )
+        bodies = sum(call.source is not None for call in self._open.values())
+        if source is not None and bodies >= _MOST_BODIES:  # slow senders must not keep others out
+            raise ModuleFailedError(
+                f"the module {self.name} reads {bodies} bodies of requests already; try again later"
             )
         call = uuid4().hex
         self._open[call] = _Call(authority, source)
@@ -167,11 +174,12 @@ class ModuleClient:
     @contextmanager
     def _acting(self, call: str) -> Iterator[None]:
         found = self._open.get(call) or self._ended.get(call)
-        if call and found is None:
+        if found is None:
             raise ActRefusedError(
-                f"the call that the module {self.name} works on ended too long ago; ask again"
+                f"what the module {self.name} asks names no call of the daemon, or one that ended "
+                "long ago: only work that a call led to can ask for anything"
             )
-        authority = self._own if found is None else found.authority
+        authority = found.authority
         if self._taint and not authority.taint:
             pass_on(self._taint, authority.taint)
         try:

@@ -119,10 +119,12 @@ class ModuleConnection:
         authority: Authority | None,
         source: BodySource | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Without an authority it is the module's own work."""
+        """Without an authority it is the module's start, or asks for no work."""
         async with AsyncExitStack() as stack:
             headers = {"Content-Type": "application/json"}
-            if authority is not None:
+            if authority is None:
+                headers[CALL_HEADER] = self._client.own_call
+            else:
                 headers[CALL_HEADER] = stack.enter_context(self._client.opened(authority, source))
             if verb in {"call", "stream"}:
                 kept = (

@@ -357,7 +357,7 @@ async def test_every_request_that_a_hostile_container_forges_is_refused_and_noth
             return set(answer)
 
         assert await forge("own", {"vault.read": '{"path": "Notes/a.md"}'}) == {"done"}
-        for of in ("0", "invented", "1" * 32):
+        for of in ("", "0", "invented", "1" * 32):
             assert await forge(of, bodies) <= {"ActRefusedError", "ModuleFailedError"}
         assert await forge("own", wrong) == {"ModuleFailedError"}
 
