@@ -70,6 +70,7 @@ class DiscordApi:
         self.asked: list[tuple[str, str]] = []
         self.opcodes: list[int] = []
         self.refusals: list[tuple[int, Json]] = []  # of the next requests that write
+        self.loses_answers = False  # what is asked is done, and nothing says so
         self.left: list[int] = []
         self.acknowledged: list[int] = []
         self.sessions: dict[str, Session] = {}
@@ -279,6 +280,9 @@ class DiscordApi:
                 return await handler(request)
             except Refused as error:
                 refused = error.status, error.body
+            finally:
+                if self.loses_answers and request.transport is not None:
+                    request.transport.abort()
         return web.json_response(refused[1], status=refused[0])
 
     async def _me(self, _request: web.Request) -> web.Response:

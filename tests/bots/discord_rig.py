@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from tests.bots.discord_api import DiscordApi, Json
@@ -143,8 +144,13 @@ class DiscordRig:
     def outage(self) -> AbstractAsyncContextManager[None]:
         return self._gate.cut()
 
-    def losing_answers(self) -> AbstractAsyncContextManager[None]:
-        return self._gate.losing_answers()
+    @asynccontextmanager
+    async def losing_answers(self) -> AsyncIterator[None]:
+        self.api.loses_answers = True
+        try:
+            yield
+        finally:
+            self.api.loses_answers = False
 
     async def shut_out(self, person: str, chat: str) -> None:
         del person
