@@ -145,7 +145,7 @@ class CertificateAuthority:
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(wanted, critical=False)
             .add_extension(_key_identifier(own), critical=False)
-            .sign(self._signing_key(), hashes.SHA256())
+            .sign(self._signing_key(own), hashes.SHA256())
         )
         self._write(self._leaf_key, _private(key))
         # The authority comes with it: a browser that warns can show what there is to trust.
@@ -194,13 +194,18 @@ class CertificateAuthority:
             ]
         )
 
-    def _signing_key(self) -> ec.EllipticCurvePrivateKey:
+    def _signing_key(self, own: x509.Certificate) -> ec.EllipticCurvePrivateKey:
         try:
             key = serialization.load_pem_private_key(self._key.read_bytes(), None)
         except (OSError, ValueError) as error:
             raise CertificateError(f"the authority's key cannot be read: {error}") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise CertificateError("the authority's key is of another kind")
+        if key.public_key() != own.public_key():  # a kill between its two files
+            raise CertificateError(
+                f"{self._key.name} is not the key of {self.certificate.name}; `parachute tls "
+                "--new` makes another authority"
+            )
         return key
 
     def _load(self, path: Path) -> x509.Certificate:

@@ -157,6 +157,19 @@ def test_a_daemons_certificate_that_serves_nothing_is_made_again(authority, tmp_
     assert not authority.renew(["192.168.7.4"], NOW)
 
 
+def test_an_authority_whose_key_is_anothers_certifies_nothing_and_is_named(authority, tmp_path):
+    other = CertificateAuthority(tmp_path / "other")
+    other.make([], NOW)  # a kill between its key and its certificate
+    key = tmp_path / "tls/authority.key"
+    key.write_bytes((tmp_path / "other/tls/authority.key").read_bytes())
+    before = (tmp_path / "tls/daemon.crt").read_bytes()
+    with pytest.raises(CertificateError, match=r"authority\.key .*`parachute tls --new`"):
+        authority.renew(["192.168.7.5"], NOW)
+    assert (tmp_path / "tls/daemon.crt").read_bytes() == before
+    authority.make([], NOW)
+    assert authority.renew(["192.168.7.5"], NOW)
+
+
 def test_an_authority_of_another_program_is_named(authority, tmp_path):
     folder = tmp_path / "tls"
     (folder / "authority.crt").write_bytes((folder / "daemon.crt").read_bytes())

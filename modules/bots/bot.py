@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import ParachuteError
@@ -15,6 +16,7 @@ from .commands import AT_ONCE, command_of
 from .connector import Connector, ConnectorError, CredentialsError, Incoming, RetryLaterError
 from .conversations import Conversations
 from .pairing import Pairing
+from .refusals import Refusals
 from .settings import PlatformSettings, Settings
 from .store import Store, Update
 
@@ -43,7 +45,10 @@ class Bot:
         self._pairing = pairing
         self.connector = connector
         self.name, self.problem, self.is_connected = "", "", False
-        self.conversations = Conversations(module, connector, settings, store, defaults)
+        self._refusals = Refusals(module, connector.title)
+        self.conversations = Conversations(
+            module, connector, settings, store, defaults, self._refusals
+        )
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -84,6 +89,11 @@ class Bot:
     async def take(self, incoming: Incoming) -> None:
         """Something came: keep it and let it be handled, or turn it away."""
         incoming = incoming.clean()
+        if incoming.kind == "deleted" and not incoming.sender_id:
+            known = await self._store.message_of(
+                self.connector.platform, incoming.chat_id, incoming.message_id
+            )
+            incoming = replace(incoming, sender_id=known.incoming.sender_id if known else "")
         if incoming.kind == "added":
             await self._added(incoming)
         elif incoming.kind == "migrated":  # before what comes in the new chat
@@ -97,12 +107,29 @@ class Bot:
         await incoming.done()
 
     async def relay(self, session_id: str, incoming: Incoming) -> None:
-        """Show in a chat what was said on the page, and the answer."""
+        """Show in a chat what was said on the page, and the answer, or what is suggested."""
         update = await self._store.add(self.connector.platform, incoming)
         if update is not None:
             update.session_id = session_id
             await self._store.save(update)
             self._begin(update)
+
+    async def suggest(self, session: Mapping[str, Any], suggestion_id: str, text: str) -> None:
+        """Let who wrote last in a session's chat decide on a suggestion, after the answer."""
+        chat_id, session_id = session["linkedBotChatId"], session["id"]
+        last = await self._store.last_said(self.connector.platform, chat_id, session_id)
+        if last is not None:
+            incoming = replace(
+                last,
+                update_id=f"suggestion {suggestion_id}",
+                kind="suggestion",
+                message_id=suggestion_id,
+                text=text,
+                quote=None,
+                attachments=(),
+                problem="",
+            )
+            await self.relay(session_id, incoming)
 
     async def _resume(self) -> None:
         """What an earlier daemon left unanswered comes first."""
@@ -162,12 +189,18 @@ class Bot:
     async def _is_admitted(self, incoming: Incoming) -> bool:
         """Whether it is from a paired person, and in a group meant for the bot."""
         settings = self._settings()
+        is_dm = incoming.chat_type == "dm"
+        is_for_bot = is_dm or incoming.is_addressed or incoming.kind == "button"
         if incoming.sender_id not in settings.users:
+            if is_for_bot:
+                self._refusals.add(incoming, "unpaired")
             return False
-        if incoming.chat_type == "dm":
+        if is_dm:
             return True
         place = incoming.parent_id or incoming.chat_id
         if not await self._store.has_group(self.connector.platform, place):
+            if is_for_bot:
+                self._refusals.add(incoming, "group")
             return False
         return incoming.kind != "message" or await self.conversations.is_meant(incoming)
 
@@ -179,6 +212,8 @@ class Bot:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
         may_stay = is_paired or incoming.chat_type == "dm"
         act = self.connector.join if may_stay else self.connector.leave
+        if not may_stay:
+            self._refusals.add(incoming, "group")
         try:
             await patient(lambda: act(chat_id))
         except CredentialsError:

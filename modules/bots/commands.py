@@ -12,6 +12,7 @@ from parachuted.modules import Module
 if TYPE_CHECKING:
     from .answers import Answer
     from .conversations import Conversations
+    from .refusals import Refusals
     from .store import Update
 
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
@@ -39,8 +40,8 @@ def command_of(text: str) -> tuple[str, str]:
 class Commands:
     """The commands of one bot."""
 
-    def __init__(self, module: Module, conversations: Conversations) -> None:
-        self._module, self._conversations = module, conversations
+    def __init__(self, module: Module, conversations: Conversations, refusals: Refusals) -> None:
+        self._module, self._conversations, self._refusals = module, conversations, refusals
 
     async def run(self, update: Update, answer: Answer) -> str | None:
         """Do what a message commands, and return what to say; None: it is for the agent."""
@@ -106,7 +107,7 @@ class Commands:
         linked = session["linkedBotChatId"], session["linkedBotPlatform"]
         here = incoming.chat_id, update.platform
         if linked[0] is not None and linked != here:
-            self._module.log.warning("a chat was refused another chat's conversation")
+            self._refusals.add(incoming, "link")
             raise NotFoundError("that conversation belongs to another chat; move it on the page")
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})

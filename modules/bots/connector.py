@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from parachuted.errors import ParachuteError
 
-Kind: TypeAlias = Literal["message", "edited", "deleted", "button", "added", "migrated", "relay"]
+Kind: TypeAlias = Literal[
+    "message", "edited", "deleted", "button", "added", "migrated", "relay", "suggestion"
+]
 ChatType: TypeAlias = Literal["dm", "group"]
 Platform: TypeAlias = Literal["matrix", "telegram", "discord"]
 
@@ -73,9 +75,11 @@ class Incoming:
     is the platform's id of the person, which no one can choose; `sender_name` is for show alone.
     `is_addressed`: in a group it mentions the bot, or answers it. `problem`: why the message cannot
     be read, for its sender. `button`: which of the message's buttons was pressed, counted from 0.
-    Of `added`, `sender_id` is who added the bot to the chat; of `migrated`, `new_chat_id` is the
+    Of `added`, `sender_id` is who added the bot to the chat, and of `deleted` it is empty where the
+    platform does not say whose message it was; of `migrated`, `new_chat_id` is the
     chat's id from now on. `relay` is the core's own: what a person said on the page, to be shown in
-    the chat. `parent_id`: the chat that this one is a thread of; a change or a button of a message
+    the chat; and so is `suggestion`, with its id as `message_id`, for that sender to decide on.
+    `parent_id`: the chat that this one is a thread of; a change or a button of a message
     in it may come with the parent as its `chat_id`. `done` acknowledges the update, once it cannot
     be lost any more.
     """

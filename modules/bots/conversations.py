@@ -8,21 +8,28 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from parachuted.errors import ConflictError, NotFoundError
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import Finding, Module, reading
 
 from .answers import Answer, Pacing, patient
 from .commands import COMMANDS, Commands, command_of
 from .connector import Connector, Incoming, UnansweredError
+from .refusals import Refusals
 from .settings import PlatformSettings, SessionDefaults, Settings, within
+from .splitting import split
 from .store import AskedQuestion, Store, Update
 from .turn_text import TurnText
 
 _BUSY_S: Final = 0.5
 _AT_FIRST_S, _WAIT_S = 0.4, 4.0
 _MOST_OPTIONS: Final = 8
+_DECISIONS: Final = ("Approve", "Deny")
+_MOST_SUGGESTIONS: Final = 5
+_CHANGE: Final = "What would change"
+_NEW_LINE: Final = re.compile(r"\+(?!\+\+ )|`{3,}")
+_MORE_ROOM: Final = 200
 _EMBED: Final = re.compile(r"!\[\[([^\]|#\n]+\.(?!md\b)[A-Za-z0-9]{1,8})(?:\|[^\]\n]*)?\]\]")
 _MOST_FILES: Final = 5
 _ARTIFACTS: Final = "Chat/artifacts/"
@@ -46,10 +53,11 @@ class Conversations:
         settings: Callable[[], PlatformSettings],
         store: Store,
         defaults: Callable[[], Settings],
+        refusals: Refusals,
     ) -> None:
         self._module, self._connector, self._store = module, connector, store
-        self._settings, self._defaults = settings, defaults
-        self._commands = Commands(module, self)
+        self._settings, self._defaults, self._refusals = settings, defaults, refusals
+        self._commands = Commands(module, self, refusals)
 
     @property
     def service(self) -> Any:  # noqa: ANN401  Chat's ConversationInterface
@@ -84,6 +92,9 @@ class Conversations:
             return
         if incoming.kind == "relay":
             await self._relay(update, answer)
+            return
+        if incoming.kind == "suggestion":
+            await self._suggest(update)
             return
         person = f"{self._connector.title} {incoming.sender_id}"
         is_strangers = incoming.quote is not None and not self._is_known(incoming.quote.sender_id)
@@ -244,7 +255,7 @@ class Conversations:
                 await answer.typing()
                 wait_s = _WAIT_S
         for asked in await self._store.questions_of(update.session_id):
-            await self._close(asked, "No longer asked.")
+            await self.close(asked, "No longer asked.")
         await self._send_files(update, text.whole)
 
     async def _send_files(self, update: Update, text: str) -> None:
@@ -252,10 +263,7 @@ class Conversations:
         paths = list(dict.fromkeys(_EMBED.findall(text)))[:_MOST_FILES]
         if not paths:
             return
-        session = await self.service.get(update.session_id)
-        said = session["metadata"].get("permissions") or {}
-        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
-        places = (_ARTIFACTS, *(f"{one}/" if one else "" for one in folders))
+        places = (_ARTIFACTS, *await self._folders(update.session_id))
         for number, path in enumerate(one for one in paths if one.startswith(places)):
             content, findings = b"", list[Finding]()
             with reading(path, findings):
@@ -266,6 +274,13 @@ class Conversations:
             name, key = path.rpartition("/")[2], f"{update.key}-file-{number}"
             send = partial(self._connector.send_file, update.incoming.chat_id, name, content)
             await patient(partial(send, key=key))
+
+    async def _folders(self, session_id: str) -> list[str]:
+        """What the paths begin with that a session may show."""
+        session = await self.service.get(session_id)
+        said = session["metadata"].get("permissions") or {}
+        folders = [one.strip("/") for one in said.get("allowed_folders") or ()]
+        return [f"{one}/" if one else "" for one in folders]
 
     async def _act_on(self, update: Update, answer: Answer, event: Mapping[str, Any]) -> None:
         """What an event asks for beside its text."""
@@ -279,17 +294,46 @@ class Conversations:
 
     async def _ask(self, update: Update, event: Mapping[str, Any]) -> None:
         """Put an agent's question into the chat, once, with a button for each option."""
-        request_id, incoming = str(event["requestId"]), update.incoming
+        request_id = str(event["requestId"])
         known = [one.request_id for one in await self._store.questions_of(update.session_id)]
         question = event["questions"][0]
         if request_id in known or not question["options"]:
             return
         options = tuple(str(one["label"]) for one in question["options"])[:_MOST_OPTIONS]
         key = f"{update.key}-{len(known)}-asked"
+        await self._put(update, request_id, str(question["question"]), options, key)
+
+    async def _suggest(self, update: Update) -> None:
+        """Put a suggestion into the chat, unless it was decided on meanwhile."""
+        incoming, longest = update.incoming, self._connector.limits.longest - _MORE_ROOM
+        open_ones = await self._store.questions_of("")
+        if sum(one.chat_id == incoming.chat_id for one in open_ones) >= _MOST_SUGGESTIONS:
+            return  # they wait on the page
+        pattern = f"Suggestions/*-{incoming.message_id}.md"
+        found = [*await self._module.vault.list(pattern, looks=True), ""][0]
+        text, folders = incoming.text, await self._folders(update.session_id)
+        with reading(found, []):
+            note = await self._module.vault.note(found)
+            if note.frontmatter.get("status") != "pending":
+                return
+            change = note.section(_CHANGE)
+            if incoming.chat_type == "dm" and change:  # a group is not shown what notes say
+                lines = note.text[change.body : change.end].strip().splitlines()
+                if not str(note.frontmatter.get("path")).startswith(tuple(folders)):
+                    lines = [one for one in lines if _NEW_LINE.match(one)]  # no more of the note
+                text = "\n".join([text, "", *lines])
+        update.session_id = ""
+        shown = split(text, longest, self._connector.size)[0]
+        more = f"`parachute suggestions show {incoming.message_id}`"
+        await self._put(update, incoming.message_id, f"{shown}\n\n{more}", _DECISIONS, update.key)
+
+    async def _put(
+        self, update: Update, request_id: str, text: str, options: tuple[str, ...], key: str
+    ) -> None:
+        """Ask something in the chat, with buttons for who wrote there."""
+        incoming = update.incoming
         message_id = await patient(
-            lambda: self._connector.send(
-                incoming.chat_id, str(question["question"]), options, key=key
-            )
+            lambda: self._connector.send(incoming.chat_id, text, options, key=key)
         )
         await self._store.ask(
             AskedQuestion(
@@ -299,7 +343,7 @@ class Conversations:
                 message_id=message_id,
                 session_id=update.session_id,
                 request_id=request_id,
-                question=str(question["question"]),
+                question=text,
                 options=options,
                 owner=incoming.sender_id,
             )
@@ -313,27 +357,36 @@ class Conversations:
         if asked is None or incoming.button is None or incoming.button >= len(asked.options):
             return
         if asked.owner != incoming.sender_id:
-            self._module.log.warning("a button was pressed by somebody whom it is not for")
+            self._refusals.add(incoming, "button")
             return
         option = asked.options[incoming.button]
         if not await self._store.answered(asked):
             return
         who = incoming.sender_name or incoming.sender_id
+        said = f"{option}, said {who}."
         try:
-            await self.service.answer_question(
-                asked.session_id, asked.request_id, {asked.question: option}
-            )
-        except NotFoundError:
-            await self._close(asked, "It was decided elsewhere.")
-        else:
-            await self._close(asked, f"{option}, said {who}.")
+            if asked.session_id:
+                await self.service.answer_question(
+                    asked.session_id, asked.request_id, {asked.question: option}
+                )
+            else:
+                decision: Literal["approve", "reject"] = (
+                    "approve" if option == _DECISIONS[0] else "reject"
+                )
+                status = await self._module.resolve_suggestion(asked.request_id, decision)
+                said = f"{said} It was {status}."
+        except (NotFoundError, EditRefusedError):
+            said = "It was decided elsewhere."
+        except ParachuteError as error:  # such as a hook that objects: it waits still
+            said = f"{said} {error.message}"
+        await self.close(asked, said)
 
     async def _decided(self, update: Update, request_id: str) -> None:
-        for asked in await self._store.questions_of(update.session_id):
-            if asked.request_id == request_id:
-                await self._close(asked, "It was decided elsewhere.")
+        for asked in await self._store.questions_of(update.session_id, request_id):
+            await self.close(asked, "It was decided elsewhere.")
 
-    async def _close(self, asked: AskedQuestion, how: str) -> None:
+    async def close(self, asked: AskedQuestion, how: str) -> None:
+        """Say what became of a question in place of its buttons."""
         await self._store.answered(asked)
         text = f"{asked.question}\n\n{how}"
         await patient(lambda: self._connector.edit(asked.chat_id, asked.message_id, text))

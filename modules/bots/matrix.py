@@ -355,7 +355,7 @@ class MatrixConnector:
             return
         code, transport = found.status_code, found.transport_response
         if code in bad_tokens:
-            raise CredentialsError("the Matrix server does not take the bot's token any more")
+            raise CredentialsError("the Matrix server does not take the bot's token")
         if code == "M_LIMIT_EXCEEDED":
             raise RetryLaterError(
                 "the Matrix server asks for a pause", (found.retry_after_ms or 5_000) / 1_000

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
+from typing import Any
 
+from parachuted.errors import ParachuteError
 from parachuted.modules import Finding, event
 
 from .bot import Bot
@@ -38,6 +41,8 @@ class BotsModule(BotRoutes):
     async def on_disable(self) -> None:
         """Close what is open."""
         if "store" in vars(self):  # else it was refused at its start
+            for platform in [*self.bots]:  # in peace, before all tasks are cancelled
+                await self._stop(platform)
             self.store.close()
 
     @event("chat.session.message")
@@ -45,6 +50,17 @@ class BotsModule(BotRoutes):
         """A message of a conversation: what was said on the page is shown in its chat."""
         if role == "user" and source not in PLATFORMS and self.bots:
             self._wanted.put_nowait(("relay", f"{session_id} {message_id}", None))
+
+    @event("suggestion.created")
+    async def on_suggested(self, id: str, run: str | None, path: str, action: str) -> None:  # noqa: A002  its name
+        """Something is suggested: its session's chat shows it."""
+        if self.bots:
+            self._wanted.put_nowait(("suggest", json.dumps((id, run, path, action)), None))
+
+    @event("suggestion.resolved")
+    async def on_resolved(self, id: str, status: str) -> None:  # noqa: A002  its name
+        """It was decided on: its buttons go, wherever that was."""
+        self._wanted.put_nowait(("resolved", json.dumps((id, status)), None))
 
     async def doctor(self) -> Sequence[Finding]:
         """Bots that are not connected, and why."""
@@ -77,6 +93,10 @@ class BotsModule(BotRoutes):
             try:
                 if act == "relay":
                     await self._relay(*what.split(" "))
+                elif act == "suggest":
+                    self.spawn(self._suggest, *json.loads(what), name="a suggestion in its chat")
+                elif act == "resolved":
+                    self.spawn(self._resolved, *json.loads(what), name="a decided suggestion")
                 else:
                     await self._stop(what)
                     if act == "start":
@@ -119,12 +139,37 @@ class BotsModule(BotRoutes):
             task.cancel()
             await asyncio.wait([task])
 
+    async def _suggest(self, suggestion_id: str, run: str | None, path: str, action: str) -> None:
+        """Show a suggestion in the chat of its session, to who wrote there last."""
+        try:
+            conversations: Any = self.get_interface("ConversationInterface")
+            if conversations is None:
+                return
+            session_id = await conversations.session_of_suggestion(suggestion_id, run)
+            if session_id is None:
+                return
+            session = await conversations.get(session_id)
+            bot = self.bots.get(session["linkedBotPlatform"] or "")
+            if bot is not None:
+                await bot.suggest(session, suggestion_id, f"Suggested: {action} {path}")
+        except ParachuteError as error:  # Chat, or the session, is gone
+            self.log.warning("a suggestion is not shown in its chat: %s", error.message)
+
+    async def _resolved(self, suggestion_id: str, status: str) -> None:
+        for asked in await self.store.questions_of("", suggestion_id):
+            bot = self.bots.get(asked.platform)
+            if bot is not None:
+                try:
+                    await bot.conversations.close(asked, f"It was {status} elsewhere.")
+                except ParachuteError as error:  # such as a message that was deleted there
+                    self.log.warning("a decided suggestion keeps its buttons: %s", error.message)
+
     async def _relay(self, session_id: str, message_id: str) -> None:
         """Show in the chat of a session what was said on the page."""
-        conversations = self.get_interface("ConversationInterface")
+        conversations: Any = self.get_interface("ConversationInterface")
         if conversations is None:
             return
-        session = await conversations.get(session_id)  # type: ignore[attr-defined]  # Chat's
+        session = await conversations.get(session_id)
         bot = self.bots.get(session["linkedBotPlatform"] or "")
         said = next((one for one in session["messages"] if one["id"] == message_id), None)
         if bot is None or said is None or not isinstance(said["content"], str):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import Module, command, route
+from parachuted.modules import command, interface, route
 
-from .bot import Bot
-from .connector import ConnectorError
+from .chats import ChatRoutes
+from .connector import ConnectorError, CredentialField
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing, request_id
-from .settings import PairedUser, PlatformSettings, SessionDefaults, SettingsFile, TrustLevel
-from .store import PairingRequest, Store
+from .settings import PairedUser, PlatformSettings, SessionDefaults, TrustLevel
+from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
 PlatformName = Literal["matrix", "telegram", "discord"]
@@ -39,7 +40,9 @@ class BotStatus(TypedDict):
 
 
 class PlatformConfig(TypedDict):
-    """What is set for one bot. No token: `has_token` says whether there is one."""
+    """What is set for one bot. No token: `has_token` says whether there is one. `problem`: why the
+    platform cannot be added here.
+    """
 
     enabled: bool
     has_token: bool
@@ -50,6 +53,7 @@ class PlatformConfig(TypedDict):
     allowed_users: list[str]
     users: dict[str, str]
     fields: list[dict[str, Any]]
+    problem: str
     homeserver_url: str
     user_id: str
 
@@ -99,13 +103,10 @@ class Done(TypedDict):
     status: str
 
 
-class BotRoutes(Module):
+class BotRoutes(ChatRoutes):
     """What apps and people call."""
 
-    file: SettingsFile
-    store: Store
     pairing: Pairing
-    bots: dict[str, Bot]
     problems: dict[str, str]
 
     @abstractmethod
@@ -119,7 +120,12 @@ class BotRoutes(Module):
     @route("GET", "/status")
     async def status(self) -> BotStatus:
         """Which bots there are, and whether they are connected."""
-        return {"connectors": {name: self._status(name) for name in PLATFORMS}}
+        return {"connectors": await self.statuses()}
+
+    @interface("BotInterface")
+    async def statuses(self) -> dict[str, ConnectorStatus]:
+        """The same for `/api/health`, by platforms."""
+        return {name: self._status(name) for name in PLATFORMS}
 
     @route("GET", "/config", capability="admin")
     async def config_of_all(self) -> BotConfig:
@@ -149,6 +155,17 @@ class BotRoutes(Module):
             if said is not None and settings is not None:
                 await (self.start_bot(name) if settings.enabled else self.stop_bot(name))
         return await self.config_of_all()
+
+    @route("POST", "/{platform}", capability="admin", tolerant=True)
+    async def add(
+        self, platform: PlatformName, token: str, homeserver_url: str = "", user_id: str = ""
+    ) -> Tried:
+        """Add a bot, or give it another token, and start it, if the platform takes the token."""
+        try:
+            name = await self._add(platform, token, homeserver_url, user_id)
+        except ConnectorError as error:
+            return {"success": False, "error": error.message, "bot_name": None}
+        return {"success": True, "error": None, "bot_name": name}
 
     @route("POST", "/{platform}/start", capability="admin")
     async def start(self, platform: PlatformName) -> Tried:
@@ -233,20 +250,7 @@ class BotRoutes(Module):
     ) -> str:
         """Add a bot by its token; `-` reads it from standard input, where no history keeps it."""
         self._check_person()
-        said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
-        fields = connector_class(platform).fields
-        secret = next(one.name for one in fields if one.is_secret)
-        credentials = {one.name: said.get(one.name, "") for one in fields}
-        credentials[secret] = token.strip()
-        missing = [one.name for one in fields if not credentials[one.name] and not one.is_optional]
-        if missing:
-            options = " ".join(f"--{name.replace('_', '-')}" for name in missing)
-            raise EditRefusedError(f"a bot on {platform} needs {options} too")
-        name = await self._name_of(platform, credentials)
-        self._change(platform, {"enabled": True, **credentials})
-        self.file.present.platforms[platform].bot_name = name
-        self.file.save()
-        await self.start_bot(platform)
+        name = await self._add(platform, token, homeserver_url, user_id)
         return f"Connected as {name}. Write to it; it answers with a code that pairs you."
 
     @command("remove")
@@ -267,6 +271,26 @@ class BotRoutes(Module):
             return f"{one.sender_name} ({one.sender_id}) stays a stranger."
         one = await self._approve(code, trust_level)
         return f"{one.sender_name} ({one.sender_id}) may talk to the bot on {one.platform}."
+
+    async def _add(self, platform: str, token: str, homeserver_url: str, user_id: str) -> str:
+        """Keep a token that the platform takes, and return the bot's name. ConnectorError."""
+        said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
+        fields = connector_class(platform).fields
+        secret = next(one.name for one in fields if one.is_secret)
+        present = self.file.platform(platform) or PlatformSettings()
+        credentials = {
+            one.name: said.get(one.name) or present.credentials.get(one.name, "") for one in fields
+        } | {secret: token.strip()}
+        missing = [one.name for one in fields if not credentials[one.name] and not one.is_optional]
+        if missing:
+            options = " ".join(f"--{name.replace('_', '-')}" for name in missing)
+            raise EditRefusedError(f"a bot on {platform} needs {options} too")
+        name = await self._name_of(platform, credentials)
+        self._change(platform, {"enabled": True, **credentials})
+        self.file.present.platforms[platform].bot_name = name
+        self.file.save()
+        await self.start_bot(platform)
+        return name
 
     async def _approve(self, name: str, trust_level: TrustLevel | None) -> PairingRequest:
         one = await self.pairing.take(name)
@@ -299,14 +323,16 @@ class BotRoutes(Module):
             await connector.close()
 
     def _change(self, platform: str, said: dict[str, Any]) -> None:
+        fields = {one.name: one.is_secret for one in connector_class(platform).fields}
         settings = self.file.present.platforms.setdefault(platform, PlatformSettings(enabled=False))
-        names = {one.name for one in connector_class(platform).fields}
-        for given, value in said.items():
-            name = _ALIASES.get(given, given)
-            if name in names:
-                if value:
-                    settings.credentials[name] = str(value)
-            elif name == "allowed_users":
+        said = {_ALIASES.get(name, name): value for name, value in said.items()}
+        new = {name: str(said[name]) for name in fields if said.get(name)}
+        if any(settings.credentials.get(name) != new[name] for name in new if not fields[name]):
+            # a token is sent to no address but the one that it was entered with
+            new = dict.fromkeys((name for name in fields if fields[name]), "") | new
+        settings.credentials |= new
+        for name, value in said.items():
+            if name == "allowed_users":
                 known = settings.users
                 settings.users = {
                     str(one): known.get(str(one), PairedUser(name=str(one))) for one in value
@@ -328,23 +354,24 @@ class BotRoutes(Module):
 
     def _config(self, platform: str) -> PlatformConfig:
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
+        fields: tuple[CredentialField, ...] = ()
+        problem = ""
         try:
             fields = connector_class(platform).fields
-        except ConnectorError:
-            fields = ()
+        except ConnectorError as error:
+            problem = error.message
         secrets = {one.name for one in fields if one.is_secret}
         return {
             "enabled": settings.enabled,
-            "has_token": bool(secrets & settings.credentials.keys()),
+            "has_token": any(settings.credentials.get(name) for name in secrets),
             "bot_name": settings.bot_name,
             "dm_trust_level": settings.dm_trust_level,
             "group_trust_level": settings.group_trust_level,
             "response_mode": settings.response_mode,
             "allowed_users": [*settings.users],
             "users": {user_id: one.name for user_id, one in settings.users.items()},
-            "fields": [
-                {"name": one.name, "label": one.label, "is_secret": one.is_secret} for one in fields
-            ],
+            "fields": [asdict(one) for one in fields],
+            "problem": problem,
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
             "user_id": settings.credentials.get("user_id", ""),
         }

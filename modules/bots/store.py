@@ -73,7 +73,8 @@ class Update:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
     """A question of an agent's that stands in a chat, with a button for each option. `owner` is who
-    may answer it; empty: nobody there, for it was asked on the page.
+    may answer it; empty: nobody there, for it was asked on the page. Without a `session_id` it is a
+    suggestion, whose id is `request_id`.
     """
 
     platform: str
@@ -220,9 +221,24 @@ class Store:
         )
         return found[0] if found else None
 
-    async def questions_of(self, session_id: str) -> list[AskedQuestion]:
-        """The open questions of a session."""
-        return await self._questions("session_id = ?", (session_id,))
+    async def questions_of(self, session_id: str, request_id: str = "") -> list[AskedQuestion]:
+        """The open questions of a session, or the one of that id."""
+        return await self._questions(
+            "session_id = ? AND ? IN ('', request_id)", (session_id, request_id)
+        )
+
+    async def last_said(self, platform: str, chat_id: str, session_id: str) -> Incoming | None:
+        """The last message of a chat that is in the session; its text may be gone."""
+
+        def work() -> Incoming | None:
+            row = self._db.execute(
+                "SELECT incoming FROM updates WHERE platform = ? AND chat_id = ? "
+                "AND session_id = ? AND message_id <> '' ORDER BY number DESC LIMIT 1",
+                (platform, chat_id, session_id),
+            ).fetchone()
+            return None if row is None else Incoming.of(json.loads(row[0]))
+
+        return await self._do(work)
 
     async def answered(self, asked: AskedQuestion) -> bool:
         """Forget a question; whether it was open."""
@@ -246,6 +262,18 @@ class Store:
                 ).fetchone()
                 is not None
             )
+        )
+
+    async def chats(self) -> list[tuple[str, Incoming]]:
+        """The last message of each chat that a person wrote in, and its platform."""
+        return await self._do(
+            lambda: [
+                (str(row["platform"]), Incoming.of(json.loads(row["incoming"])))
+                for row in self._db.execute(
+                    "SELECT platform, incoming, max(number) FROM updates "
+                    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
+                )
+            ]
         )
 
     async def cursor(self, platform: str) -> str:

@@ -380,7 +380,7 @@ class TelegramConnector:
     def _problem(self, error: telegram_errors.TelegramError) -> ConnectorError:
         match error:
             case telegram_errors.InvalidToken():
-                return CredentialsError("Telegram does not take the bot's token any more")
+                return CredentialsError("Telegram does not take the bot's token")
             case telegram_errors.RetryAfter(retry_after=pause):
                 after_s = pause if isinstance(pause, int) else pause.total_seconds()
                 self._free_at[""] = time.monotonic() + after_s

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
+from weakref import WeakValueDictionary
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import Note, NoteChange, SetKey
@@ -30,16 +32,20 @@ from .type_file import (
 from .views import View
 
 _ID: Final = "para_id"
+_LIMIT_S: Final = 10.0
 _RELATIONSHIPS: Final = "Relationships"
 _LISTS: Final = ("aliases", "tags")
 _CONTROLLED: Final = frozenset({_ID, "type", "@id", "@type", "id", "path"})
 
 
 class Writer:
-    """Changes entities' files, each only where it means to."""
+    """Changes entities' files, each only where it means to. `limit_s`: how long one that is to be
+    made waits for another of its name and type.
+    """
 
     def __init__(self, store: EntityStore) -> None:
-        self.store = store
+        self.store, self.limit_s = store, _LIMIT_S
+        self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
     async def upsert_entity(
         self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
@@ -55,11 +61,20 @@ class Writer:
         text = (_body(data) or "").strip()
         kind = _kind((await self.store.view()).types, entity_type)
         name = _name(data)
-        known = await self._known(kind, name, data)
-        if known is None:
-            if not name:
-                raise EditRefusedError("an entity needs a name")
-            return await self._create(kind, name, data)
+        made = self._being_made.setdefault((kind.name, fold(name)), asyncio.Lock())
+        try:
+            async with asyncio.timeout(self.limit_s):
+                await made.acquire()
+        except TimeoutError as error:  # such as a hook on its making that would make it, too
+            raise EditRefusedError(f"{name[:80]} is just being made; try again") from error
+        try:
+            known = await self._known(kind, name, data)
+            if known is None:
+                if not name:
+                    raise EditRefusedError("an entity needs a name")
+                return await self._create(kind, name, data)
+        finally:
+            made.release()
         if text not in known.body:
             raise EditRefusedError(
                 f"{name or known.key} is there and keeps its text; give it another one by PUT "

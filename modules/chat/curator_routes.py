@@ -8,7 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import Module, event, mcp_tool, route
+from parachuted.modules import Module, event, interface, mcp_tool, route
 
 from .bridge import Bridge
 from .context_notes import ContextNotes
@@ -107,6 +107,16 @@ class CuratorRoutes(Module):
         """Take a fact out of Brain again; it is not written a second time."""
         session = await self.sessions.get(session_id)
         return await self.write_back.undo(session.id, record_id)
+
+    @interface("ConversationInterface")
+    async def session_of_suggestion(self, suggestion_id: str, run: str | None) -> str | None:
+        """The session whose agent or curator suggested that in its `run`, or whose exchange led to
+        it; None: it is of no session.
+        """
+        worked_for = await self.turns.run_sessions.get(run)
+        if worked_for is not None:
+            return worked_for.session_id
+        return await self.write_back.session_of(suggestion_id)
 
     @event("suggestion.resolved")
     async def on_resolved(self, id: str, status: str) -> None:  # noqa: A002  its name

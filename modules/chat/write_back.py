@@ -144,6 +144,12 @@ class WriteBack:
             await (self._remove_entity(record) if record.created else self._remove_line(record))
             return await self._refuse(record, "undone")
 
+    async def session_of(self, suggestion_id: str) -> str | None:
+        """The session whose exchange led to that suggestion."""
+        async with self._lock:  # one that is just being made is recorded by then
+            found = [one for one in self._records.values() if one.suggestion == suggestion_id]
+        return found[0].session_id if found else None
+
     async def on_resolved(self, suggestion_id: str, status: str) -> None:
         """A person decided on a suggestion."""
         for record in [one for one in self._records.values() if one.suggestion == suggestion_id]:

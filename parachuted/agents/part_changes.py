@@ -71,7 +71,8 @@ class _Line:
 def find_news(
     before: bytes, after: bytes, units: Collection[str], title: str | None
 ) -> tuple[PartChanges, ...]:
-    """The present content of the changed `units`, in their order, without ids of programs.
+    """The present content of the changed `units`, in their order; ids of programs are named only
+    where nothing else changed.
 
     `title` is the note's, which is left out of headings' paths.
     """
@@ -79,6 +80,8 @@ def find_news(
     if old is None or new is None or WHOLE in units:
         return ()
     named = [unit for unit in units if unit not in _IDS]
+    if units and not named:
+        return (PartChanges(label="", items=("given an id",)),)
     said = [
         unit
         for unit in named

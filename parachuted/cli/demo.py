@@ -12,6 +12,7 @@ from urllib.parse import quote
 from parachuted.bundled import bundled_folder
 from parachuted.cli.client import ask
 from parachuted.cli.commands import command, flag
+from parachuted.cli.demo_bot import run_bot
 from parachuted.cli.demo_daemon import demo_daemon, demo_events, save_note, wait_for_modules
 from parachuted.cli.demo_story import run_story
 from parachuted.cli.show import say, say_diff, say_lines
@@ -78,6 +79,7 @@ _NEW = "- Plant the tomatoes out: the frost is over."
     "see it work, in ten seconds",
     flag("--keep", help="keep the demo's vault, and say where it is"),
     flag("--journal", help="with Daily and Brain: from an entry to the person and the project"),
+    flag("--bot", help="with a bot in a chat, on a stand-in for a Matrix server on this machine"),
     flag("--story", help="with Chat too: the whole story, step by step, and how to do each step"),
 )
 def demo(options: Namespace) -> int:
@@ -89,6 +91,8 @@ def demo(options: Namespace) -> int:
         os.environ["PARACHUTE_HOME"] = os.fspath(home)
         if options.story:
             run_story(vault, home)
+        elif options.bot:
+            run_bot(vault, home)
         elif options.journal:
             run_journal(vault, home)
         else:

@@ -7,20 +7,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
-import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from parachuted.cli.client import ask
 from parachuted.cli.demo_daemon import (
-    PATIENCE_S,
     DemoEvents,
     demo_daemon,
     demo_environment,
@@ -28,8 +22,8 @@ from parachuted.cli.demo_daemon import (
     save_note,
     wait_for_modules,
 )
+from parachuted.cli.demo_steps import DemoSteps
 from parachuted.cli.show import say, say_lines
-from parachuted.errors import DaemonError
 
 if TYPE_CHECKING:
     from parachuted.testing import Block, RecordedRequest
@@ -175,116 +169,74 @@ def run_story(vault: Path, home: Path) -> None:
     say("\nFor this with notes of your own: `parachute init --with daily,brain,chat`.")
 
 
-class _Story:
+class _Story(DemoSteps):
     """What the person does in the vault, step by step, and the files' lines that follow."""
-
-    def __init__(self, vault: Path, environment: dict[str, str]) -> None:
-        self._vault, self.environment = vault, environment
 
     def prepare(self) -> None:
         say("\n1. The project's note names its folder outside the vault. You say that it is yours:")
-        self._lines("Brain/entities/projects/parachute.md", "_path:")
-        self._type("config", "set", "agent.own_folders", "~/Projects/parachute")
+        self.show_lines("Brain/entities/projects/parachute.md", "_path:")
+        self.type_command("config", "set", "agent.own_folders", "~/Projects/parachute")
         say("   You install the journal, what knows people and projects, and the conversation:")
         for name in ("brain", "daily", "chat"):
-            self._type(
+            self.type_command(
                 "modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes", last=1
             )
 
     def entry(self, events: DemoEvents) -> None:
         say(f"\n2. entry      You type into {DAY}:")
-        (self._vault / DAY).parent.mkdir(parents=True, exist_ok=True)
-        save_note(self._vault / DAY, ENTRY)
+        (self.vault / DAY).parent.mkdir(parents=True, exist_ok=True)
+        save_note(self.vault / DAY, ENTRY)
         say_lines(f"     {line}" for line in ENTRY.splitlines() if line)
         events.wait("daily.entry.created")
         say("   Your hook of daily.entry.created, from hooks.yaml, is run:")
-        self._type("hooks", "list")
+        self.type_command("hooks", "list")
         mention = events.wait("brain.mention.detected")
         say(f"\n3. mention    Brain knows who that is: {mention['para_id']}")
-        self._until_it_says(DAY, "mentions:")
-        self._lines(DAY, "mentions:", "para:")
+        self.until_it_says(DAY, "mentions:")
+        self.show_lines(DAY, "mentions:", "para:")
         say(f"\n4. entity     {KEVIN} has its id, and is a change for what watches it:")
-        self._until_it_says(KEVIN, "para_id: ")
-        self._lines(KEVIN, "para_id: ")
+        self.until_it_says(KEVIN, "para_id: ")
+        self.show_lines(KEVIN, "para_id: ")
         say("   Whom a change of it wakes, and what that costs at most:")
-        self._type("bubble", "plan", KEVIN)
+        self.type_command("bubble", "plan", KEVIN)
 
     def bubbling(self) -> None:
         say(f"\n5. project    {CONTEXT} watches Brain/entities/people/*.md; its curator adds:")
-        self._until_it_says(CONTEXT, MET)
-        self._lines(CONTEXT, "Added by", MET)
+        self.until_it_says(CONTEXT, MET)
+        self.show_lines(CONTEXT, "Added by", MET)
         say(f"\n6. parent     {ABOVE} watches Projects/*; its curator adds:")
-        self._until_it_says(ABOVE, OVERVIEW)
-        self._lines(ABOVE, "Added by", OVERVIEW)
+        self.until_it_says(ABOVE, OVERVIEW)
+        self.show_lines(ABOVE, "Added by", OVERVIEW)
 
     def chat(self, person: Path) -> str:
         say("\n7. chat       You talk about the project. These agents can answer:")
-        self._type("agents", "list", only=("AGENT", "chat/"))
+        self.type_command("agents", "list", only=("AGENT", "chat/"))
         say(f"   The one that answers reads the project's file outside, ~/{OUTSIDE}:")
         say_lines(f"     {line}" for line in (person / OUTSIDE).read_text().splitlines() if line)
-        self._type("chat", "--context", "Projects/parachute", SAID)
+        self.type_command("chat", "--context", "Projects/parachute", SAID)
         say("\n8. write-back What you agreed on is kept: a fact about Kevin, a line of the project")
-        self._until_it_says(KEVIN, FACT)
-        self._lines(KEVIN, FACT)
-        self._until_it_says(CONTEXT, LINE)
-        self._lines(CONTEXT, LINE)
-        self._until(self._is_at_rest)
+        self.until_it_says(KEVIN, FACT)
+        self.show_lines(KEVIN, FACT)
+        self.until_it_says(CONTEXT, LINE)
+        self.show_lines(CONTEXT, LINE)
+        self.until(self._is_at_rest)
         return str(ask("GET", "/api/chat")["sessions"][0]["id"])
 
     def explained(self, session: str) -> None:
         say("\n9. why        You ask where a line is from:")
         for path, text in ((KEVIN, FACT), (CONTEXT, MET)):
-            lines = (self._vault / path).read_text("utf-8").splitlines()
+            lines = (self.vault / path).read_text("utf-8").splitlines()
             number = next(n for n, line in enumerate(lines, 1) if text in line)
-            self._type("why", f"{path}:{number}")
+            self.type_command("why", f"{path}:{number}")
         say("\n10. undo      You take back what the chat left; the entry and what it led to stay:")
-        self._type("undo", "--session", session, "--yes")
-        self._lines(CONTEXT, MET)
+        self.type_command("undo", "--session", session, "--yes")
+        self.show_lines(CONTEXT, MET)
 
     def _is_at_rest(self) -> bool:
         runs = ask("GET", "/api/runs")["runs"]
         return not ask("GET", "/api/tasks")["tasks"] and all(
             one["outcome"] != "running" for one in runs
         )
-
-    def _lines(self, path: str, *wanted: str) -> None:
-        """Show the lines of the file that hold one of the texts."""
-        say(f"   {path}")
-        for number, line in enumerate((self._vault / path).read_text("utf-8").splitlines(), 1):
-            if any(text in line for text in wanted):
-                say(f"   {number:4} {line}")
-
-    def _type(self, *words: str, last: int = 0, only: tuple[str, ...] = ("",)) -> None:
-        """Run a command of the person's, and show the last lines of it that begin as said."""
-        say(f"   $ parachute {' '.join(_typed(word) for word in words)}")
-        done = subprocess.run(  # noqa: S603  our own program
-            [sys.executable, "-P", "-m", "parachuted", *words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-        if done.returncode:
-            raise DaemonError(f"the demo's `parachute {words[0]}` failed: {done.stderr.strip()}")
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        say_lines(f"     {line}" for line in lines[-last:] if line.startswith(only))
-
-    def _until_it_says(self, path: str, text: str) -> None:
-        self._until(
-            lambda: text in (self._vault / path).read_text("utf-8"), f"{path} did not say {text}"
-        )
-
-    def _until(self, is_so: Callable[[], bool], otherwise: str = "work did not end") -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_so():
-            if time.monotonic() > deadline:
-                raise DaemonError(f"the demo waited, and {otherwise}")
-            time.sleep(0.05)
-
-
-def _typed(word: str) -> str:
-    return word if re.fullmatch(r"[\w~:/.,=@%+-]+", word) else quote(word)
 
 
 @contextmanager

@@ -55,7 +55,13 @@ def hooks_list(options: Namespace) -> int:
     if options.json:
         return say_json(answer)
     rows = [
-        (one["name"], " ".join(one["events"]), _does(one), _times(one), one["description"] or "")
+        (
+            one["name"],
+            " ".join(one["events"]),
+            _does(one),
+            _times(one),
+            one["description"] or one["command"] or "",
+        )
         for one in answer["hooks"]
     ]
     say_table(

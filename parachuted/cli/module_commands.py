@@ -97,6 +97,11 @@ def find_module_command(
         )
     if module is None:
         return None
+    if module["status"] == "unapproved":
+        raise NotFoundError(
+            f"the module {name} waits for your approval, and does not run; `parachute modules "
+            f"approve {name}` shows what it may do, and asks"
+        )
     if not module.get("commands"):
         raise NotFoundError(
             f"the module {name} has no commands; `parachute modules status {name}` shows what it "

@@ -72,12 +72,12 @@ class _Command(BaseModel):
     wakes: bool = Field(False, alias="asyncRewake")  # noqa: FBT003  the same
     order: int = 0
     shell: Literal["bash"] | None = None
+    description: str | None = None
     status: str | None = Field(None, alias="statusMessage")
 
 
 _KNOWN = frozenset(
-    {"type", "onFailure", "description"}
-    | {field.alias or name for name, field in _Command.model_fields.items()}
+    {"type", "onFailure"} | {field.alias or name for name, field in _Command.model_fields.items()}
 )
 
 
@@ -294,7 +294,7 @@ class _Reader:
             blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
             order=written.order,
             files=tuple(dict.fromkeys(_files(written, self._places))),
-            description=written.status,
+            description=written.description or written.status,
         )
         try:
             compile_hook(hook)

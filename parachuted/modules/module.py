@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
@@ -123,6 +123,17 @@ class Module:
         it need not be able to write it. `base`: the digest that it decided on.
         """
         return await self._services.suggest(action, path, payload or {}, reasoning, base)
+
+    async def resolve_suggestion(
+        self, suggestion_id: str, decision: Literal["approve", "reject"], /
+    ) -> str:
+        """Decide on a suggestion as the person for whom the module acts; returns its status, such
+        as `approved`.
+
+        Inside `on_behalf_of` alone, where no stranger's text is part of it. A module decides on no
+        suggestion of its own. ActRefusedError, NotFoundError; EditRefusedError: it was decided.
+        """
+        return await self._services.resolve_suggestion(suggestion_id, decision)
 
     @property
     def has_model(self) -> bool:

@@ -385,3 +385,10 @@ class Services(Protocol):
         ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError.
         """
         ...
+
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        """Decide on one for the person on whose behalf the module acts; returns its status.
+
+        ActRefusedError, EditRefusedError, NotFoundError.
+        """
+        ...

@@ -116,7 +116,7 @@ def test_each_item_is_one_line_that_begins_nothing(before, after):
             assert len(item) < 700
 
 
-def test_the_id_that_a_program_gave_a_note_is_not_news():
+def test_the_id_that_a_program_gave_a_note_is_news_only_where_nothing_else_changed():
     marked = BEFORE.replace("status: lead", "para_id: para:brain:aaaabbbbcccc\nstatus: lead")
-    assert news(BEFORE, marked) == {}
+    assert news(BEFORE, marked) == {"": ["given an id"]}
     assert news(BEFORE, marked.replace("lead", "customer")) == {"status": ["customer (was lead)"]}

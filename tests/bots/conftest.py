@@ -16,6 +16,7 @@ from parachuted.agents.job import Job, Step, TextStep
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call
 from tests.api.routes.test_modules import install
+from tests.bots.discord_rig import DiscordRig
 from tests.bots.matrix_rig import MatrixRig
 from tests.bots.rigs import PlatformRig, Shown
 from tests.bots.synapse import running_synapse
@@ -111,6 +112,12 @@ class Bots:
         """Whose text a note counts as."""
         return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
 
+    async def refused(self) -> list[str]:
+        """Who was turned away, as the audit has it."""
+        found = (await self.api("GET", "audit?limit=1000"))["events"]
+        lines = [one for one in found if one["target_endpoint"] == "bots: event bots.refused"]
+        return [one["details"]["person"] for one in reversed(lines)]
+
     async def written(self) -> str:
         """What all notes say."""
         notes = await asyncio.to_thread(lambda: [*self.vault.rglob("*.md")])
@@ -157,12 +164,14 @@ def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["matrix", "telegram"])
+@pytest.fixture(params=["matrix", "telegram", "discord"])
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
     """Each platform in turn, with a bot of the test's own."""
     rig: PlatformRig
     if request.param == "telegram":
         rig = await TelegramRig().open()
+    elif request.param == "discord":
+        rig = await DiscordRig().open()
     else:
         server = "slow_synapse" if request.param == "slow matrix" else "synapse"
         rig = await MatrixRig(request.getfixturevalue(server)).open()

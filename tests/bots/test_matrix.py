@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Self
 
 import nio
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
 from modules.bots.matrix import MatrixConnector
+from modules.bots.store import Store
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
 from tests.bots.conftest import Bots
@@ -118,6 +120,25 @@ async def test_a_thread_is_a_chat_of_its_own_and_its_room_is_known(rig: MatrixRi
         assert await bot.connector.send(found.chat_id, "Both.", key="k1") == sent
         (event,) = [one for one in await rig.events(chat) if one["event_id"] == sent]
         assert event["content"]["m.relates_to"]["event_id"] == root
+
+
+async def test_what_is_asked_after_a_threads_message_is_found_by_its_room(tmp_path: Path):
+    said = Incoming(
+        update_id="1",
+        kind="message",
+        chat_id="!room $root",
+        parent_id="!room",
+        chat_type="dm",
+        sender_id="@ana:localhost",
+        message_id="$said",
+    )
+    with closing(Store(tmp_path / "bots.db")) as store:
+        update = await store.add("matrix", said)
+        assert update is not None
+        assert await store.last_said("matrix", said.chat_id, "s1") is None
+        update.session_id, update.message_id = "s1", "m1"
+        await store.save(update)
+        assert await store.last_said("matrix", said.chat_id, "s1") == said
 
 
 async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):

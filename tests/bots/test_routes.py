@@ -12,6 +12,7 @@ async def test_the_rows_of_the_app(bots: Bots):
     assert {one: status[one]["running"] for one in status} == {
         one: one == name for one in ("matrix", "telegram", "discord")
     }
+    assert (await bots.api("GET", "health?detailed=true"))["bots"] == status
     config = await bots.api("GET", "bots/config")
     assert config[name]["has_token"] is True
     assert {"enabled", "dm_trust_level", "group_trust_level", "allowed_users"} <= config[
@@ -33,7 +34,59 @@ async def test_the_rows_of_the_app(bots: Bots):
     await bots.until(chat, lambda shown: len([one for one in shown if "code is" in one.text]) > 1)
 
 
+async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_else(bots: Bots):
+    name, given = bots.platform.platform, bots.platform.settings()
+    token = given.pop("access_token", None) or given.pop("token")
+    wrong = await bots.api("POST", f"bots/{name}", json={**given, "token": f"{token}x"})
+    assert not wrong["success"]
+    right = await bots.api("POST", f"bots/{name}", json={**given, "token": token})
+    assert (right["success"], right["error"]) == (True, None)
+    config = await bots.api("GET", "bots/config")
+    assert token not in f"{wrong} {right} {config}"
+    assert config[name]["problem"] == ""
+    if name == "matrix":  # an address that is changed without the token is not sent it
+        said = {"enabled": False, "homeserver_url": "http://127.0.0.1:1"}
+        config = await bots.api("PUT", "bots/config", json={name: said})
+        assert not config[name]["has_token"]
+
+
+async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: Bots):
+    person, chat = await bots.paired()
+    platform, other = bots.platform.platform, await bots.platform.person("Bo")
+    group = await bots.platform.group(person, other)
+    await bots.platform.say(person, chat, "Beans")
+    await bots.answer(chat, "You said: Beans")
+    (session,) = await bots.sessions()
+    path = f"chat/{session['id']}"
+    await bots.api("PATCH", path, json={"permissions": {"capabilities": ["Read", "Write"]}})
+    await bots.platform.say(person, group, "Peas", to_bot=True)
+    await bots.answer(group, "Peas")
+    chats = (await bots.api("GET", "bots/chats"))["chats"]
+    assert {one["chat_id"]: one["chat_type"] for one in chats} == {chat: "dm", group: "group"}
+    assert session["id"] in {one["session_id"] for one in chats}
+
+    link = {"platform": platform, "chat_id": group}
+    await bots.api("PUT", f"bots/links/{session['id']}", json=link)
+    linked = await bots.api("GET", path)
+    assert (linked["linkedBotChatId"], linked["linkedBotChatType"]) == (group, "group")
+    assert linked["metadata"]["permissions"]["capabilities"] == ["Read"]
+    assert (linked["mode"], len(linked["messages"])) == ("sandboxed", 2)
+    await bots.platform.say(person, group, "Corn", to_bot=True)
+    await bots.answer(group, "Corn")
+    assert len((await bots.api("GET", path))["messages"]) == 4
+
+    await bots.api("DELETE", f"bots/links/{session['id']}")
+    assert (await bots.api("GET", path))["linkedBotChatId"] is None
+    link["chat_id"] = "of somebody else"
+    status, answer = await call(bots.daemon, "PUT", f"/api/bots/links/{session['id']}", json=link)
+    assert (status, "no person whom you paired" in answer["message"]) == (404, True)
+
+
 ADMINISTERING = [
+    ("POST", "matrix", {"token": "x"}),
+    ("GET", "chats", None),
+    ("PUT", "links/x", {"platform": "matrix", "chat_id": "x"}),
+    ("DELETE", "links/x", None),
     ("GET", "config", None),
     ("PUT", "config", {}),
     ("GET", "pairing", None),

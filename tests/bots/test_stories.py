@@ -15,7 +15,7 @@ import yaml
 from parachuted.agents import OfflineBackend, Step, TextDelta, call_tool
 from parachuted.agents.job import Job
 from tests.bots.conftest import Bots, Starting, eventually, says_so
-from tests.bots.rigs import PlatformRig
+from tests.bots.rigs import PlatformRig, Shown
 from tests.cli.command_line import CommandLine
 from tests.daily.conftest import spoken_words
 from tests.daily.test_recordings import hears
@@ -48,6 +48,8 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_a_person_lets_them_
     await platform.say(person, other, "Are you there?")
     await bots.answer(other, "Are you there?")
     assert await platform.shown(chat) == [code]
+    title = platform.platform.title()
+    assert await bots.refused() == [f"{title} {eve}", f"{title} {person}"]  # once each an hour
     (waiting,) = (await bots.api("GET", "bots/pairing"))["pending"]
     assert (waiting["sender_id"], waiting["code"] in code.text) == (eve, True)
     assert len(await bots.sessions()) == len(bots.model.jobs) == 1
@@ -129,6 +131,59 @@ async def test_a_question_has_buttons_that_are_good_once(bots: Bots):
     assert [one.text for one in shown if one.id == asked.id] == [decided.text]
 
 
+async def test_a_suggestion_has_buttons_and_is_decided_on_once_here_or_elsewhere(bots: Bots):
+    async def suggests(job: Job) -> AsyncIterator[Step]:
+        for name in ("Beans", "Peas", "Leeks"):
+            arguments = {
+                "action": "create",
+                "path": f"Beds/{name}.md",
+                "payload": {"text": f"# {name}\n\nTo the south bed.\n"},
+                "reasoning": "It was asked for.",
+            }
+            result = await call_tool(job.tools, "suggest_change", arguments)
+            yield TextDelta(text=f"{result.text} ")
+
+    def suggested(shown: list[Shown]) -> dict[str, Shown]:
+        names = ("Beans", "Peas", "Leeks")
+        start = "Suggested: create Beds/"
+        return {n: one for one in shown for n in names if f"{start}{n}.md" in one.text}
+
+    person, chat = await bots.paired()
+    await bots.platform.say(person, chat, "Which beds are there?")
+    await bots.answer(chat, "You said")
+    (session,) = await bots.sessions()
+    more = {"allowed_folders": ["Beds"], "allowed_mcps": None, "capabilities": ["Read"]}
+    await bots.api("PATCH", f"chat/{session['id']}", json={"permissions": more})
+    bots.model.script = suggests
+    await bots.platform.say(person, chat, "Plan the beds")
+    shown = await bots.until(
+        chat, lambda shown: [one.buttons for one in suggested(shown).values()] == [2, 2, 2]
+    )
+    beans, peas, leeks = map(suggested(shown).__getitem__, ("Beans", "Peas", "Leeks"))
+    assert "To the south bed." in beans.text
+    assert not (bots.vault / "Beds/Beans.md").exists()
+    await bots.platform.press(person, chat, beans.id, 0)
+    await bots.platform.press(person, chat, peas.id, 1)
+    pending = (await bots.api("GET", "suggestions"))["suggestions"]
+    (third,) = [one for one in pending if one["path"] == "Beds/Leeks.md"]
+    await bots.api("POST", f"suggestions/{third['id']}/approve", json={})
+    for name, said in (
+        ("Beans", "Approve, said Ana. It was approved."),
+        ("Peas", "Deny, said Ana. It was rejected."),
+        ("Leeks", "It was approved elsewhere."),
+    ):
+        await bots.until(chat, lambda shown, n=name, said=said: said in suggested(shown)[n].text)
+    assert (bots.vault / "Beds/Beans.md").exists()
+    assert not (bots.vault / "Beds/Peas.md").exists()
+    await bots.platform.press(person, chat, leeks.id, 1)
+    found = (await bots.api("GET", "suggestions"))["suggestions"]
+    assert {one["path"]: (one["status"], one["resolved_by"]) for one in found} == {
+        "Beds/Beans.md": ("approved", "user"),
+        "Beds/Peas.md": ("rejected", "user"),
+        "Beds/Leeks.md": ("approved", "user"),
+    }
+
+
 async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
     question = {"question": "Which bed?", "header": "Bed", "multiSelect": False}
     options = [{"label": one, "description": ""} for one in ("South", "North")]
@@ -149,6 +204,8 @@ async def test_anothers_press_of_a_button_is_nothing(bots: Bots):
         await bots.platform.press(person, group, asked.id, 1)
     await bots.platform.press(ana, group, asked.id, 0)
     await bots.until(group, lambda shown: any("So South." in one.text for one in shown))
+    title = bots.platform.platform.title()
+    assert set(await bots.refused()) == {f"{title} {one}" for one in (ana, bob, eve)}
 
 
 async def test_a_message_that_its_author_edits_or_deletes_changes_in_the_session(bots: Bots):
@@ -258,6 +315,7 @@ async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     await bots.answer(other, "Are you here?")
     assert await platform.shown(group) == []
     assert len(bots.model.jobs) == 1
+    assert f"{platform.platform.title()} {bob}" in await bots.refused()
 
 
 async def test_what_a_stranger_is_quoted_with_marks_the_conversation(bots: Bots):

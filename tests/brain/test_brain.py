@@ -50,6 +50,34 @@ async def make(module: ModuleHarness, kind: str, **data: object) -> str:
     return str(answer.body["entity_id"])
 
 
+async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(tmp_path: Path):
+    async with brain(tmp_path) as module:
+        made = await asyncio.gather(
+            *(make(module, "person", name=name) for name in ["Bo Ek", "bo ek"] * 6),
+            make(module, "project", name="Bo Ek"),
+        )
+        assert len(set(made[:12])) == 1
+        assert len({*made}) == 2
+        assert [one.name for one in (tmp_path / "Brain/entities").rglob("bo*")] == ["bo-ek.md"] * 2
+
+
+async def test_what_would_make_an_entity_while_it_is_made_is_refused_and_holds_up_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with brain(tmp_path) as module:
+        writer = module._running.inner._module.brain.writer
+        monkeypatch.setattr(writer, "limit_s", 0.01)
+        add = writer.store.add
+
+        async def hooked(*asked: Any) -> Any:  # as a hook on its making would
+            with pytest.raises(EditRefusedError, match="just being made"):
+                await writer.upsert_entity("person", {"name": "Bo Ek"})
+            return await add(*asked)
+
+        monkeypatch.setattr(writer.store, "add", hooked)
+        assert await make(module, "person", name="Bo Ek")
+
+
 async def test_files_made_by_hand_are_found_wherever_they_are(tmp_path: Path):
     async with brain(a_vault(tmp_path)) as module:
         found = await module.request("GET", "/search", query={"q": "friend"})

@@ -275,6 +275,9 @@ async def test_what_a_bots_conversation_says_is_suggested_and_a_no_is_remembered
             ("update", KIM),
             ("create", "Brain/entities/people/jo.md"),
         ]
+        talks = module.interface("ConversationInterface")
+        assert await talks.session_of_suggestion(found[0]["suggestion"], None) == talk_id
+        assert await talks.session_of_suggestion("s0000000000", None) is None
         decided = {"path": KIM, "status": "rejected", "action": "update"}
         await module.event("suggestion.resolved", id=found[0]["suggestion"], **decided)
         await ask(module, "As I said: Kim moves to Basel in May.", talk_id)

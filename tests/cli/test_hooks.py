@@ -37,6 +37,12 @@ def test_the_first_hook_is_dropped_listed_tried_and_looked_at_again(alone):
         "Says",
         "hello",
     ]
+    (alone.home / "hooks.yaml").write_text(
+        "hooks:\n  session.end:\n    - command: echo over\n"
+        "    - {command: echo bye, description: Says goodbye}\n"
+    )
+    said = alone.does("hooks", "list")
+    assert ("echo over" in said, "Says goodbye" in said, "echo bye" in said) == (True, True, False)
     said = alone.does("hooks", "test", "session.start")
     assert "on-session-start.sh on session.start, run h00000001: done (exit code 0, " in said
     assert '"event": "session.start"' in said

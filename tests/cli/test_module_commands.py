@@ -74,6 +74,11 @@ async def test_a_modules_command_is_carried_out_by_the_daemon(
         async def type_(*words: str) -> tuple[int, str]:
             return await asyncio.to_thread(command_line, *words)
 
+        for words in (("garden", "say"), ("doctor",)):
+            said = (await type_(*words))[1]
+            assert "waits for your approval" in said
+            assert "`parachute modules approve garden`" in said
+            assert "All is well" not in said
         trust = daemon_rig.daemon.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
         await daemon_rig.daemon.modules.sync()

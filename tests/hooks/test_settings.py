@@ -161,6 +161,7 @@ def test_what_is_not_said_is_as_the_specification_has_it():
         ({"timeout": 999_999}, "timeout_s", 86_400),
         ({"order": -2}, "order", -2),
         ({"statusMessage": "Looking"}, "description", "Looking"),
+        ({"statusMessage": "Looking", "description": "Looks"}, "description", "Looks"),
         ({"args": ["a", "b c", "$x"]}, "argv", ("x", "a", "b c", "$x")),
         ({"args": []}, "argv", ("x",)),
         ({"shell": "bash"}, "command", "x"),

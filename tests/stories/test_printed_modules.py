@@ -27,6 +27,7 @@ PRINTED = dict(
 )
 EDITS = re.findall(r"^\| (\S+) \| `(.+?)` \| (?:`(.+?)` )?\|$", DOCS, re.MULTILINE)
 ADDED = dict(re.findall(r"^```yaml\n# (\S+)\n(.*?)^```$", DOCS, re.DOTALL | re.MULTILINE))
+EXAMPLE = ROOT / "docs/examples/telegram-bot"
 NAME = "Kevin Regen Hub"
 PLAN, OTHER = "Brain/projects/client-x.md", "Brain/projects/other.md"
 
@@ -75,7 +76,7 @@ async def runs(rig: DaemonRig, name: str) -> dict[str, Any]:
 
 
 async def test_the_printed_telegram_bot_answers_within_what_a_person_narrows(
-    live: Live, home: Path, vault: Path, tmp_path: Path
+    live: Live, home: Path, vault: Path
 ):
     async def reads(job: Job) -> list[Block]:
         """Says which notes it could read."""
@@ -90,7 +91,9 @@ async def test_the_printed_telegram_bot_answers_within_what_a_person_narrows(
     for path in (PLAN, OTHER):
         save(vault / path, "Beans.\n")
     async with live(ScriptedBackend(reads)) as rig:
-        await install(rig, write(tmp_path / "telegram-bot", "telegram-bot"))
+        runs_here, printed = (EXAMPLE / "module.py").read_text(), edited("telegram-bot")
+        assert [*filter(None, runs_here.split("\n"))] == [*filter(None, printed.split("\n"))]
+        await install(rig, EXAMPLE)
         registry = home / "modules.yaml"
         as_approved = registry.read_text()
 

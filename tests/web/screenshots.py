@@ -38,6 +38,7 @@ SCREENS = {
     "first": "#/first",
     "modules": "#/modules/daily/consent",
     "module-settings": "#/modules/daily/settings",
+    "bots": "#/bots",
     "hooks": "#/hooks/hook/on-session-start.sh",
     "agents": "#/agents/daily/journal",
     "keys": "#/keys",
@@ -91,7 +92,7 @@ def _daemon(folder: Path) -> CommandLine:
         port = free.getsockname()[1]
     command_line.does("init", str(command_line.vault))
     command_line.does("start", "--port", str(port))
-    for name in ("daily", "brain", "chat"):
+    for name in ("daily", "brain", "chat", "bots"):
         command_line.does(
             "modules", "install", f"parachute://{name}", "--trust", "trusted", "--yes"
         )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from parachuted.agent_choice import BackendChoice
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel
 from parachuted.bubbling import PendingChanges, WatchRegistry
+from parachuted.errors import ParachuteError
 from parachuted.events import Problems
 from parachuted.history import HistoryPruning
 from parachuted.keys import EVERYWHERE, AccessGrant
@@ -169,6 +171,7 @@ class HealthRoutes:
                 "modules": self._modules(call)
             }
             answer["docker"] = await self._docker()
+            answer["bots"] = await self._bots(call)
         return answer
 
     @get("/api/auth/logins", "system", "admin", reach="beyond")
@@ -198,6 +201,14 @@ class HealthRoutes:
             for one in self._modules_running.status()
         ]
 
+    async def _bots(self, call: ApiCall) -> object:
+        """Each platform, as `GET /api/bots/status` says it, for those who see the modules."""
+        if not self._modules(call):
+            return {}
+        with suppress(ParachuteError):  # it is the module's problem then, and `modules` says so
+            return await self._modules_running.ask_interface("BotInterface", "statuses") or {}
+        return {}
+
     def _status(self) -> str:
         return "degraded" if self._problems.any_open else "ok"
 
@@ -220,7 +231,6 @@ class HealthRoutes:
             "history": {"texts": size.texts, "bytes": size.text_bytes + size.record_bytes}
             if sees_all and size is not None
             else None,
-            "bots": {},
         }
 
 

@@ -125,6 +125,7 @@ class ModuleAudit:
             request_id=authority.request_id or None,
             causes=authority.causes,
             run=authority.runs[0] if authority.runs else None,
+            details=_details(what, value, authority),
         )
         now = time.monotonic()
         second = self._seconds.get(key)
@@ -137,6 +138,18 @@ class ModuleAudit:
         else:
             second.left_out += 1
             second.last = event
+
+
+def _details(
+    what: str, value: object, authority: Authority
+) -> Mapping[str, str | int | bool] | None:
+    """The person for whom a module acts, and the numbers of an event, which are no words."""
+    details = dict[str, str | int | bool]()
+    if what.startswith("event ") and isinstance(value, Mapping):
+        details |= {name: one for name, one in value.items() if isinstance(one, int)}
+    if authority.entry == "bot":
+        details["person"] = authority.who
+    return details or None
 
 
 class AuditedInterface:

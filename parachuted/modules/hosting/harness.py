@@ -40,6 +40,7 @@ from parachuted.modules.hosting.module_context import (
     ModuleContexts,
     acting_for,
     current_call,
+    is_for_person,
 )
 from parachuted.modules.hosting.module_hooks import ask_hook
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
@@ -369,6 +370,11 @@ class _HarnessServices:
     ) -> str:
         self.suggested.append((action, path, payload))
         return f"s{len(self.suggested):010d}"
+
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        if not is_for_person(current()):
+            raise ActRefusedError("suggestions are decided on inside `with self.on_behalf_of(...)`")
+        return f"{decision} {suggestion_id}"
 
     def heard(
         self, name: str, data: Mapping[str, object]

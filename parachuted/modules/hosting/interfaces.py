@@ -155,7 +155,7 @@ class Interfaces:
             "",
         )
 
-    def find(self, name: str, authority: Authority) -> tuple[object, bool] | None:
+    def find(self, name: str, authority: Authority = NO_AUTHORITY) -> tuple[object, bool] | None:
         """The provider's own object, with methods that use that authority, and whether the provider
         is trusted.
         """

@@ -263,9 +263,21 @@ class ModuleManager:
         )
 
     async def findings(self, authority: Authority) -> list[tuple[str, Finding]]:
-        """What the modules that run report to the doctor, each with its module's name."""
-        running = [kept.running for _, kept in sorted(self._kept.items())]
-        return await module_findings([one for one in running if one is not None], authority)
+        """What the modules that run report to the doctor, each with its module's name, and those
+        that wait for approval.
+        """
+        waiting = [
+            (
+                one.name,
+                Finding(
+                    problem="it waits for your approval, and does not run",
+                    advice=f"`parachute modules approve {one.name}` shows what it may do, and asks",
+                ),
+            )
+            for one in self.status()
+            if one.state == "unapproved"
+        ]
+        return [*waiting, *await module_findings(self.running(), authority)]
 
     async def call_tool(
         self,
@@ -334,6 +346,10 @@ class ModuleManager:
             return answer.value
 
         return None if found is None else AuditedInterface(found, call)
+
+    async def ask_interface(self, name: str, method: str) -> object:
+        """Ask its provider, on no one's behalf; None while no module provides it."""
+        return (found := self._interfaces.find(name)) and await getattr(found[0], method)()
 
     def publish(
         self, module: str, event: str, data: Mapping[str, object], authority: Authority

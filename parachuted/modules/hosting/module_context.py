@@ -29,11 +29,10 @@ from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.services import CurrentCall, VaultAccess
 from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.suggestions import Proposal
-from parachuted.suggestions.payload import ProposalSink
+from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.times import time_of
-from parachuted.vault import VaultPath, WriteResult, printable
+from parachuted.vault import Caller, VaultPath, WriteResult, printable
 
 
 class ModuleActivity:
@@ -142,7 +141,7 @@ class ModuleContextSources:
     own_folders: OwnFolders | None
     has_model: bool
     agents_of: Callable[[ApprovedModule], ModuleAgents]
-    suggestions: ProposalSink | None
+    suggestions: Suggestions | None
     origins: Origins | None
     state: Path
     publish: Callable[[str, str, Mapping[str, object], Authority], None]
@@ -318,6 +317,32 @@ class ModuleContext:
             )
         )
         return suggestion.id
+
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        suggestions, authority = self._sources.suggestions, self._acting()
+        if not (self._speaks_for_people and is_for_person(authority)) or suggestions is None:
+            raise ActRefusedError(
+                f"the module {self.name} may decide on suggestions only for a person, inside "
+                "`with self.on_behalf_of(...)`, and where no stranger's text led to it"
+            )
+        seen = self._bounds.limited(authority.reads, authority.writes).may_read
+        found = suggestions.get(suggestion_id, sees=lambda path: seen(VaultPath(path)))
+        if any(one.source_agent == f"module:{self.name}" for one in suggestions.parts_of(found)):
+            raise ActRefusedError(f"the module {self.name} suggested that itself")
+        caller = Caller("person", authority.who, authority.request_id)
+        match decision:
+            case "approve":
+                resolved = await suggestions.approve(found.id, caller=caller)
+            case "reject":
+                resolved = await suggestions.reject(found.id, caller=caller)
+            case _:
+                raise EditRefusedError(f"{decision[:80]!r} is neither approve nor reject")
+        return resolved.status
+
+
+def is_for_person(authority: Authority) -> bool:
+    """Whether it is that of a person for whom a module acts, and not of a run they asked for."""
+    return authority.entry == "bot" and authority.within is None and not authority.taint
 
 
 def acting_for(

@@ -115,6 +115,9 @@ class RemoteServices:
         }
         return str(await self._asker.ask("suggest", body))
 
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        raise ActRefusedError(f"only a trusted module may {decision[:20]} {suggestion_id[:80]}")
+
 
 class RemoteVault(PipeAccess):
     """`VaultAccess` over the pipe; what is large crosses in parts."""

@@ -141,6 +141,7 @@ class ModuleScheduler:
 
     def words(self, module: str) -> list[str]:
         return [
+            f"{f'{name}, ' if (name := key.partition('//')[2]) else ''}"
             f"{job.handler}: {job.timing.words()}"
             for key, job in self._jobs.items()
             if key.partition("/")[0] == module

@@ -23,9 +23,17 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 def start_scheduler() -> AsyncIOScheduler:
     """APScheduler's, in which a job runs however late it is; nothing begins before `resume`."""
+    logging.getLogger("apscheduler.scheduler").addFilter(_is_no_skip)
     scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
     scheduler.start(paused=True)
     return scheduler
+
+
+def _is_no_skip(record: logging.LogRecord) -> bool:
+    """Not that one which is at work still does not begin again, as is meant: it says so each time
+    that it is due.
+    """
+    return "maximum number of running instances" not in str(record.msg)
 
 
 class TimingTrigger(BaseTrigger):  # type: ignore[misc]  # without types

@@ -53,6 +53,19 @@ def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log,
     assert "canary" not in str(event)
 
 
+def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(log, audit):
+    ana = Authority().for_person("Telegram 7")
+    with audit.publishing("bots", "bots.refused", {"why": "the canary", "times": 3}, ana):
+        pass
+    with audit.call("module", "bots", "chat", "ConversationInterface.get", ana) as answer:
+        answer.value = {"count": 3}
+
+    assert [one.details for one in log.events] == [
+        {"times": 3, "person": "Telegram 7"},
+        {"person": "Telegram 7"},
+    ]
+
+
 def test_a_call_that_fails_is_reported_without_its_words(log, audit):
     with (
         pytest.raises(ActRefusedError),

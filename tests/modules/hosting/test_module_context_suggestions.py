@@ -12,7 +12,7 @@ import pytest
 from parachuted.access.authority import Authority, acting
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.suggestions import Suggestions
+from parachuted.suggestions import Proposal, Suggestions
 from tests.modules.module_rig import ModuleRig
 
 MANIFEST = """
@@ -117,6 +117,51 @@ async def test_where_no_one_takes_suggestions_that_is_reported(module_rig):
         await module_rig.given(module_rig.approve(MANIFEST)).suggest(
             "update", "Work/a.md", {"text": "x"}, "x"
         )
+
+
+async def test_a_module_decides_on_a_suggestion_only_as_the_person_for_whom_it_acts(
+    module_rig, suggestions
+):
+    approved = module_rig.approve(f"{MANIFEST}  people: true\n")
+    agents = module_rig.agents(suggestions=suggestions)
+    given = module_rig.given(approved, agents)
+    plain = module_rig.given(module_rig.approve(MANIFEST), agents)
+    own, others, hidden, second = [
+        (
+            await suggestions.propose(
+                Proposal(
+                    source_agent=by, action="update", path=path, payload=payload, reasoning="x"
+                )
+            )
+        ).id
+        for by, path, payload in (
+            ("module:telegram-bot", "Work/a.md", {"text": "own\n"}),
+            ("gardener", "Work/a.md", {"key": "seen", "value": True}),
+            ("gardener", "Private/diary.md", {"text": "x\n"}),
+            ("gardener", "Work/a.md", {"text": "second\n"}),
+        )
+    ]
+    ana = Authority().for_person("Telegram 1")
+    for context, authority, name, error in (
+        (given, Authority(), others, ActRefusedError),
+        (given, Authority(asked_by="person"), others, ActRefusedError),
+        (given, Authority().for_person("Telegram 1", is_strangers=True), others, ActRefusedError),
+        (given, replace(ana, within=object()), others, ActRefusedError),  # an agent's run of hers
+        (plain, ana, others, ActRefusedError),
+        (given, ana, own, ActRefusedError),
+        (given, ana, hidden, NotFoundError),
+        (given, ana, "s0000000000", NotFoundError),
+    ):
+        with acting(authority), pytest.raises(error):
+            await context.resolve_suggestion(name, "approve")
+    with acting(ana), pytest.raises(EditRefusedError, match="neither approve nor reject"):
+        await given.resolve_suggestion(others, "perhaps")
+    with acting(Authority()), given.on_behalf_of("Telegram 1"):
+        assert await given.resolve_suggestion(others, "approve") == "approved"
+        assert await given.resolve_suggestion(second, "reject") == "rejected"
+        with pytest.raises(EditRefusedError, match="already"):
+            await given.resolve_suggestion(others, "reject")
+    assert module_rig.text("Work/a.md") == "---\nseen: true\n---\n# A\n"
 
 
 def limited(paths: AccessGrant) -> Authority:

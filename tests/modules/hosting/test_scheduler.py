@@ -143,7 +143,7 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(cloc
     state.close()
 
 
-async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock):
+async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock, caplog):
     tells = CountingModule()
     tells.wait = asyncio.Event()
     clockwork = ModuleScheduler(clock, None, UNRECORDED)
@@ -155,6 +155,7 @@ async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock
             await turns()
 
         assert tells.reported == ["tidy"]
+        assert caplog.records == []
         tells.wait.set()
     await turns()
 
@@ -262,6 +263,7 @@ async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_aft
     await due(clockwork)
 
     assert tells.reported == ["reflect"]
+    assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
     assert tells.data == [{"agent": "a"}]
     assert tells.read == [{"Inbox/a.md": "web"}]
     assert all(one.next_at > clock() for one in clockwork.set_by("daily"))

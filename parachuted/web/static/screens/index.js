@@ -29,6 +29,7 @@ export const SCREENS = [
   { id: 'usage', name: t.usage.title, icon: 'usage', right: ['system', 'read'], load: () => import('./usage/usage.js') },
   { id: 'activity', name: t.activity.title, icon: 'activity', right: ['system', 'admin'], load: () => import('./activity/activity.js') },
   { id: 'modules', name: t.modules.title, icon: 'module', isRare: true, right: ['system', 'admin'], load: () => import('./modules/modules.js') },
+  { id: 'bots', name: t.bots.title, icon: 'bot', module: 'bots', isRare: true, right: ['bots', 'admin'], load: () => import('./bots/bots.js') },
   { id: 'hooks', name: t.hooks.title, icon: 'hook', isRare: true, right: ['system', 'admin'], load: () => import('./hooks/hooks.js') },
   { id: 'agents', name: t.agents.title, icon: 'agent', isRare: true, right: ['curator', 'admin'], load: () => import('./agents/agents.js') },
   { id: 'keys', name: t.keys.title, icon: 'key', isRare: true, right: ['system', 'admin'], load: () => import('./keys/keys.js') },

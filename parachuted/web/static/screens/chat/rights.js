@@ -7,6 +7,7 @@ import { may } from '../../lib/session.js';
 import { t } from '../../lib/strings.js';
 import { Button } from '../../ui/parts.js';
 
+export const MODES = ['default', 'sandboxed', 'workspace', 'trusted'];
 const CAPABILITIES = ['Read', 'Write', 'Edit', 'Bash', 'WebFetch'];
 
 /** @param {{session: any, isFixed: boolean, change: (body: any) => void}} props */
@@ -35,6 +36,6 @@ function Only({ name, label, value, usual, set, hint = '' }) {
   const lines = text.split('\n').map((one) => one.trim()).filter(Boolean);
   return html`
     <div class="only grow"><label class="check"><input type="checkbox" checked=${value !== null} onChange=${() => set(value === null ? usual : null)} />${name}</label>
-      ${value !== null && html`<label>${label}<textarea rows="3" value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
+      ${value !== null && html`<label>${label}<textarea rows="3" placeholder=${t.chat.noneOfThem} value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></label>
         <p class="row middle"><${Button} disabled=${lines.join('\n') === value.join('\n')} onClick=${() => set(lines)}>${t.chat.saveList}<//><span class="soft">${hint}</span></p>`}</div>`;
 }

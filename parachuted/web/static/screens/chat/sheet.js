@@ -12,10 +12,9 @@ import { toast, toastProblem } from '../../lib/toasts.js';
 import { Markdown } from '../../ui/markdown.js';
 import { Button, Shown, Tag } from '../../ui/parts.js';
 import { BrainLog } from './brain-log.js';
+import { LinkedChat } from './linked-chat.js';
 import { PromptParts } from './prompt-parts.js';
-import { Rights } from './rights.js';
-
-const MODES = ['default', 'sandboxed', 'workspace', 'trusted'];
+import { MODES, Rights } from './rights.js';
 
 /** @param {{session: any, place: string, onChange: () => void}} props */
 export function Sheet({ session: held, place, onChange }) {
@@ -50,6 +49,7 @@ export function Sheet({ session: held, place, onChange }) {
       </div>
       <${Rights} session=${session} isFixed=${isFixed} change=${change} />
       <${Folders} session=${session} isFixed=${isFixed} change=${change} />
+      <${LinkedChat} session=${session} onChange=${onChange} />
       <${Prompt} place=${place} on=${[session.mode, session.model, session.contextFolders]} />
       <${BrainLog} place=${place} isFixed=${isFixed} />
       <${Curator} session=${session} place=${place} isFixed=${isFixed} />

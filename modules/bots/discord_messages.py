@@ -1,0 +1,163 @@
+"""What Discord's events say, as the core takes it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import hikari
+import pyromark
+
+from .connector import Attachment, Incoming, Quote
+
+ODD: Final = (
+    *(LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError),
+    hikari.UnrecognisedEntityError,
+)
+"""What hikari raises where something is not as documented."""
+_UNREAD: Final = "This bot reads text, pictures, voice messages and files, and cannot read this."
+
+
+class Reader:
+    """Reads what happens; `own` is the bot's id, and `names` has those of servers and channels."""
+
+    def __init__(self, factory: hikari.api.EntityFactory, own: int) -> None:
+        self._factory, self.own = factory, own
+        self.names: dict[str, str] = {}
+
+    def incoming(self, name: str, payload: Any) -> list[Incoming]:  # noqa: ANN401  the same
+        """An event as the core takes it."""
+        read = self._factory
+        found: list[Incoming | None] = []
+        match name:
+            case "MESSAGE_CREATE":
+                found = [self.message(read.deserialize_message(payload))]
+            case "MESSAGE_UPDATE":
+                found = [self._edited(read.deserialize_partial_message(payload))]
+            case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
+                found = [_deleted(payload, str(int(one))) for one in _ids(payload)]
+            case "INTERACTION_CREATE" if (
+                payload["type"] == hikari.InteractionType.MESSAGE_COMPONENT
+            ):
+                found = [self._press(payload)]
+        return [one for one in found if one is not None]
+
+    def message(self, said: hikari.PartialMessage, server: int = 0) -> Incoming | None:
+        author, server = said.author, int(said.guild_id or server)
+        kinds = {hikari.MessageType.DEFAULT, hikari.MessageType.REPLY}
+        if not author or author.is_bot or author.is_system or said.webhook_id:
+            return None
+        if said.type not in kinds:
+            return None
+        text, quote, is_reply = self._quoted(said)
+        files = [
+            *(said.attachments or ()),
+            *(f for s in said.message_snapshots for f in s.attachments),
+        ]
+        problem = _UNREAD if (said.stickers or said.poll) and not (text or files) else ""
+        for own in (f"<@{self.own}>", f"<@!{self.own}>"):
+            text = text.removeprefix(own).lstrip(" ,:\n") if text.startswith(own) else text
+        is_addressed = is_reply or self.own in (said.user_mentions or {})
+        if not (text or files or problem or quote or is_addressed):
+            return None
+        return Incoming(
+            update_id=str(said.id),
+            kind="message",
+            chat_id=str(said.channel_id),
+            chat_type="group" if server else "dm",
+            sender_id=str(author.id),
+            sender_name=(said.member.display_name if said.member else author.display_name) or "",
+            chat_title=self.names.get(str(said.channel_id)) or self.names.get(str(server), ""),
+            message_id=str(said.id),
+            text=text,
+            is_addressed=is_addressed,
+            quote=quote,
+            attachments=tuple(_attachment(one) for one in files),
+            problem=problem,
+            parent_id=str(server or ""),
+        )
+
+    def _quoted(self, said: hikari.PartialMessage) -> tuple[str, Quote | None, bool]:
+        """A message's own text, what it forwards or answers, and whether that is the bot's."""
+        text, answered = said.content or "", said.referenced_message
+        if said.message_snapshots:
+            return text, Quote(text=_words(said)), False
+        if not answered or not answered.author:
+            return text, None, False
+        author, words = answered.author, _words(answered)
+        if author.id == self.own:
+            return text, None, True
+        if answered.message_snapshots or answered.webhook_id:
+            return text, Quote(text=words), False
+        name = author.display_name or ""
+        return text, Quote(text=words, sender_id=str(author.id), sender_name=name), False
+
+    def _edited(self, said: hikari.PartialMessage) -> Incoming | None:
+        """An edit; Discord's own, such as that it looked at a link, has no time."""
+        found = self.message(said) if said.edited_timestamp else None
+        if found is None or not found.text:
+            return None
+        return replace(found, kind="edited", update_id=f"{said.id} {said.edited_timestamp}")
+
+    def _press(self, press: Mapping[str, Any]) -> Incoming | None:
+        user, server = press.get("user") or press["member"]["user"], press.get("guild_id")
+        data = str(press["data"]["custom_id"])
+        if int(press["message"]["author"]["id"]) != self.own or not data.isdecimal():
+            return None
+        return Incoming(
+            update_id=str(press["id"]),
+            kind="button",
+            chat_id=str(press["channel_id"]),
+            chat_type="group" if server else "dm",
+            sender_id=str(user["id"]),
+            sender_name=str(user.get("global_name") or user["username"]),
+            message_id=str(press["message"]["id"]),
+            parent_id=str(server or ""),
+            button=int(data),
+        )
+
+
+def _ids(payload: Mapping[str, Any]) -> list[Any]:
+    return list(payload["ids"]) if "ids" in payload else [payload["id"]]
+
+
+def _deleted(payload: Mapping[str, Any], message_id: str) -> Incoming:
+    """Discord does not say whose it was, nor who deleted it."""
+    server = str(payload.get("guild_id") or "")
+    return Incoming(
+        update_id=f"{message_id} deleted",
+        kind="deleted",
+        chat_id=str(payload["channel_id"]),
+        chat_type="group" if server else "dm",
+        sender_id="",
+        message_id=message_id,
+        parent_id=server,
+    )
+
+
+def _words(said: hikari.PartialMessage) -> str:
+    words = [said.content or "", *(one.content or "" for one in said.message_snapshots)]
+    return "\n".join(filter(None, words)) or "(a message without words)"
+
+
+def _attachment(file: hikari.Attachment) -> Attachment:
+    kind = (file.media_type or "application/octet-stream").partition(";")[0]
+    return Attachment(key=file.url, name=file.filename, content_type=kind, size=file.size)
+
+
+def with_tables(text: str) -> str:
+    """The text with its tables as code, for Discord has none."""
+    source, parts, end, depth = text.encode("utf-8", "replace"), list[bytes](), 0, 0
+    options = pyromark.Options.ENABLE_TABLES
+    for event, span in pyromark.events_with_range(source.decode(), options=options):
+        begins = isinstance(event, dict) and event.get("Start")
+        if begins:
+            if isinstance(begins, dict) and "Table" in begins and not depth:
+                table = source[span["start"] : span["end"]].rstrip()
+                parts += [source[end : span["start"]], b"```\n", table, b"\n```\n"]
+                end = span["end"]
+            depth += 1
+        elif isinstance(event, dict) and "End" in event:
+            depth -= 1
+    return (b"".join(parts) + source[end:]).decode()
