@@ -77,7 +77,11 @@ class Conversations:
         await self._store.save(update)
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
-        """All that follows from what came; it may have been begun before a restart."""
+        """All that follows from what came; it may have been begun before a restart. Nothing does if
+        nobody there is paired any more.
+        """
+        if not await self._is_let_in(update.incoming):
+            return
         answer = Answer(self._connector, pacing, self._store, update)
         with suppress(UnansweredError):
             if not answer.may_be_sent:
@@ -226,6 +230,13 @@ class Conversations:
     def _is_known(self, sender_id: str) -> bool:
         return sender_id in self._settings().users
 
+    async def _is_let_in(self, incoming: Incoming) -> bool:
+        """Whether who wrote it is paired still; of what was said on the page, who wrote there."""
+        if incoming.kind != "relay":
+            return self._is_known(incoming.sender_id)
+        senders = await self._store.senders(self._connector.platform, incoming.chat_id)
+        return not senders or any(map(self._is_known, senders))
+
     async def _attachments(self, incoming: Incoming, answer: Answer) -> list[dict[str, str]]:
         found, refused = list[dict[str, str]](), list[str]()
         largest = self._connector.limits.largest_file
@@ -242,8 +253,12 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        text, wait_s = TurnText(), _AT_FIRST_S
+        text, wait_s, sender = TurnText(), _AT_FIRST_S, update.incoming.sender_id
         while True:
+            if sender and not self._is_known(sender):  # unpaired meanwhile
+                with suppress(NotFoundError):
+                    await self.service.stop_turn(update.session_id)
+                return
             for event in begun["events"]:
                 text.read(event)
                 await self._act_on(update, answer, event)

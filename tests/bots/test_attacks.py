@@ -1,0 +1,82 @@
+"""What somebody tries who knows the documentation, from one chat against another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+import pytest
+
+from parachuted.agents import Step, TextDelta, call_tool
+from parachuted.agents.job import Job
+from tests.bots.conftest import Bots, Starting, eventually, says_so
+from tests.bots.telegram_rig import TelegramRig
+
+ON_TELEGRAM = pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+OPTIONS = [{"label": one, "description": ""} for one in ("South", "North")]
+QUESTION = {"question": "Which bed?", "header": "Bed", "multiSelect": False, "options": OPTIONS}
+
+
+async def asks(job: Job) -> AsyncIterator[Step]:
+    result = await call_tool(job.tools, "AskUserQuestion", {"questions": [QUESTION]})
+    yield TextDelta(text=f"So {'South' if 'South' in result.text else 'North'}.")
+
+
+async def unpair(bots: Bots, person: str) -> None:
+    path = f"bots/{bots.platform.platform}/users/{quote(person, safe='')}"
+    await bots.api("DELETE", path)
+
+
+async def on_page(bots: Bots, session_id: str, words: str) -> None:
+    """Say something on the page, and wait until its turn has ended."""
+    body = {"message": words, "sessionId": session_id}
+    async with aiohttp.ClientSession() as client:
+        status = 409
+        while status == 409:
+            async with client.post(f"{bots.daemon.url}/api/chat", json=body) as answer:
+                status, _ = answer.status, await answer.text()
+
+
+async def test_who_is_unpaired_while_a_turn_goes_on_sees_no_more_of_it(bots: Bots):
+    going = asyncio.Event()
+
+    async def slowly(_job: Job) -> AsyncIterator[Step]:
+        yield TextDelta(text="First ")
+        await going.wait()
+        yield TextDelta(text="and the secret.")
+
+    person, chat = await bots.paired()
+    bots.model.script = slowly
+    await bots.platform.say(person, chat, "Go")
+    await bots.until(chat, lambda shown: shown[-1].text.strip() == "First")
+    await bots.platform.say(person, chat, "And this waits")
+    await asyncio.sleep(0.5)
+    await unpair(bots, person)
+    bots.model.script = says_so
+    going.set()
+    ana, other = await bots.paired("Ana")
+    await bots.platform.say(ana, other, "Hello")
+    await bots.answer(other, "You said: Hello")
+    await asyncio.sleep(1)
+    shown = await bots.platform.shown(chat)
+    assert not any("secret" in one.text or "this waits" in one.text for one in shown), shown
+    assert [one for one in bots.model.prompts if "this waits" in one] == []
+
+
+async def test_what_is_said_on_the_page_is_not_shown_to_who_was_unpaired(bots: Bots):
+    person, chat = await bots.paired()
+    await bots.platform.say(person, chat, "Beans")
+    await bots.answer(chat, "You said: Beans")
+    (session,) = await bots.sessions()
+    await unpair(bots, person)
+    await on_page(bots, session["id"], "My secret")
+    ana, other = await bots.paired("Ana")
+    await bots.platform.say(ana, other, "Hello")
+    await bots.answer(other, "You said: Hello")
+    await asyncio.sleep(1)
+    shown = await bots.platform.shown(chat)
+    assert not any("secret" in one.text for one in shown), shown
