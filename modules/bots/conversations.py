@@ -200,8 +200,8 @@ class Conversations:
     async def _bind(self, session: Mapping[str, Any], incoming: Incoming) -> None:
         """A group's session never has more than the default for groups."""
         bound = self._bound(incoming)
-        if not within(session["metadata"].get("permissions") or {}, session["mode"], bound):
-            mode = self._mode(incoming, bound)
+        mode, said = self._mode(incoming, bound), session["metadata"].get("permissions") or {}
+        if not within(said, session["mode"], bound, mode):
             await self.service.set_permissions(session["id"], bound.permissions(), mode)
 
     def _bound(self, incoming: Incoming) -> SessionDefaults:

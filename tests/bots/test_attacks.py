@@ -80,3 +80,50 @@ async def test_what_is_said_on_the_page_is_not_shown_to_who_was_unpaired(bots: B
     await asyncio.sleep(1)
     shown = await bots.platform.shown(chat)
     assert not any("secret" in one.text for one in shown), shown
+
+
+async def test_a_group_goes_on_with_no_conversation_that_may_more(bots: Bots):
+    ana, of_ana = await bots.paired("Ana")
+    bob = await bots.platform.person("Bob")
+    group = await bots.platform.group(ana, bob)
+    await bots.platform.say(ana, group, "Leeks", to_bot=True)
+    await bots.answer(group, "Leeks")
+    (session,) = await bots.sessions()
+    assert session["mode"] == "sandboxed"
+    for mode in ("default", "trusted"):
+        await bots.api("PATCH", f"chat/{session['id']}", json={"mode": mode})
+        await bots.platform.say(ana, group, f"Now {mode}", to_bot=True)
+        await bots.answer(group, f"Now {mode}")
+        (session,) = await bots.sessions()
+        assert session["mode"] == "sandboxed", mode
+
+
+async def test_buttons_of_others_forged_replayed_and_after_a_restart_are_nothing(
+    starting: Starting,
+):
+    async with starting() as bots:
+        platform = bots.platform
+        ana, _ = await bots.paired("Ana")
+        bob, of_bob = await bots.paired("Bob")
+        eve = await platform.person("Eve")
+        group = await platform.group(ana, bob, eve)
+        bots.model.script = asks
+        await platform.say(ana, group, "Where?", to_bot=True)
+        first = (await bots.until(group, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
+        for button in (2, 7, 8):
+            await platform.press(ana, group, first.id, button)
+        for person in (eve, bob):
+            await platform.press(person, group, first.id, 1)
+        await platform.press(ana, group, first.id, 0)
+        await bots.until(group, lambda shown: any("So South." in one.text for one in shown))
+        await platform.say(ana, group, "And now?", to_bot=True)
+        asked = (await bots.until(group, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
+        await platform.press(ana, group, first.id, 1)
+    async with starting() as bots:
+        for person in (eve, bob, ana):
+            await platform.press(person, group, asked.id, 1)
+            await platform.press(person, group, first.id, 1)
+        await platform.say(bob, of_bob, "/status")
+        await bots.answer(of_bob, "no conversation")
+        await bots.until(group, lambda shown: not any(one.buttons for one in shown))
+        assert not any("North" in one.text for one in await platform.shown(group))
