@@ -135,6 +135,14 @@ class Conversations:
         )
         return found
 
+    async def was_here(self, incoming: Incoming, session: Mapping[str, Any]) -> bool:
+        """Whether a session is that chat's, or was and is no other's now."""
+        linked = session["linkedBotPlatform"], session["linkedBotChatId"]
+        here = self._connector.platform, incoming.chat_id
+        if linked[1] is not None:
+            return linked == here
+        return await self._store.last_said(*here, session["id"]) is not None
+
     async def migrate(self, incoming: Incoming) -> None:
         """A chat has another id, as its platform says. It may be said again after a restart."""
         platform, new = self._connector.platform, incoming.new_chat_id

@@ -82,6 +82,30 @@ async def test_what_is_said_on_the_page_is_not_shown_to_who_was_unpaired(bots: B
     assert not any("secret" in one.text for one in shown), shown
 
 
+async def test_a_conversation_of_somebody_else_is_not_taken_by_its_name(bots: Bots):
+    ana, of_ana = await bots.paired("Ana")
+    bob, of_bob = await bots.paired("Bob")
+    await bots.platform.say(ana, of_ana, "My doctor said aubergine")
+    await bots.answer(of_ana, "aubergine")
+    (session,) = await bots.sessions()
+    await bots.api("PATCH", f"chat/{session['id']}", json={"title": "Of Ana"})
+    await bots.platform.say(ana, of_ana, "/new")
+    await bots.answer(of_ana, "A new conversation begins")
+    path = session["path"]
+    for words in ("Of Ana", "aubergine", session["id"], path, "../" + path, '"', "*", "doctor said"):
+        before = len(await bots.platform.shown(of_bob))
+        await bots.platform.say(bob, of_bob, f"/link {words}")
+        shown = await bots.until(of_bob, lambda shown, n=before: len(shown) > n)
+        assert "goes on" not in shown[-1].text, words
+        assert "Of Ana" not in shown[-1].text, words
+    await bots.platform.say(bob, of_bob, "What did I say?")
+    await bots.answer(of_bob, "What did I say?")
+    assert "aubergine" not in bots.model.prompts[-1]
+    assert f"{bots.platform.platform.title()} {bob}" in await bots.refused()
+    await bots.platform.say(ana, of_ana, "/link Of Ana")
+    await bots.answer(of_ana, "goes on with")
+
+
 async def test_a_group_goes_on_with_no_conversation_that_may_more(bots: Bots):
     ana, of_ana = await bots.paired("Ana")
     bob = await bots.platform.person("Bob")
