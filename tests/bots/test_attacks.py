@@ -13,6 +13,7 @@ import pytest
 
 from parachuted.agents import Step, TextDelta, call_tool
 from parachuted.agents.job import Job
+from tests.api.calls import call
 from tests.bots.conftest import Bots, Starting, eventually, says_so
 from tests.bots.telegram_rig import TelegramRig
 
@@ -151,3 +152,56 @@ async def test_buttons_of_others_forged_replayed_and_after_a_restart_are_nothing
         await bots.answer(of_bob, "no conversation")
         await bots.until(group, lambda shown: not any(one.buttons for one in shown))
         assert not any("North" in one.text for one in await platform.shown(group))
+
+
+ODD: tuple[Any, ...] = (
+    {"text": "\ud800 @NotesBot", "entities": [{"type": "mention", "offset": 2, "length": 9}]},
+    {"text": "hi", "entities": [{"type": "mention", "offset": 10**300, "length": -5}]},
+    {"text": "hi", "entities": [{"type": "bot_command", "offset": -3, "length": 10**9}]},
+    {"text": "hi", "entities": [{"type": "text_mention", "offset": 0, "length": 2}]},
+    {"text": None, "caption": None},
+    {"text": "\0\0\ud800"},
+    {"text": "hi", "reply_to_message": {}},
+    {"text": "hi", "reply_to_message": None, "quote": {"text": None, "position": 0}},
+    {"text": "hi", "forward_origin": {"type": "new kind", "date": 1}},
+    {"text": "hi", "forward_origin": {"type": "channel", "date": 1}},
+    {"text": "hi", "migrate_to_chat_id": 0},
+    {"document": {}},
+    {"document": {"file_id": "nothing", "file_unique_id": "", "file_size": 10**300}},
+    {"document": {"file_id": None, "file_unique_id": None, "file_name": None}},
+    {"photo": []},
+    {"photo": [None]},
+    {"text": "hi", "from": {"id": 10**300, "is_bot": False, "first_name": "N"}},
+    {"text": "hi", "from": {"id": None, "is_bot": False, "first_name": None}},
+    {"text": "hi", "message_id": None},
+    {"text": 5},
+    {"text": ["a"]},
+    {"date": None, "text": "hi"},
+    {"date": 10**300, "text": "hi"},
+    {"chat": {}, "text": "hi"},
+    {"chat": {"id": 10**300, "type": "private"}, "text": "hi"},
+)
+
+
+@ON_TELEGRAM
+@pytest.mark.parametrize("number", range(len(ODD)))
+async def test_one_odd_message_does_not_end_the_others(bots: Bots, number: int):
+    rig: Any = bots.platform
+    person, chat = await bots.paired()
+    said = rig.api.message(int(chat), rig.people[person])
+    rig.api.update(message={**said, **ODD[number]})
+    await rig.say(person, chat, "Still there?")
+    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text, 6)
+
+
+@ON_TELEGRAM
+async def test_odd_updates_do_not_end_the_others(bots: Bots):
+    rig: Any = bots.platform
+    person, chat = await bots.paired()
+    query = {"id": "q", "from": rig.people[person], "chat_instance": "1"}
+    for data in (None, "", "-1", "1" * 300, "\u0665", "0x1", "[]", "1e1", {"a": 1}, ["0"], 0):
+        rig.api.update(callback_query={**query, "data": data})
+        said = {"message_id": 1, "date": 0, "chat": rig.api.chats[int(chat)]}
+        rig.api.update(callback_query={**query, "data": data, "message": said})
+    await rig.say(person, chat, "Still there?")
+    await bots.until(chat, lambda shown: "Still there?" in shown[-1].text, 8)
