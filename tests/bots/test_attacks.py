@@ -205,3 +205,26 @@ async def test_odd_updates_do_not_end_the_others(bots: Bots):
         rig.api.update(callback_query={**query, "data": data, "message": said})
     await rig.say(person, chat, "Still there?")
     await bots.until(chat, lambda shown: "Still there?" in shown[-1].text, 8)
+
+
+async def test_settings_that_are_none_are_refused_and_the_next_start_goes_well(
+    starting: Starting,
+):
+    async with starting() as bots:
+        person, chat = await bots.paired()
+        name = bots.platform.platform
+        for said in (
+            {"response_mode": "everything"},
+            {"dm_trust_level": 5},
+            {"group_trust_level": None},
+            {"enabled": "maybe"},
+            {"allowed_users": "5"},
+            {"allowed_users": None},
+        ):
+            status, _ = await call(
+                bots.daemon, "PUT", "/api/bots/config", json={name: said}
+            )
+            assert 400 <= status < 500, (said, status)
+    async with starting() as bots:
+        await bots.platform.say(person, chat, "Beans")
+        await bots.answer(chat, "You said: Beans")
