@@ -228,10 +228,12 @@ class Conversations:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""
         text = incoming.text
         if incoming.chat_type == "group":
-            text = f"{incoming.sender_name or incoming.sender_id}: {text}"
+            name = " ".join(incoming.sender_name.split())
+            text = f"{name or incoming.sender_id}: {text}"
         if incoming.quote is None:
             return text
-        who = incoming.quote.sender_name or incoming.quote.sender_id or "someone"
+        name = " ".join(incoming.quote.sender_name.split())  # no line of it stands outside
+        who = name or incoming.quote.sender_id or "someone"
         quoted = "\n".join(f"> {line}" for line in incoming.quote.text.splitlines())
         return f"> {who} wrote:\n{quoted}\n\n{text}"
 
