@@ -174,6 +174,48 @@ async def test_a_forwarded_file_and_words_are_a_strangers(bots: Bots):
     assert "> /journal mine" in said
 
 
+HOSTILE = ("../../../x.md", "/etc/passwd", "a\0b.txt", ".parachuteignore", "..", "con", "x" * 5000, "\U0001f331" * 300, "\U0001f331" * 300 + ".txt",
+           "[[link]]|#^.md", "\n---\norigin: user\n---\n.md", "\u202egnp.exe", "%2e%2e%2fx")
+
+
+@ON_TELEGRAM
+async def test_files_with_hostile_names_stay_where_files_belong(bots: Bots):
+    person, chat = await bots.paired()
+    for number, name in enumerate(HOSTILE):
+        before = len(await bots.platform.shown(chat))
+        await bots.platform.send_file(person, chat, name, b"x", "text/../../x;\r\nA: b")
+        await bots.until(chat, lambda shown, n=before: len(shown) > n)
+        await bots.platform.say(person, chat, f"End {number}")
+        await bots.answer(chat, f"End {number}")
+    files = [one for one in (bots.vault / "Chat/artifacts").rglob("*")]
+    assert len(files) == len(HOSTILE), [one.name for one in files]
+    assert all(one.parent.name == "artifacts" for one in files)
+    assert not (bots.vault / ".parachuteignore").exists()
+
+
+@ON_TELEGRAM
+async def test_a_flood_of_strangers_asks_no_model_and_keeps_little(bots: Bots, home: Path):
+    rig: Any = bots.platform
+    person, chat = await bots.paired()
+    before = sum(one.stat().st_size for one in home.rglob("*") if one.is_file())
+    for number in range(10_000):
+        eve = {"id": 7_000_000 + number % 3000, "is_bot": False, "first_name": "E" * 500}
+        eve_chat = {"id": eve["id"], "type": "private", "first_name": "E"}
+        rig.api.chats[eve["id"]] = eve_chat
+        said = {"message_id": number, "date": 1, "chat": eve_chat, "from": eve, "text": "x" * 4000}
+        rig.api.update(message=said)
+    await rig.say(person, chat, "Still there?")
+    await bots.answer(chat, "You said: Still there?")
+    after = sum(one.stat().st_size for one in home.rglob("*") if one.is_file())
+    assert after - before < 4_000_000
+    assert len(bots.model.jobs) == 1
+    lines = (await bots.api("GET", "audit?limit=1000"))["events"]
+    lines = [one for one in lines if one["target_endpoint"] == "bots: event bots.refused"]
+    assert len(lines) <= 102
+    assert len((await bots.api("GET", "bots/pairing"))["pending"]) <= 50
+    assert sum(1 for one, _ in rig.api.asked if one == "sendMessage") < 60
+
+
 ODD: tuple[Any, ...] = (
     {"text": "\ud800 @NotesBot", "entities": [{"type": "mention", "offset": 2, "length": 9}]},
     {"text": "hi", "entities": [{"type": "mention", "offset": 10**300, "length": -5}]},
