@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
 _HELP: Final = """\
 /new begins another conversation here
-/link NAME goes on with one that there is
+/link NAME goes on with one that this chat had
 /unlink lets this chat go; its conversation stays
 /stop stops the answer
 /status says what this conversation is, and what it may
@@ -26,6 +26,7 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+_MOST_FOUND: Final = 100
 COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
 AT_ONCE: Final = frozenset({"stop", "status"})
 """Commands that do not wait until the present answer has ended."""
@@ -90,25 +91,25 @@ class Commands:
         return ""
 
     async def _link(self, update: Update, title: str) -> str:
-        """Go on with the session of that title, unless it belongs to another chat."""
+        """Go on with the session of that title, of those that this chat had: what others wrote, and
+        what they may, is linked to it on the page.
+        """
         incoming, service = update.incoming, self._conversations.service
-        found = await service.get_sessions(title, 20) if title else []
+        found = await service.get_sessions(title, _MOST_FOUND) if title else []
+        own = [one for one in found if await self._conversations.was_here(incoming, one)]
         wanted = title.casefold()
-        exact = [one for one in found if (one["title"] or "").casefold() == wanted]
-        chosen = exact or found
+        exact = [one for one in own if (one["title"] or "").casefold() == wanted]
+        chosen = exact or own
+        if found and not chosen:
+            self._refusals.add(incoming, "link")
         if len(chosen) != 1:
             names = "\n".join(f"- {one['title']}" for one in chosen[:5] if one["title"])
             raise NotFoundError(
                 f"which of these? `/link` needs its whole title\n\n{names}"
                 if names
-                else "no conversation has that title"
+                else "this chat had no conversation of that title; others are linked on the page"
             )
         session = chosen[0]
-        linked = session["linkedBotChatId"], session["linkedBotPlatform"]
-        here = incoming.chat_id, update.platform
-        if linked[0] is not None and linked != here:
-            self._refusals.add(incoming, "link")
-            raise NotFoundError("that conversation belongs to another chat; move it on the page")
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
