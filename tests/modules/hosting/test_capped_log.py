@@ -1,4 +1,4 @@
-"""Capped log: what a module's process says is limited, and what is left out is counted."""
+"""Capped log: what a module's container says is limited, and what is left out is counted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import logging
 
 import pytest
 
-from parachuted.modules.hosting import host_process
-from parachuted.modules.hosting.host_process import CappedLog
+from parachuted.modules.hosting import container_host
+from parachuted.modules.hosting.container_host import CappedLog
 
 
 def test_so_many_lines_a_second_and_no_more(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ):
     now = [10.0]
-    monkeypatch.setattr(host_process.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(container_host.time, "monotonic", lambda: now[0])
     log = CappedLog(logging.getLogger("parachuted.test"))
     for number in range(150):
         log.say(logging.WARNING, f"line {number}")
