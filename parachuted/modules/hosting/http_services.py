@@ -103,7 +103,7 @@ class DaemonConnection:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 "http://localhost",
-                connector=aiohttp.UnixConnector(self._at, limit=32),
+                connector=aiohttp.UnixConnector(self._at, limit=48),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
@@ -259,6 +259,9 @@ class HttpServices:
         base: str | None = None,
     ) -> str:
         return str(await self._ask("suggest", action, path, payload, reasoning, base))
+
+    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
+        raise ActRefusedError(f"only a trusted module may {decision[:20]} {suggestion_id[:80]}")
 
     async def _ask(self, service: str, *args: object) -> object:
         method = PLAIN[service]

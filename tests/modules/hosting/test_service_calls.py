@@ -8,11 +8,12 @@ import asyncio
 import inspect
 import json
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
 
 import pytest
 
 from parachuted import errors
+from parachuted.access.authority import Authority
 from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
 from parachuted.errors import ConflictError, ModuleFailedError
 from parachuted.modules.hosting.container_host import ContainerHost
@@ -27,6 +28,7 @@ from parachuted.modules.hosting.service_calls import (
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.services import VaultAccess
 from tests.modules.container_rig import ContainerRig
+from tests.modules.fake_services import FakeVault
 from tests.modules.small_modules import StubServices, approve, write_module
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -187,7 +189,7 @@ async def lie(self, text: str, status: int = 200):
         ("gone", 302),
     ],
 )
-async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Any, text: str, status: int):
+async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text: str, status: int):
     host = ContainerHost(
         approve(write_module(tmp_path / "m", LIES), trust="untrusted"),
         StubServices(),
@@ -199,5 +201,35 @@ async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Any, text: 
         await host.call("lie", {}, query=asked)  # the next answer is the lie
         with pytest.raises(ModuleFailedError):
             await host.call("lie", {}, query=asked)
+    finally:
+        await host.stop()
+
+
+LARGE = """
+@route("POST", "/large")
+async def large(self, act: str):
+    if act == "read":
+        return await self.vault.read("a.md")
+    return await self.vault.create("b.md", "x" * 9_000_000)
+"""
+
+
+async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_path: Path):
+    vault = FakeVault()
+    vault.notes["a.md"] = "x" * 9_000_000
+    host = ContainerHost(
+        approve(write_module(tmp_path / "m", LARGE), trust="untrusted"),
+        StubServices(vault=vault),
+        ContainerRig(tmp_path / "rig").containers,
+    )
+    await host.start()
+    try:
+        with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
+            await host.call("large", {"act": "read"}, authority=Authority())
+        with pytest.raises(ModuleFailedError):
+            await host.call("large", {"act": "create"}, authority=Authority())
+        assert set(vault.notes) == {"a.md"}
+        vault.notes["a.md"] = "small"
+        assert await host.call("large", {"act": "read"}, authority=Authority()) == "small"
     finally:
         await host.stop()
