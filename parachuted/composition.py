@@ -42,10 +42,8 @@ from parachuted.mcp_client import McpServers, ServerRegistry
 from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
 from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.hosting.cgroup import Cgroups
 from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.event_publisher import AuthorReach
-from parachuted.modules.hosting.isolation import IsolationFactory
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_clients import ModuleClients
@@ -367,17 +365,10 @@ class Composition:
         )
 
     def _build_modules(self) -> None:
-        """The modules and other people's MCP servers, behind the same walls."""
+        """The modules and other people's MCP servers, in containers alike."""
         home, folder, chosen = self.home, self.settings.vault, self.settings.modules
         self.trust = ModuleApprovals(home, folder, env=self.env, reserved=RESERVED)
         self.prompts = ModulePrompts(home)
-        self.isolation = IsolationFactory(
-            sandbox=chosen.sandbox,
-            run=home / "run" / "modules",
-            secret=(home, folder, self.user_home),
-            env=self.env,
-            cgroups=Cgroups.find(),
-        )
         self.mcp_servers = McpServers(
             ServerRegistry(self.root, home),
             HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),

@@ -172,7 +172,6 @@ class Daemon(Composition):
             await self._tls.run()
 
     async def _run_modules(self) -> None:
-        await self.isolation.sweep()
         await self.containers.sweep()
         await self.modules.start()
         await self.modules.run()

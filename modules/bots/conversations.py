@@ -83,7 +83,8 @@ class Conversations:
             if not answer.may_be_sent:
                 await self._handle(update, answer)
                 return
-        await patient(lambda: self._connector.send(update.incoming.chat_id, _INTERRUPTED))
+        chat_id, key = update.incoming.chat_id, f"{update.key}-cut"
+        await patient(lambda: self._connector.send(chat_id, _INTERRUPTED, key=key))
 
     async def _handle(self, update: Update, answer: Answer) -> None:
         incoming = update.incoming

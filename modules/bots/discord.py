@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import aiohttp
@@ -58,6 +59,7 @@ _BAD_TOKEN: Final = "Discord does not take the bot's token"  # noqa: S105  none
 _TOKEN: Final = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _LONGEST: Final = 2_000
 _RECONNECT_S: Final = 12.0
+_PAUSE_S: Final = 30.0  # where Discord does not say how long
 _LONGEST_WAIT_S: Final = 5.0  # in the library, for a limit; a longer one is the core's to wait for
 _BESIDE_MS: Final = 30_000  # messages of two channels may come in another order
 _MOST_MISSED, _MOST_CHATS, _MOST_DIRECT = 1_000, 1_000, 200
@@ -395,9 +397,13 @@ def _problem(error: Exception) -> ConnectorError:
             code=hikari.ShardCloseCode.DISALLOWED_INTENT
         ):
             return ConnectorError(_WITHOUT_INTENT)
-        case hikari.RateLimitTooLongError(retry_after=pause):
+        case (
+            hikari.RateLimitTooLongError()
+            | hikari.HTTPResponseError(status=HTTPStatus.TOO_MANY_REQUESTS)
+        ):
+            pause = getattr(error, "retry_after", _PAUSE_S)
             return RetryLaterError("Discord asks for a pause", pause)
-        case hikari.ClientHTTPResponseError() if error.status != 429:  # noqa: PLR2004  a limit
+        case hikari.ClientHTTPResponseError():
             return ConnectorError(f"Discord refused it: {error.message[:200]}")
         case hikari.HTTPError() if not isinstance(error.__cause__, aiohttp.ClientConnectorError):
             return UnansweredError("Discord did not answer")  # it was reached

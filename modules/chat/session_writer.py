@@ -49,6 +49,7 @@ class SessionWriter:
 
     def __init__(self, vault: VaultAccess, files: SessionFiles) -> None:
         self._vault, self._files = vault, files
+        self._making = set[str]()  # else those that are made at once try each name in turn
 
     async def create(
         self, fields: NewSession, messages: Sequence[Message], write: NewFile
@@ -60,17 +61,22 @@ class SessionWriter:
             if isinstance(edit, SetKey)
         ]
         text = append_messages(f"---\n{''.join(lines)}---\n", messages)
-        day = day_of(fields["created_at"])
+        day, index = day_of(fields["created_at"]), self._files.index
         title = fields.get("title") or untitled(fields["para_id"])
         for number in range(1, _MOST_TWINS):
             path = FOLDER + file_name(title, day, number)
-            if self._files.index.was_anothers(path, fields["id"]):
+            if path in self._making or index.digest_of(path) is not None:
                 continue
+            if index.was_anothers(path, fields["id"]):
+                continue
+            self._making.add(path)
             try:
                 await write(path, text)
+                return await self._files.follow(path)
             except ConflictError:
                 continue
-            return await self._files.follow(path)
+            finally:
+                self._making.discard(path)
         raise EditRefusedError(f"{_MOST_TWINS} sessions of one day have this title")
 
     async def append(

@@ -25,7 +25,7 @@ CommandLine = tuple[str, ...]
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
 # as in the template, which says why
-_ALSO_WRITTEN = "-%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"
+_ALSO_WRITTEN = "-%h/.claude"
 _SYSTEMD = "parachute"
 _LAUNCHD = "parachuted"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")

@@ -155,6 +155,7 @@ _OLDER = {
     "default_model": "agent.model",
     "debug": "log_level",
     "cors_origins": None,
+    "modules.sandbox": None,
 }
 _FOREIGN = {
     "ANTHROPIC_BASE_URL": "agent.base_url",

@@ -318,11 +318,6 @@ class HookSettings:
 class ModuleSettings:
     """How modules run, and which of them serves an interface that several provide."""
 
-    sandbox: Annotated[
-        Literal["auto", "docker", "landlock", "process"],
-        "What holds an untrusted module: Docker, the kernel (landlock), no more than a process of "
-        "its own, or the best there is (auto).",
-    ] = "auto"
     providers: Annotated[
         _Providers,
         "Which module serves an interface that several provide, such as BrainInterface=brain, "

@@ -16,7 +16,6 @@ from parachuted.processes.hook_program import descendants, processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10
-_THREADS, _BEGAN = 17, 19  # places in /proc/PID/stat after the name
 
 
 def kill_group(leader: int) -> None:
@@ -61,41 +60,6 @@ def find_family(leader: int, mark: str) -> set[int]:
                 family.add(pid)
                 grown = True
     return {pid for pid, *_, is_alive in seen if is_alive} & family - {os.getpid()}
-
-
-def began_at(pid: int) -> str:
-    """When that process began, as the kernel counts, which tells it from a later one of the same
-    number; empty without one.
-    """
-    try:
-        return (
-            (_PROC / str(pid) / "stat")
-            .read_text(errors="replace")
-            .rpartition(")")[2]
-            .split()[_BEGAN]
-        )
-    except (OSError, IndexError):
-        return ""
-
-
-def thread_count(pid: int) -> int:
-    """How many threads that process has; 0 where that cannot be seen."""
-    try:
-        return int(
-            (_PROC / str(pid) / "stat")
-            .read_text(errors="replace")
-            .rpartition(")")[2]
-            .split()[_THREADS]
-        )
-    except (OSError, IndexError):
-        return 0
-
-
-def family_threads(leader: int, mark: str) -> int:
-    """How many threads the live processes have that belong to `leader`, itself included; reads all
-    of /proc.
-    """
-    return sum(map(thread_count, find_family(leader, mark)))
 
 
 def _kill(family: Iterable[int]) -> None:

@@ -278,6 +278,7 @@ LIMIT = {"message": "You are being rate limited.", "retry_after": 7.5, "global":
     ("refusal", "raised"),
     [
         ((429, LIMIT), RetryLaterError),
+        ((429, {}), RetryLaterError),
         ((401, {"message": "401: Unauthorized", "code": 0}), CredentialsError),
         ((403, {"message": "Cannot send messages to this user", "code": 50007}), ConnectorError),
         ((502, {}), RetryLaterError),
@@ -297,7 +298,7 @@ async def test_what_the_server_refuses(rig: DiscordRig, refusal: Any, raised: ty
         raised is not ConnectorError
     )
     if refusal[0] == 429:
-        assert found.value.after_s == 7.5
+        assert found.value.after_s == refusal[1].get("retry_after", 30.0)
 
 
 async def test_a_message_that_is_sent_again_calls_no_one_and_is_one(rig: DiscordRig):

@@ -187,7 +187,7 @@ async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
     await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
     async with platform.losing_answers():
         going.set()
-        await bots.answer(chat, "Here it is.")
+        await bots.until(chat, lambda shown: any("Here it is." in one.text for one in shown))
     bots.model.script = says_so
     await platform.say(person, chat, "Thanks")
     shown = [one.text for one in await bots.answer(chat, "You said: Thanks")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,19 @@ async def test_a_turn_is_followed_by_its_events_and_said_once(vault: Path):
             await service.start_turn(made["id"], " ")
         with pytest.raises(NotFoundError):
             await service.stop_turn(made["id"])
+
+
+async def test_many_that_begin_at_once_with_one_title_try_each_name_once(
+    chat: ModuleHarness, monkeypatch: pytest.MonkeyPatch
+):
+    vault, tried = sessions_of(chat)._vault, []
+
+    async def create(path: str, text: str) -> None:
+        tried.append(path)
+        await make(path, text)
+
+    make = vault.create
+    monkeypatch.setattr(vault, "create", create)
+    titles = ["Telegram: direct message"] * 30
+    made = await asyncio.gather(*(conversations(chat).create(title=one) for one in titles))
+    assert len({one["path"] for one in made}) == len(tried) == len(set(tried)) == len(titles)

@@ -30,7 +30,7 @@ names = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="/"),
     min_size=1,
 )
-ALSO_WRITTEN = " -%h/.claude -/sys/fs/cgroup/user.slice/user-%U.slice/user@%U.service/app.slice/%n"
+ALSO_WRITTEN = " -%h/.claude"
 
 
 def wanted(folder: Path, **more) -> ServiceTarget:

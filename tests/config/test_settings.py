@@ -80,7 +80,6 @@ def test_the_keys_are_those_that_were_agreed():
         "hooks.must_approve",
         "hooks.fails_closed",
         "hooks.concurrency",
-        "modules.sandbox",
         "modules.providers",
         "suggestions.auto_approve_rate",
     ]

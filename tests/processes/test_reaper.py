@@ -6,19 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from parachuted.processes.reaper import (
-    began_at,
-    family_threads,
     find_family,
     kill_family,
     kill_group,
-    thread_count,
 )
 
 MARK = "PARACHUTE_TEST_MARK"
@@ -125,29 +121,3 @@ def test_ending_what_has_ended_is_nothing(start):
 
     kill_group(process.pid)
     kill_family(process.pid, mark)
-
-
-def test_a_process_is_distinguished_from_a_later_one_of_its_number():
-    assert began_at(os.getpid()) == began_at(os.getpid()) != ""
-    assert began_at(2**30) == ""
-
-
-def test_the_threads_of_a_family_are_counted_with_those_of_its_strays(start):
-    process, mark = start("setsid sleep $N & sleep $N & sleep $N")
-
-    wait_for(lambda: family_threads(process.pid, mark) == 4)
-    kill_family(process.pid, mark)
-    wait_for(lambda: family_threads(process.pid, mark) == 0)
-
-
-def test_threads_are_counted():
-    held = threading.Event()
-    before = thread_count(os.getpid())
-    threads = [threading.Thread(target=held.wait) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    assert thread_count(os.getpid()) == before + 5
-    held.set()
-    for thread in threads:
-        thread.join()
-    assert thread_count(2**30) == 0

@@ -295,7 +295,6 @@ async def scene(
     """
     async with live(
         backend,
-        modules__sandbox="process",
         agent__max_turns=100,
         budget__runs_per_hour=100_000,
         budget__runs_per_day=100_000,

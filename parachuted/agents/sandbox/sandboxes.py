@@ -21,7 +21,6 @@ from parachuted.agents.sandbox.options import (
     SandboxSlot,
     SandboxSpec,
     check_cli,
-    find_cli,
     make_frame,
 )
 from parachuted.agents.sandbox.slots import (
@@ -117,11 +116,9 @@ class Sandboxes:
         env: Mapping[str, str],
         label: str,
         most: int = 8,
-        cli: Path | None = None,
     ) -> None:
         self._folder, self._env, self._most = folder, env, most
         self._owner = ContainerOwner(user=container_user(), daemon=label, life=uuid4().hex)
-        self._cli = cli or find_cli()
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
         self._in_use: dict[Path, SandboxSlot] = {}

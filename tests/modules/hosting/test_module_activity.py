@@ -10,13 +10,10 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.access.grant import grant_of
 from parachuted.audit.activity import ActivityLog
-from parachuted.errors import ActRefusedError, ModuleFailedError
-from parachuted.modules.hosting.framing import AskFrame
+from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.module_context import ModuleActivity
-from parachuted.modules.hosting.request_server import RequestServer
 from parachuted.vault import VaultRoot
-from tests.modules.hosting.test_remote_services import remote_of
-from tests.modules.small_modules import StubServices, approve, write_module
+from tests.modules.small_modules import approve, write_module
 
 DAY, NOON = "2026-11-23", datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -63,15 +60,3 @@ async def test_a_key_of_some_paths_and_one_that_has_ended_read_nothing(make):
     ):
         with pytest.raises(ActRefusedError):
             await work
-
-
-async def test_both_ends_of_the_pipe_agree(make):
-    access = make(Authority())
-    given = StubServices(activity=access)
-    remote = remote_of(given).activity
-    await remote.log("beans", session_id="s1", exchange_number=2)
-
-    assert await remote.read(DAY) == await access.read(DAY)
-    for verb, body in (("log", {}), ("read", {"day": 1}), ("erase", {})):
-        with pytest.raises(ModuleFailedError):
-            await RequestServer(given).serve(AskFrame(id=1, verb=f"activity.{verb}", body=body))

@@ -10,13 +10,9 @@ import pytest
 
 from parachuted.access.authority import Authority, acting
 from parachuted.access.grant import grant_of
-from parachuted.errors import ModuleFailedError, PathRefusedError
-from parachuted.modules.hosting.framing import AskFrame
-from parachuted.modules.hosting.request_server import RequestServer
+from parachuted.errors import PathRefusedError
 from parachuted.testing import ScriptedBackend, say
-from tests.modules.hosting.test_remote_services import remote_of
 from tests.modules.module_rig import ModuleRig
-from tests.modules.small_modules import StubServices
 
 MANIFEST = """
 permissions:
@@ -75,17 +71,6 @@ async def test_a_caller_that_is_limited_to_some_paths_gets_no_others(module_rig)
     assert "Water." in found.text
     with pytest.raises(PathRefusedError):
         await contexts.preview(["../x"])
-
-
-async def test_both_ends_of_the_pipe_agree(module_rig):
-    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
-    given = StubServices(contexts=contexts)
-    remote = remote_of(given).contexts
-
-    assert await remote.preview(["Work/a"]) == await contexts.preview(["Work/a"])
-    for verb, body in (("load", {}), ("preview", {"folders": "Work"})):
-        with pytest.raises(ModuleFailedError):
-            await RequestServer(given).serve(AskFrame(id=1, verb=f"contexts.{verb}", body=body))
 
 
 async def test_a_conversation_has_it_in_its_prompt_within_what_its_agent_may_read(module_rig):
