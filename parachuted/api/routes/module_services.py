@@ -47,7 +47,8 @@ class ModuleServiceRoutes:
     )
     async def ask(self, call: ApiCall) -> web.StreamResponse:
         """Call a service of the module's, such as `vault.read`."""
-        client, of = self._clients.find(call.identity.api_key, call.named("name")), _call_of(call)
+        client = self._clients.find(call.identity.api_key, call.named("name"))
+        of = call.request.headers.get(CALL_HEADER, "")
         service = call.named("service")
         if service == _READ_NOTES:
             return await _streamed(call, client.read_notes(await call.content(), of))
@@ -69,14 +70,8 @@ class ModuleServiceRoutes:
     async def upload(self, call: ApiCall) -> web.StreamResponse:
         """Make a new file of the body."""
         client = self._clients.find(call.identity.api_key, call.named("name"))
-        path = call.query(UploadQuery).path
-        return await _answered(
-            lambda: client.upload(path, call.chunks(), _call_of(call)), "application/json"
-        )
-
-
-def _call_of(call: ApiCall) -> str:
-    return call.request.headers.get(CALL_HEADER, "")
+        path, of = call.query(UploadQuery).path, call.request.headers.get(CALL_HEADER, "")
+        return await _answered(lambda: client.upload(path, call.chunks(), of), "application/json")
 
 
 async def _answered(answer: Callable[[], Awaitable[bytes]], kind: str) -> web.Response:
