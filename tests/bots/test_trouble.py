@@ -187,13 +187,13 @@ async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
     await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
     async with platform.losing_answers():
         going.set()
-        await bots.until(chat, lambda shown: any("Here it is." in one.text for one in shown))
+        await bots.until(chat, lambda shown: any(one.text == "Here it is." for one in shown))
     bots.model.script = says_so
     await platform.say(person, chat, "Thanks")
     shown = [one.text for one in await bots.answer(chat, "You said: Thanks")]
-    if not connector_class(platform.platform).limits.repeats_safely:
-        assert "cut off" in shown.pop(2)
-    assert shown[1:] == ["Here it is.", "You said: Thanks"]
+    notices = [one for one in shown if "cut off" in one]
+    assert bool(notices) is not connector_class(platform.platform).limits.repeats_safely
+    assert [one for one in shown[1:] if one not in notices] == ["Here it is.", "You said: Thanks"]
 
 
 async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(

@@ -94,8 +94,8 @@ def strangers() -> Iterator[list[socket.socket]]:
         yield [tcp, udp]
 
 
-def install(daemon: CommandLine, folder: Path, trust: str) -> None:
-    daemon.does("modules", "install", str(folder), "--trust", trust, "--yes")
+def install(daemon: CommandLine, folder: Path) -> None:
+    daemon.does("modules", "install", str(folder), "--trust", "trusted", "--yes")
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -119,7 +119,7 @@ def test_a_modules_page_works_by_its_bridge_and_reaches_nothing_else(
         place = folder / "ui" / file
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text)
-    install(daemon, folder, "trusted")
+    install(daemon, folder)
     it.go(f"#/modules/{name}/consent")
     it.sees("with pages at ui/")
     it.page.evaluate("localStorage.setItem('mark', 'the page')")

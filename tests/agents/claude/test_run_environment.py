@@ -66,7 +66,7 @@ class SandboxedBackend:
     async def job(self, *files: str, **parts: object) -> AsyncIterator[Job]:
         """A job in a slot of its own, whose vault holds these files."""
         config = SandboxConfig(memory="1g", cpus=2)
-        async with self.boxes.prepare(config) as slot:
+        async with self.boxes.prepare() as slot:
             for name in files:
                 (slot.work / name).write_text(f"# {name}\nhello\n")
                 if os.getuid() == 0:

@@ -24,7 +24,7 @@ async def shell(boxes):
     """
     async with (
         asyncio.timeout(30),
-        boxes.prepare(SandboxConfig(memory="64m", pids_limit=16)) as slot,
+        boxes.prepare() as slot,
     ):
         config = SandboxConfig(memory="64m", pids_limit=16)
         box = RunSandbox(
