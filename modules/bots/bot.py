@@ -198,7 +198,7 @@ class Bot:
         if is_dm:
             return True
         place = incoming.parent_id or incoming.chat_id
-        if not await self._store.has_group(self.connector.platform, place):
+        if await self._store.added_by(self.connector.platform, place) not in settings.users:
             if is_for_bot:
                 self._refusals.add(incoming, "group")
             return False

@@ -304,6 +304,28 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     assert session["metadata"]["permissions"]["capabilities"] == ["Read"]
 
 
+async def test_a_group_is_known_while_who_added_the_bot_is_paired_also_after_it_was_removed(
+    bots: Bots,
+):
+    platform, name = bots.platform, bots.platform.platform
+    ana, _ = await bots.paired("Ana")
+    bob = await platform.person("Bob")
+    group, chat = await platform.group(ana, bob), await platform.dm(bob)
+    await platform.say(ana, group, "Where are the beans?", to_bot=True)
+    await bots.answer(group, "Where are the beans?")
+    await bots.api("DELETE", f"bots/{name}")
+    said = {**platform.settings(), "allowed_users": [ana]}
+    await bots.api("PUT", "bots/config", json={name: said})
+    await bots.connected()
+    await platform.say(ana, group, "And now?", to_bot=True)
+    await bots.answer(group, "And now?")
+    await bots.api("PUT", "bots/config", json={name: {"allowed_users": [bob]}})
+    await platform.say(bob, group, "And mine?", to_bot=True)
+    await platform.say(bob, chat, "Are you here?")
+    await bots.answer(chat, "Are you here?")
+    assert not any("And mine?" in one for one in bots.model.prompts)
+
+
 async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
     platform = bots.platform
     person, _ = await bots.paired()
