@@ -24,8 +24,7 @@ class BotsModule(BotRoutes):
 
     async def on_enable(self) -> None:
         """Begin with what the settings say."""
-        with self.on_behalf_of("a paired person"):  # raises where the module is not trusted to
-            folder = self.data_folder
+        folder = self.data_folder
         self.file = SettingsFile(folder)
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
@@ -40,7 +39,7 @@ class BotsModule(BotRoutes):
 
     async def on_disable(self) -> None:
         """Close what is open."""
-        if "store" in vars(self):  # else it was refused at its start
+        if "store" in vars(self):  # else its settings could not be read
             for platform in [*self.bots]:  # in peace, before all tasks are cancelled
                 await self._stop(platform)
             self.store.close()
