@@ -44,7 +44,7 @@ class Bot:
         self._module, self._settings, self._store = module, settings, store
         self._pairing = pairing
         self.connector = connector
-        self.name, self.problem, self.is_connected = "", "", False
+        self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
         self._refusals = Refusals(module, connector.title)
         self.conversations = Conversations(
             module, connector, settings, store, defaults, self._refusals
@@ -79,7 +79,7 @@ class Bot:
                 await asyncio.sleep(max(after_s, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
         finally:  # what is not answered to its end is taken up again at the next start
-            self.is_connected = False
+            self.is_connected, self.has_ended = False, True
             for task in [*self._tasks]:
                 task.cancel()
             if self._tasks:

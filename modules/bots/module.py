@@ -67,7 +67,7 @@ class BotsModule(BotRoutes):
         return [
             Finding(
                 problem=f"the bot on {name.title()}: {problem}",
-                advice=f"`parachute bots add {name}` takes another token",
+                advice=f"`parachute bots add {name} - < token.txt` gives it another token",
             )
             for name, problem in problems.items()
             if problem
@@ -117,7 +117,8 @@ class BotsModule(BotRoutes):
             return
         made = await asyncio.to_thread(connector_class, platform)
         if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
-            raise CredentialsError(f"its token is not here; `parachute bots add {platform}`")
+            add = f"`parachute bots add {platform} - < token.txt` gives it one"
+            raise CredentialsError(f"its token is not here; {add}")
         connector = made(settings.credentials, StoredCursor(self.store, platform))
         bot = Bot(
             self,

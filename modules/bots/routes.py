@@ -366,7 +366,7 @@ class BotRoutes(ChatRoutes):
     def _status(self, platform: str) -> ConnectorStatus:
         settings, bot = self.file.platform(platform), self.bots.get(platform)
         status = "none" if settings is None else "stopped"
-        if bot is not None:
+        if bot is not None and not bot.has_ended:
             status = "connected" if bot.is_connected else "connecting"
         return {
             "running": bot is not None and bot.is_connected,
@@ -427,5 +427,5 @@ def _pairing(one: PairingRequest) -> PendingPairing:
 
 def _line(platform: str, status: ConnectorStatus) -> str:
     words = f"{platform}: {status['status']}"
-    words += f" as {status['bot_name']}" if status["bot_name"] else ""
+    words += f" as {status['bot_name']}" if "connect" in words and status["bot_name"] else ""
     return words + (f" ({status['problem']})" if status["problem"] else "")
