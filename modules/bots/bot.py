@@ -40,12 +40,13 @@ class Bot:
         store: Store,
         pairing: Pairing,
         defaults: Callable[[], Settings],
+        refusals: Refusals,
     ) -> None:
         self._module, self._settings, self._store = module, settings, store
         self._pairing = pairing
         self.connector = connector
         self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
-        self._refusals = Refusals(module, connector.title)
+        self._refusals = refusals
         self.conversations = Conversations(
             module, connector, settings, store, defaults, self._refusals
         )

@@ -14,6 +14,7 @@ from .bot import Bot
 from .connector import CredentialsError, Incoming
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing
+from .refusals import Refusals
 from .routes import BotRoutes
 from .settings import PlatformSettings, SettingsFile
 from .store import Store, StoredCursor
@@ -31,6 +32,7 @@ class BotsModule(BotRoutes):
         self.bots: dict[str, Bot] = {}
         self.problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._refusals: dict[str, Refusals] = {}  # an hour of it outlasts a bot's settings
         self._wanted: asyncio.Queue[tuple[str, str, asyncio.Future[None] | None]] = asyncio.Queue()
         for platform, settings in self.file.present.platforms.items():
             if settings.enabled:
@@ -127,6 +129,7 @@ class BotsModule(BotRoutes):
             self.store,
             self.pairing,
             lambda: self.file.present,
+            self._refusals.setdefault(platform, Refusals(self, connector.title)),
         )
         self.bots[platform] = bot
         self._tasks[platform] = self.spawn(bot.run, name=f"the bot on {platform}")
