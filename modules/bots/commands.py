@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from parachuted.errors import NotFoundError
 from parachuted.modules import Module
 
+from .settings import READING
+
 if TYPE_CHECKING:
     from .answers import Answer
     from .conversations import Conversations
@@ -134,11 +136,20 @@ def _status(session: Mapping[str, Any] | None) -> str:
     lines = [
         f"**{session['title'] or 'Without a title'}**, {session['messageCount']} messages",
         f"Mode: {session['mode']}",
-        f"Folders: {_listed(said.get('allowed_folders'))}",
+        f"Folders: {_listed(said.get('allowed_folders', ('those of its mode',)))}",
         f"Tools: {_listed(said.get('allowed_mcps'))}",
+        f"May be read: {_readable(said.get('allowed_folders'), said.get('allowed_mcps'))}",
         f"May: {_listed(said.get('capabilities'))}",
     ]
     return "\n".join(f"{line}  " for line in lines)
+
+
+def _readable(folders: Any, tools: Any) -> str:  # noqa: ANN401  as a session's metadata has them
+    found = ["these folders"] if folders is None or folders else []
+    asked = [one for one in READING if tools is None or one in tools]
+    modules = dict.fromkeys(one.partition("-")[0].title() for one in asked)
+    found += [f"what {one} finds in the notes" for one in modules]
+    return " and ".join(found) or "no notes"
 
 
 def _listed(names: Any) -> str:  # noqa: ANN401  as a session's metadata has it

@@ -19,7 +19,7 @@ from parachuted.errors import StorageFailedError
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 ResponseMode: TypeAlias = Literal["mention", "all", "off"]
 
-_READING: Final = (
+READING: Final = (
     "brain-search",
     "brain-resolve",
     "brain-context",
@@ -27,6 +27,7 @@ _READING: Final = (
     "daily-today",
     "daily-journal",
 )
+"""The tools that read, of Brain and Daily."""
 
 
 @dataclass(kw_only=True)
@@ -35,7 +36,7 @@ class SessionDefaults:
 
     mode: str = "default"
     allowed_folders: list[str] | None = field(default_factory=list)
-    allowed_mcps: list[str] | None = field(default_factory=lambda: list(_READING))
+    allowed_mcps: list[str] | None = field(default_factory=lambda: list(READING))
     capabilities: list[str] = field(default_factory=lambda: ["Read"])
 
     def permissions(self) -> dict[str, Any]:
@@ -70,7 +71,8 @@ class Settings:
 
     platforms: dict[str, PlatformSettings] = field(default_factory=dict)
     dm: SessionDefaults = field(default_factory=SessionDefaults)
-    group: SessionDefaults = field(default_factory=SessionDefaults)
+    group: SessionDefaults = field(default_factory=lambda: SessionDefaults(allowed_mcps=[]))
+    """A group may hold people who are not paired: it is read nothing until a person says so."""
 
 
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)

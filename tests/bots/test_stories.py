@@ -234,7 +234,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
         return (await bots.answer(chat, words))[-1].text
 
     await says("Beans", "You said: Beans")
-    await says("/status", "Tools: brain-search")
+    assert "what Brain finds in the notes and what Daily" in await says("/status", "May: Read")
     await says("/new", "A new conversation begins")
     await says("Peas", "You said: Peas")
     assert {one["linkedBotChatId"] for one in await bots.sessions()} == {chat, None}
@@ -301,7 +301,14 @@ async def test_in_a_group_the_bot_hears_paired_people_who_address_it(bots: Bots)
     await bots.answer(group, "And now?")
     (session,) = await bots.sessions()
     assert session["mode"] == "sandboxed"
-    assert session["metadata"]["permissions"]["capabilities"] == ["Read"]
+    assert session["metadata"]["permissions"] | {"sandbox_override": None} == {
+        "allowed_folders": [],
+        "allowed_mcps": [],
+        "capabilities": ["Read"],
+        "sandbox_override": None,
+    }
+    await platform.say(person, group, "/status")
+    assert "May be read: no notes" in (await bots.answer(group, "May: Read"))[-1].text
 
 
 async def test_the_bot_leaves_a_group_to_which_a_stranger_added_it(bots: Bots):
@@ -393,6 +400,10 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
         await bots.platform.say(person, chat, "Where are the beans?")
         shown = await bots.answer(chat, "south bed")
         assert "no model" in shown[-1].text.lower()
+        group = await bots.platform.group(person)
+        await bots.platform.say(person, group, "Where are the beans?", to_bot=True)
+        shown = await bots.answer(group, "may read no notes")
+        assert "south" not in shown[-1].text
 
 
 async def test_the_token_is_in_no_answer_no_note_no_log_and_no_backup_without_secrets(
