@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
 _HELP: Final = """\
-/new begins another conversation here
+/new, or /new TEXT, begins another conversation here
 /link NAME goes on with one that there is
 /unlink lets this chat go; its conversation stays
 /stop stops the answer
@@ -54,7 +54,10 @@ class Commands:
         said = _status(session) if name == "status" else _HELP
         match name:
             case "new" | "unlink":
-                said = await self._leave(update, session, begins_another=name == "new")
+                said = await self._leave(update, session)
+                if name == "new" and (rest or update.incoming.attachments):
+                    await self._conversations.converse(update, answer)
+                    said = ""
             case "link":
                 said = await self._link(update, rest)
             case "stop":
@@ -65,15 +68,10 @@ class Commands:
                 said = await self._ask(update, answer, rest)
         return said
 
-    async def _leave(
-        self, update: Update, session: Mapping[str, Any] | None, *, begins_another: bool
-    ) -> str:
-        if session is not None:
+    async def _leave(self, update: Update, session: Mapping[str, Any] | None) -> str:
+        if session is not None and not update.session_id:  # else it was begun before a restart
             await self._conversations.service.link(session["id"], None)
-        if not begins_another:
-            return "This chat has no conversation any more; your next message begins one."
-        await self._conversations.create(update.incoming)
-        return "A new conversation begins."
+        return "This chat has no conversation any more; your next message begins one."
 
     async def _stop(self, session: Mapping[str, Any] | None) -> str:
         if session is None:
@@ -88,7 +86,7 @@ class Commands:
         made = update.session_id
         if not made:
             made = (await self._conversations.create(update.incoming, is_linked=False))["id"]
-        await self._conversations.converse(update, answer, made, question)
+        await self._conversations.converse(update, answer, made)
         return ""
 
     async def _link(self, update: Update, title: str) -> str:

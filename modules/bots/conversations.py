@@ -160,9 +160,7 @@ class Conversations:
         )
         return found
 
-    async def converse(
-        self, update: Update, answer: Answer, session_id: str = "", text: str = ""
-    ) -> None:
+    async def converse(self, update: Update, answer: Answer, session_id: str = "") -> None:
         """A turn: the message into the session, once, and its answer into the chat."""
         incoming = update.incoming
         if not update.session_id:
@@ -170,7 +168,7 @@ class Conversations:
             update.message_id = update.key
             await self._store.save(update)
         files = await self._attachments(incoming, answer)
-        content = text or self._words(incoming)
+        content = self._words(incoming)
         if not content.strip() and not files:
             return
         while True:
@@ -215,7 +213,8 @@ class Conversations:
 
     def _words(self, incoming: Incoming) -> str:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""
-        text = incoming.text
+        name, rest = command_of(incoming.text)
+        text = rest if name in {"new", "ask"} else incoming.text
         if incoming.chat_type == "group":
             text = f"{incoming.sender_name or incoming.sender_id}: {text}"
         if incoming.quote is None:

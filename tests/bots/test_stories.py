@@ -235,8 +235,10 @@ async def test_the_commands_of_a_chat(bots: Bots):
 
     await says("Beans", "You said: Beans")
     assert "what Brain finds in the notes and what Daily" in await says("/status", "May: Read")
-    await says("/new", "A new conversation begins")
-    await says("Peas", "You said: Peas")
+    await says("/new", "your next message begins one")
+    assert len(await bots.sessions()) == 1
+    await says("/new Peas", "You said: Peas")
+    assert (await bots.said())[0] == "user: Peas"
     assert {one["linkedBotChatId"] for one in await bots.sessions()} == {chat, None}
     (unlinked,) = [one for one in await bots.sessions() if one["linkedBotChatId"] is None]
     await bots.api("PATCH", f"chat/{unlinked['id']}", json={"title": "Garden plans"})
