@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from parachuted.errors import NotFoundError
@@ -13,6 +13,7 @@ from .settings import READING
 
 if TYPE_CHECKING:
     from .answers import Answer
+    from .connector import Incoming
     from .conversations import Conversations
     from .refusals import Refusals
     from .store import Update
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
 _HELP: Final = """\
 /new, or /new TEXT, begins another conversation here
-/link NAME goes on with one that there is
+/link NAME, a title or an id, goes on with one that there is
 /unlink lets this chat go; its conversation stays
 /stop stops the answer
 /status says what this conversation is, and what it may
@@ -28,6 +29,7 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+_MOST_LISTED, _FIRST_WORDS, _SHORT_ID = 5, 60, 8
 COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
 AT_ONCE: Final = frozenset({"stop", "status"})
 """Commands that do not wait until the present answer has ended."""
@@ -89,29 +91,42 @@ class Commands:
         await self._conversations.converse(update, answer, made)
         return ""
 
-    async def _link(self, update: Update, title: str) -> str:
-        """Go on with the session of that title, unless it belongs to another chat."""
+    async def _link(self, update: Update, wanted: str) -> str:
+        """Go on with the session of that title or id, unless it belongs to another chat."""
         incoming, service = update.incoming, self._conversations.service
-        found = await service.get_sessions(title, 20) if title else []
-        wanted = title.casefold()
-        exact = [one for one in found if (one["title"] or "").casefold() == wanted]
-        chosen = exact or found
-        if len(chosen) != 1:
-            names = "\n".join(f"- {one['title']}" for one in chosen[:5] if one["title"])
-            raise NotFoundError(
-                f"which of these? `/link` needs its whole title\n\n{names}"
-                if names
-                else "no conversation has that title"
-            )
-        session = chosen[0]
-        linked = session["linkedBotChatId"], session["linkedBotPlatform"]
-        here = incoming.chat_id, update.platform
-        if linked[0] is not None and linked != here:
+        if not wanted:
+            raise NotFoundError("`/link` needs a title or an id")
+        found, newest = [await service.get_sessions(words, 100) for words in (wanted, "")]
+        exact = [one for one in found if (one["title"] or "").casefold() == wanted.casefold()]
+        chosen = exact or [one for one in newest if one["id"].startswith(wanted)] or found
+        places = (None, None), (incoming.chat_id, update.platform)
+        free = [
+            one for one in chosen if (one["linkedBotChatId"], one["linkedBotPlatform"]) in places
+        ]
+        if chosen and not free:
             self._refusals.add(incoming, "link")
             raise NotFoundError("that conversation belongs to another chat; move it on the page")
+        if len(free) != 1:
+            raise NotFoundError(await self._which(incoming, free))
+        session = free[0]
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
+
+    async def _which(self, incoming: Incoming, found: Sequence[Mapping[str, Any]]) -> str:
+        """Why none of these was chosen. A group is not told what they are."""
+        if not found:
+            return "no conversation has that title or id"
+        if incoming.chat_type == "group":
+            return "several conversations are meant: `/link` takes an id, which the page shows"
+        lines = []
+        for one in found[:_MOST_LISTED]:
+            said = (await self._conversations.service.get(one["id"]))["messages"]
+            words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
+            lines.append(
+                f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
+            )
+        return "\n".join(["which of these? `/link` takes its id", "", *lines])
 
     async def _write_entry(self, update: Update, text: str) -> str:
         journal: Any = self._module.get_interface("JournalInterface")

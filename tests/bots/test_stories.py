@@ -240,14 +240,23 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/new Peas", "You said: Peas")
     assert (await bots.said())[0] == "user: Peas"
     assert {one["linkedBotChatId"] for one in await bots.sessions()} == {chat, None}
+    peas = next(one["id"] for one in await bots.sessions() if one["linkedBotChatId"] == chat)
     (unlinked,) = [one for one in await bots.sessions() if one["linkedBotChatId"] is None]
     await bots.api("PATCH", f"chat/{unlinked['id']}", json={"title": "Garden plans"})
     await says("/link Garden plans", "goes on with “Garden plans”")
     await says("Leeks", "You said: Leeks")
     assert "user: Leeks" in await bots.said()
-    await says("/link Nothing of the kind", "no conversation has that title")
+    await says("/link Nothing of the kind", "no conversation has that title or id")
+    await says("/link", "needs a title or an id")
     await says("/ask Is it frost?", "You said: Is it frost?")
     assert not any("frost" in one for one in await bots.said(1))
+    await says("/unlink", "no conversation any more")
+    title = next(one["title"] for one in await bots.sessions() if one["id"] == peas)
+    await bots.api("PATCH", f"chat/{unlinked['id']}", json={"title": title})
+    listed = await says(f"/link {title}", "which of these?")
+    assert all(one in listed for one in (peas[:8], "Peas", unlinked["id"][:8], "Beans"))
+    await says(f"/link {peas[:8]}", "goes on with")
+    assert (await bots.api("GET", f"chat/{peas}"))["linkedBotChatId"] == chat
     await says("/unlink", "no conversation any more")
     await says("/stop", "nothing is being answered")
     await says("/help", "/journal TEXT")
