@@ -63,10 +63,10 @@ class ChatRoutes(Module):
         service, link = self._service(), {"platform": platform, "chat_id": chat_id}
         session = await service.link(session_id, {**link, "chat_type": last.chat_type})
         most, said = self.file.present.group, session["metadata"].get("permissions") or {}
-        if last.chat_type == "group" and not within(said, session["mode"], most):
-            settings = self.file.platform(platform)
-            is_sandboxed = settings is not None and settings.group_trust_level == "sandboxed"
-            mode = "sandboxed" if is_sandboxed else most.mode
+        settings = self.file.platform(platform)
+        is_sandboxed = settings is not None and settings.group_trust_level == "sandboxed"
+        mode = "sandboxed" if is_sandboxed else most.mode
+        if last.chat_type == "group" and not within(said, session["mode"], most, mode):
             await service.set_permissions(session_id, most.permissions(), mode)
         return {"platform": platform, "chat_id": chat_id}
 

@@ -13,7 +13,6 @@ from .settings import READING
 
 if TYPE_CHECKING:
     from .answers import Answer
-    from .connector import Incoming
     from .conversations import Conversations
     from .refusals import Refusals
     from .store import Update
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
 _HELP: Final = """\
 /new, or /new TEXT, begins another conversation here
-/link NAME, a title or an id, goes on with one that there is
+/link NAME, a title or an id, goes on with one that this chat had
 /unlink lets this chat go; its conversation stays
 /stop stops the answer
 /status says what this conversation is, and what it may
@@ -29,6 +28,7 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+_MOST_FOUND: Final = 100
 _MOST_LISTED, _FIRST_WORDS, _SHORT_ID = 5, 60, 8
 COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
 AT_ONCE: Final = frozenset({"stop", "status"})
@@ -92,33 +92,36 @@ class Commands:
         return ""
 
     async def _link(self, update: Update, wanted: str) -> str:
-        """Go on with the session of that title or id, unless it belongs to another chat."""
+        """Go on with the session of that title or id, of those that this chat had: what others
+        wrote, and what they may, is linked to it on the page.
+        """
         incoming, service = update.incoming, self._conversations.service
         if not wanted:
             raise NotFoundError("`/link` needs a title or an id")
-        found, newest = [await service.get_sessions(words, 100) for words in (wanted, "")]
+        found = await service.get_sessions(wanted, _MOST_FOUND)
+        newest = await service.get_sessions("", _MOST_FOUND)
         exact = [one for one in found if (one["title"] or "").casefold() == wanted.casefold()]
-        chosen = exact or [one for one in newest if one["id"].startswith(wanted)] or found
-        places = (None, None), (incoming.chat_id, update.platform)
-        free = [
-            one for one in chosen if (one["linkedBotChatId"], one["linkedBotPlatform"]) in places
-        ]
-        if chosen and not free:
+        ids = [one for one in newest if one["id"].startswith(wanted)]
+        chosen: list[Mapping[str, Any]] = []
+        for some in (exact, ids, found):
+            chosen = chosen or [
+                one for one in some if await self._conversations.was_here(incoming, one)
+            ]
+        if (found or ids) and not chosen:
             self._refusals.add(incoming, "link")
-            raise NotFoundError("that conversation belongs to another chat; move it on the page")
-        if len(free) != 1:
-            raise NotFoundError(await self._which(incoming, free))
-        session = free[0]
+        if len(chosen) != 1:
+            raise NotFoundError(await self._which(chosen))
+        session = chosen[0]
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
 
-    async def _which(self, incoming: Incoming, found: Sequence[Mapping[str, Any]]) -> str:
-        """Why none of these was chosen. A group is not told what they are."""
+    async def _which(self, found: Sequence[Mapping[str, Any]]) -> str:
+        """Why none of these was chosen."""
         if not found:
-            return "no conversation has that title or id"
-        if incoming.chat_type == "group":
-            return "several conversations are meant: `/link` takes an id, which the page shows"
+            return (
+                "this chat had no conversation of that title or id; others are linked on the page"
+            )
         lines = []
         for one in found[:_MOST_LISTED]:
             said = (await self._conversations.service.get(one["id"]))["messages"]

@@ -110,8 +110,15 @@ class Incoming:
         return found
 
     def clean(self) -> Incoming:
-        """The same as text that can be written: what is no Unicode is a question mark."""
-        text = json.dumps(self.document(), ensure_ascii=False).encode("utf-8", "replace")
+        """The same as text that can be written: what is no Unicode is a question mark, and what
+        should be a text is one.
+        """
+        texts = {one.name for one in fields(self) if one.type == "str"}
+        document = {
+            name: "" if value is None and name in texts else value
+            for name, value in self.document().items()
+        }
+        text = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
         return replace(Incoming.of(json.loads(text)), done=self.done)
 
     @classmethod

@@ -77,7 +77,11 @@ class Conversations:
         await self._store.save(update)
 
     async def handle(self, update: Update, pacing: Pacing) -> None:
-        """All that follows from what came; it may have been begun before a restart."""
+        """All that follows from what came; it may have been begun before a restart. Nothing does if
+        nobody there is paired any more.
+        """
+        if not await self._is_let_in(update.incoming):
+            return
         answer = Answer(self._connector, pacing, self._store, update)
         with suppress(UnansweredError):
             if not answer.may_be_sent:
@@ -131,6 +135,14 @@ class Conversations:
             self._connector.platform, chat_id
         )
         return found
+
+    async def was_here(self, incoming: Incoming, session: Mapping[str, Any]) -> bool:
+        """Whether a session is that chat's, or was and is no other's now."""
+        linked = session["linkedBotPlatform"], session["linkedBotChatId"]
+        here = self._connector.platform, incoming.chat_id
+        if linked[1] is not None:
+            return linked == here
+        return await self._store.last_said(*here, session["id"]) is not None
 
     async def migrate(self, incoming: Incoming) -> None:
         """A chat has another id, as its platform says. It may be said again after a restart."""
@@ -195,8 +207,8 @@ class Conversations:
     async def _bind(self, session: Mapping[str, Any], incoming: Incoming) -> None:
         """A group's session never has more than the default for groups."""
         bound = self._bound(incoming)
-        if not within(session["metadata"].get("permissions") or {}, session["mode"], bound):
-            mode = self._mode(incoming, bound)
+        mode, said = self._mode(incoming, bound), session["metadata"].get("permissions") or {}
+        if not within(said, session["mode"], bound, mode):
             await self.service.set_permissions(session["id"], bound.permissions(), mode)
 
     def _bound(self, incoming: Incoming) -> SessionDefaults:
@@ -216,15 +228,24 @@ class Conversations:
         name, rest = command_of(incoming.text)
         text = rest if name in {"new", "ask"} else incoming.text
         if incoming.chat_type == "group":
-            text = f"{incoming.sender_name or incoming.sender_id}: {text}"
+            name = " ".join(incoming.sender_name.split())
+            text = f"{name or incoming.sender_id}: {text}"
         if incoming.quote is None:
             return text
-        who = incoming.quote.sender_name or incoming.quote.sender_id or "someone"
+        name = " ".join(incoming.quote.sender_name.split())  # no line of it stands outside
+        who = name or incoming.quote.sender_id or "someone"
         quoted = "\n".join(f"> {line}" for line in incoming.quote.text.splitlines())
         return f"> {who} wrote:\n{quoted}\n\n{text}"
 
     def _is_known(self, sender_id: str) -> bool:
         return sender_id in self._settings().users
+
+    async def _is_let_in(self, incoming: Incoming) -> bool:
+        """Whether who wrote it is paired still; of what was said on the page, who wrote there."""
+        if incoming.kind != "relay":
+            return self._is_known(incoming.sender_id)
+        senders = await self._store.senders(self._connector.platform, incoming.chat_id)
+        return not senders or any(map(self._is_known, senders))
 
     async def _attachments(self, incoming: Incoming, answer: Answer) -> list[dict[str, str]]:
         found, refused = list[dict[str, str]](), list[str]()
@@ -242,8 +263,12 @@ class Conversations:
 
     async def _follow(self, update: Update, answer: Answer, begun: Mapping[str, Any]) -> None:
         """Show what comes of a turn until it has ended."""
-        text, wait_s = TurnText(), _AT_FIRST_S
+        text, wait_s, sender = TurnText(), _AT_FIRST_S, update.incoming.sender_id
         while True:
+            if sender and not self._is_known(sender):  # unpaired meanwhile
+                with suppress(NotFoundError):
+                    await self.service.stop_turn(update.session_id)
+                return
             for event in begun["events"]:
                 text.read(event)
                 await self._act_on(update, answer, event)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
@@ -16,12 +16,20 @@ from .chats import ChatRoutes
 from .connector import ConnectorError, CredentialField
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing, request_id
-from .settings import PairedUser, PlatformSettings, SessionDefaults, TrustLevel
+from .settings import PairedUser, PlatformSettings, ResponseMode, SessionDefaults, TrustLevel
 from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
 PlatformName = Literal["matrix", "telegram", "discord"]
 _ALIASES = {"bot_token": "token"}
+_ANY: TypeAdapter[Any] = TypeAdapter(object)
+_VALUES: dict[str, TypeAdapter[Any]] = {
+    "enabled": TypeAdapter(bool),
+    "dm_trust_level": TypeAdapter(TrustLevel),
+    "group_trust_level": TypeAdapter(TrustLevel),
+    "response_mode": TypeAdapter(ResponseMode),
+    "allowed_users": TypeAdapter(list[str | int]),
+}
 
 
 class ConnectorStatus(TypedDict):
@@ -144,6 +152,8 @@ class BotRoutes(ChatRoutes):
         defaults: dict[Literal["dm", "group"], SessionDefaults] | None = None,
     ) -> BotConfig:
         """Change settings; what is left out stays. A token is sent when it is another one."""
+        for said in (matrix, telegram, discord):
+            _check(said or {})
         for name, said in (("matrix", matrix), ("telegram", telegram), ("discord", discord)):
             if said is not None:
                 self._change(name, said)
@@ -380,6 +390,15 @@ class BotRoutes(ChatRoutes):
         call = self.current_call
         if call.key or call.run or call.is_strangers:
             raise ActRefusedError("only a person at the machine does that: run it there")
+
+
+def _check(said: dict[str, Any]) -> None:
+    """EditRefusedError: a value is none that the settings could be read with at the next start."""
+    for name, value in said.items():
+        try:
+            _VALUES.get(name, _ANY).validate_python(value, strict=True)
+        except ValidationError:  # what it says of the value may be a token
+            raise EditRefusedError(f"{name[:80]} cannot have that value") from None
 
 
 class _NoCursor:

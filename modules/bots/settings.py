@@ -124,11 +124,14 @@ def _write(path: Path, document: object) -> None:
         raise StorageFailedError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def within(permissions: Mapping[str, Any], mode: str, most: SessionDefaults) -> bool:
-    """Whether a session may no more than that default. Pure."""
+def within(
+    permissions: Mapping[str, Any], mode: str, most: SessionDefaults, most_mode: str
+) -> bool:
+    """Whether a session may no more than that default, in that mode. Pure."""
     bound = most.permissions()
+    usual = {"sandboxed"} if most_mode == "sandboxed" else {"default", "sandboxed"}
     return (
-        mode in {most.mode, "default", "sandboxed"}
+        mode in {most_mode, *usual}
         and _is_part(permissions.get("allowed_folders"), bound["allowed_folders"])
         and _is_part(permissions.get("allowed_mcps"), bound["allowed_mcps"])
         and set(permissions.get("capabilities") or ()) <= set(bound["capabilities"])

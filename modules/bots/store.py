@@ -276,6 +276,19 @@ class Store:
             ]
         )
 
+    async def senders(self, platform: str, chat_id: str) -> list[str]:
+        """The persons who wrote in a chat."""
+        return await self._do(
+            lambda: [
+                str(row[0])
+                for row in self._db.execute(
+                    "SELECT DISTINCT incoming ->> 'sender_id' FROM updates WHERE platform = ? "
+                    "AND chat_id = ? AND incoming ->> 'kind' = 'message'",
+                    (platform, chat_id),
+                )
+            ]
+        )
+
     async def cursor(self, platform: str) -> str:
         """How far the platform was read."""
 

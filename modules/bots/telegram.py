@@ -42,6 +42,9 @@ from .connector import (
 )
 from .telegram_html import as_html
 
+_log: Final = logging.getLogger(__name__)
+_ODD: Final = (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError)
+_UNREADABLE: Final = "something that Telegram sent cannot be read"
 _POLL_S: Final = 50
 _KINDS: Final = ["message", "edited_message", "callback_query", "my_chat_member"]
 _CONFLICT_S: Final = 30.0
@@ -86,6 +89,19 @@ class _WithoutToken(logging.Filter):
         return True
 
 
+class _Requests(HTTPXRequest):
+    """Of updates that are not as documented only their number reaches the library: it would read
+    none of them, and write what all of them say into the log.
+    """
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        found = HTTPXRequest.parse_json_payload(payload)
+        if isinstance(found, dict) and isinstance(found.get("result"), list):
+            found["result"] = [_readable(one) for one in found["result"]]
+        return found
+
+
 class TelegramConnector:
     """One bot. A chat is a chat, or `chat topic` for a topic of one."""
 
@@ -104,7 +120,7 @@ class TelegramConnector:
         self._filter = _WithoutToken(self._token)
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(self._filter)
-        self._requests = HTTPXRequest(
+        self._requests = _Requests(
             connection_pool_size=64, pool_timeout=60.0, read_timeout=20.0, connect_timeout=10.0
         )
         base = credentials.get("base_url") or "https://api.telegram.org/bot"
@@ -139,7 +155,11 @@ class TelegramConnector:
                 unreadable=RetryLaterError,
             )
             for update in updates:
-                incoming = self._incoming(update)
+                try:
+                    incoming = self._incoming(update)
+                except _ODD:
+                    _log.warning(_UNREADABLE)
+                    continue
                 if incoming is not None:
                     yield incoming
             offset = updates[-1].update_id + 1 if updates else None
@@ -373,7 +393,7 @@ class TelegramConnector:
             problem = self._problem(error)
             if isinstance(error.__cause__, _MAYBE_SENT):
                 problem = UnansweredError(problem.message)
-        except (KeyError, TypeError, ValueError, OverflowError):
+        except _ODD:
             problem = unreadable("Telegram's answer cannot be read; is there a newer parachuted?")
         raise problem
 
@@ -393,6 +413,16 @@ class TelegramConnector:
                 said = error.message.replace(self._token, "(the token)")[:200]
                 return ConnectorError(f"Telegram refused it: {said}")
         return RetryLaterError("Telegram cannot be reached")
+
+
+def _readable(update: Any) -> Any:  # noqa: ANN401  JSON
+    """An update; of one that cannot be read its number alone."""
+    try:
+        telegram.Update.de_json(update, None)
+    except _ODD:
+        _log.warning(_UNREADABLE)
+        return {"update_id": update["update_id"]} if "update_id" in update else update
+    return update
 
 
 def _of_chat(chat: telegram.Chat, sender: telegram.User, message: Any = None) -> dict[str, Any]:  # noqa: ANN401  of either kind

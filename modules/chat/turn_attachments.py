@@ -18,7 +18,7 @@ FOLDER: Final = "Chat/artifacts"
 _MOST: Final = 20
 _LARGEST: Final = 20 << 20
 _NO_NAME: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]{}$]+')
-_LONGEST_NAME: Final = 80
+_LONGEST_NAME: Final = 160  # bytes
 
 
 async def save_attachments(
@@ -53,7 +53,8 @@ async def _saved(module: Module, one: Mapping[str, Any], name: str) -> str:
     except binascii.Error as error:
         raise ValueError("its content is not base64") from error
     clean = " ".join(_NO_NAME.sub(" ", name).split()).lstrip(".") or "file"
-    stem, dot, suffix = clean[-_LONGEST_NAME:].rpartition(".")
+    clean = clean.encode("utf-8", "replace")[-_LONGEST_NAME:].decode("utf-8", "ignore")
+    stem, dot, suffix = clean.rpartition(".")
     called = f"{stem} {new_message_id()[:6]}.{suffix}" if dot else f"{clean} {new_message_id()[:6]}"
     path = f"{FOLDER}/{now()[:10]} {called}"
     await module.vault.write_bytes(path, content)

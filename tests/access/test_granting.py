@@ -25,7 +25,13 @@ from parachuted.access.grant import (
     may_begin,
     narrowing_of,
 )
-from parachuted.agents.sandbox.options import ContainerShape, Image, SandboxSlot, container_options
+from parachuted.agents.sandbox.options import (
+    ContainerOwner,
+    ContainerShape,
+    Image,
+    SandboxSlot,
+    container_options,
+)
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)
@@ -98,9 +104,8 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
             is_writable=grant.sandbox.workspace_access == "rw",
             cli=tmp_path / "cli",
         )
-        return container_options(
-            shape, slot, Image(name="i", kind="built"), user=(1000, 1000), daemon="d"
-        )
+        owner = ContainerOwner(user=(1000, 1000), daemon="d", life="1")
+        return container_options(shape, slot, Image(name="i", kind="built"), owner)
 
     assert options(entry) == options("module")
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"

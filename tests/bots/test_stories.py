@@ -246,7 +246,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/link Garden plans", "goes on with “Garden plans”")
     await says("Leeks", "You said: Leeks")
     assert "user: Leeks" in await bots.said()
-    await says("/link Nothing of the kind", "no conversation has that title or id")
+    await says("/link Nothing of the kind", "this chat had no conversation")
     await says("/link", "needs a title or an id")
     await says("/ask Is it frost?", "You said: Is it frost?")
     assert not any("frost" in one for one in await bots.said(1))
