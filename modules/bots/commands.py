@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from parachuted.errors import NotFoundError
@@ -28,6 +29,11 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+NOT_RUNNING: Final = (
+    "{title} is not running here, and what you wrote is not kept. `parachute modules enable {name}`"
+    " starts it; where it is not installed, `parachute modules install parachute://{name} --trust "
+    "trusted` installs it"
+)
 _MOST_FOUND: Final = 100
 _MOST_LISTED, _FIRST_WORDS, _SHORT_ID = 5, 60, 8
 COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
@@ -50,14 +56,18 @@ class Commands:
     async def run(self, update: Update, answer: Answer) -> str | None:
         """Do what a message commands, and return what to say; None: it is for the agent."""
         name, rest = command_of(update.incoming.text)
-        if name not in COMMANDS:
+        if not name:
             return None
+        if name not in COMMANDS:
+            return f"There is no command `/{name[:40]}`; `/help` says which there are."
         session = await self._conversations.session_of(update.incoming.chat_id)
         said = _status(session) if name == "status" else _HELP
         match name:
             case "new" | "unlink":
                 said = await self._leave(update, session)
-                if name == "new" and (rest or update.incoming.attachments):
+                if name == "new" and not (rest or update.incoming.attachments):
+                    said = "A new conversation begins with your next message."
+                elif name == "new":
                     await self._conversations.converse(update, answer)
                     said = ""
             case "link":
@@ -76,10 +86,11 @@ class Commands:
         return "This chat has no conversation any more; your next message begins one."
 
     async def _stop(self, session: Mapping[str, Any] | None) -> str:
-        if session is None:
-            raise NotFoundError("nothing is being answered here")
-        await self._conversations.service.stop_turn(session["id"])
-        return "Stopped."
+        if session is not None:
+            with suppress(NotFoundError):
+                await self._conversations.service.stop_turn(session["id"])
+                return "Stopped."
+        return "Nothing is running here."
 
     async def _ask(self, update: Update, answer: Answer, question: str) -> str:
         """Answer beside the conversation; the answer is shown as it comes."""
@@ -134,7 +145,7 @@ class Commands:
     async def _write_entry(self, update: Update, text: str) -> str:
         journal: Any = self._module.get_interface("JournalInterface")
         if journal is None:
-            raise NotFoundError("the journal is not installed here")
+            raise NotFoundError(NOT_RUNNING.format(title="Daily", name="daily"))
         if not text:
             raise NotFoundError("`/journal` needs the words of the entry")
         if update.session_id:  # begun before a restart: it is not written twice

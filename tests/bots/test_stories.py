@@ -235,7 +235,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
 
     await says("Beans", "You said: Beans")
     assert "what Brain finds in the notes and what Daily" in await says("/status", "May: Read")
-    await says("/new", "your next message begins one")
+    await says("/new", "A new conversation begins with")
     assert len(await bots.sessions()) == 1
     await says("/new Peas", "You said: Peas")
     assert (await bots.said())[0] == "user: Peas"
@@ -258,7 +258,11 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says(f"/link {peas[:8]}", "goes on with")
     assert (await bots.api("GET", f"chat/{peas}"))["linkedBotChatId"] == chat
     await says("/unlink", "no conversation any more")
-    await says("/stop", "nothing is being answered")
+    await says("/stop", "Nothing is running here.")
+    await says("Onions", "You said: Onions")
+    await says("/stop", "Nothing is running here.")
+    await says("/frob Onions", "There is no command /frob")
+    await says("/journal Rain", "parachute modules enable daily")
     await says("/help", "/journal TEXT")
 
 
