@@ -87,8 +87,8 @@ def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowi
 
 
 def reads_by(permissions: SessionPermissions | None, module: str) -> bool:
-    """Whether what that module (`brain` or `daily`) has read may be said in a session: it names
-    none of its tools, or one that reads.
+    """Whether a session may have what that module (`brain` or `daily`) reads: it does not say which
+    tools it has, or names one that reads.
     """
     tools = None if permissions is None else permissions.allowed_mcps
     return tools is None or not _READING[module].isdisjoint(tools)
