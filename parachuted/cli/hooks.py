@@ -60,7 +60,7 @@ def hooks_list(options: Namespace) -> int:
             " ".join(one["events"]),
             _does(one),
             _times(one),
-            one["description"] or one["command"] or "",
+            one["description"] or _program(one["command"]),
         )
         for one in answer["hooks"]
     ]
@@ -395,6 +395,12 @@ def _tell_event(options: Namespace) -> int:
 
 def _reference() -> str:
     return f"The reference: {bundled_folder('hooks') / 'README.md'}"
+
+
+def _program(command: str | None) -> str:
+    """What a command runs; its arguments may hold a secret."""
+    words = (command or "").split()
+    return words[0].rpartition("/")[2] if words else ""
 
 
 def _does(one: dict[str, Any]) -> str:

@@ -42,7 +42,10 @@ def test_the_first_hook_is_dropped_listed_tried_and_looked_at_again(alone):
         "    - {command: echo bye, description: Says goodbye}\n"
     )
     said = alone.does("hooks", "list")
-    assert ("echo over" in said, "Says goodbye" in said, "echo bye" in said) == (True, True, False)
+    assert [("echo" in said, "over" in said), ("Says goodbye" in said, "bye" in said)] == [
+        (True, False),  # an argument may be a secret
+        (True, True),
+    ]
     said = alone.does("hooks", "test", "session.start")
     assert "on-session-start.sh on session.start, run h00000001: done (exit code 0, " in said
     assert '"event": "session.start"' in said

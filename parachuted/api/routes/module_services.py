@@ -12,7 +12,7 @@ from parachuted.api.http.answers import json_answer, json_bytes, status_of
 from parachuted.api.http.decorators import post, put
 from parachuted.api.http.route import ApiCall, MediaBody, RequestModel
 from parachuted.errors import ParachuteError
-from parachuted.modules.hosting.module_clients import SCOPE, ModuleClients
+from parachuted.modules.hosting.module_clients import LARGEST, SCOPE, ModuleClients
 from parachuted.modules.hosting.service_calls import (
     CALL_HEADER,
     SERVICES,
@@ -21,7 +21,7 @@ from parachuted.modules.hosting.service_calls import (
 )
 
 _READ_NOTES = "vault.read_notes"
-_LARGEST, _LARGEST_FILE = 64 << 20, 4 << 30
+_LARGEST_FILE = 4 << 30
 
 _ANSWER = MediaBody(type="application/json", says="What the service returns.")
 
@@ -43,17 +43,19 @@ class ModuleServiceRoutes:
         reach="nothing",
         answers={200: _ANSWER},
         errors=(502,),
-        largest_body=_LARGEST,
+        largest_body=LARGEST,
     )
     async def ask(self, call: ApiCall) -> web.StreamResponse:
         """Call a service of the module's, such as `vault.read`."""
-        client, of = self._clients.find(call.identity.api_key, call.named("name")), _call_of(call)
-        service, body = call.named("service"), await call.content()
+        client = self._clients.find(call.identity.api_key, call.named("name"))
+        of = call.request.headers.get(CALL_HEADER, "")
+        service = call.named("service")
         if service == _READ_NOTES:
-            return await _streamed(call, client.read_notes(body, of))
-        is_plain = service == "body.read"
-        kind = "application/octet-stream" if is_plain else "application/json"
-        return await _answered(lambda: client.answer(service, body, of), kind)
+            return await _streamed(call, client.read_notes(await call.content(), of))
+        kind = "application/octet-stream" if service == "body.read" else "application/json"
+        async with client.room(call.request.content_length):
+            body = await call.content()
+            return await _answered(lambda: client.answer(service, body, of), kind)
 
     @put(
         UPLOADS,
@@ -68,14 +70,8 @@ class ModuleServiceRoutes:
     async def upload(self, call: ApiCall) -> web.StreamResponse:
         """Make a new file of the body."""
         client = self._clients.find(call.identity.api_key, call.named("name"))
-        path = call.query(UploadQuery).path
-        return await _answered(
-            lambda: client.upload(path, call.chunks(), _call_of(call)), "application/json"
-        )
-
-
-def _call_of(call: ApiCall) -> str:
-    return call.request.headers.get(CALL_HEADER, "")
+        path, of = call.query(UploadQuery).path, call.request.headers.get(CALL_HEADER, "")
+        return await _answered(lambda: client.upload(path, call.chunks(), of), "application/json")
 
 
 async def _answered(answer: Callable[[], Awaitable[bytes]], kind: str) -> web.Response:

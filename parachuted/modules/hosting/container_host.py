@@ -94,7 +94,7 @@ class ContainerHost:
         self._approved, self._services, self._containers = approved, services, containers
         self._name = approved.name
         self._pace = pace or RestartDelays()
-        self._log = _CappedLog(services.log)
+        self._log = CappedLog(services.log)
         self._declared: ModuleDeclaration | None = None
         self._in_code = CodeInspection()
         self._taint, self._own = Taint(), Authority()
@@ -385,7 +385,7 @@ class _Tasks:
             await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-class _CappedLog:
+class CappedLog:
     """What is left out is counted."""
 
     def __init__(self, logger: logging.Logger) -> None:

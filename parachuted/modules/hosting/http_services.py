@@ -103,7 +103,7 @@ class DaemonConnection:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 "http://localhost",
-                connector=aiohttp.UnixConnector(self._at, limit=32),
+                connector=aiohttp.UnixConnector(self._at, limit=48),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )

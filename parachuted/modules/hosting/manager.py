@@ -44,7 +44,6 @@ from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModul
 from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
 from parachuted.modules.hosting.set_schedules import SetSchedules
 from parachuted.modules.hosting.status import ModuleStatus, status_of
-from parachuted.modules.hosting.watchdog import Watchdog
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -100,7 +99,6 @@ class ModuleManager:
         self._publishing = EventPublisher(bus, author_reach)
         self._routes = ModuleRouteTable()
         self.scheduler = ModuleScheduler(clock, state, self._audit, set_schedules)
-        self._watchdog = Watchdog(self._blocked)
         self._look_every_s = look_every_s
         self._kept: dict[str, HostedModule] = {}
         self._order = ArrivalOrder(state)
@@ -145,7 +143,6 @@ class ModuleManager:
             await self._end(list(self._kept.values()))
             self._kept.clear()
         self._audit.flush(at_end=True)
-        self._watchdog.close()
 
     async def run(self) -> None:
         """Tell events, run schedules, and see what became of folders and approvals, until
@@ -404,7 +401,6 @@ class ModuleManager:
                 )
                 if running is not None:
                     await running.stop()
-                self._watchdog.forget(name)
                 self._publishing.withdraw(name)
                 return
         log.info("a module is running", extra={"of": name, "version": version})
@@ -414,7 +410,6 @@ class ModuleManager:
         services = self._make_services(approved)
         if approved.trust == "untrusted":
             return self._start_worker(approved, services)
-        self._watchdog.watch(approved.name, approved.copy)
         return InProcessHost(approved, services)
 
     def _serve(self, kept: HostedModule, running: RunningModule) -> None:
@@ -473,7 +468,6 @@ class ModuleManager:
             await running.stop()
         except Exception:  # a wall, as for what it begins
             log.exception("a module did not end as it should", extra={"of": name})
-        self._watchdog.forget(name)
         self._publishing.withdraw(name)
         self._bus.publish("module.disabled", name=name, version=version)
 
@@ -505,9 +499,3 @@ class ModuleManager:
 
     def _publish_failures(self) -> None:
         self._reports.publish_failures(self._entries, self._kept)
-
-    def _blocked(self, name: str, said: str) -> None:
-        kept = self._kept.get(name)
-        host = kept.host if kept is not None else None
-        if isinstance(host, InProcessHost):
-            host.blame("blocking", said)

@@ -12,7 +12,7 @@ import asyncio
 import inspect
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from parachuted.access.authority import Authority, acting, pass_on
 from parachuted.access.notes import Upload
 from parachuted.access.origin import Taint
-from parachuted.errors import ActRefusedError, ModuleFailedError
+from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.json_limits import check_json
 from parachuted.keys import KeyRing, Scope, mint
 from parachuted.modules.hosting.service_calls import (
@@ -39,7 +39,10 @@ from parachuted.modules.streams import BodySource, PartHead
 from parachuted.vault import printable
 
 SCOPE = "module-services"
+LARGEST = 8 << 20
 MOST_OPEN, _MOST_ENDED, _MOST_BODIES = 256, 1_000, 8
+_SMALL, _AT_ONCE = 1 << 20, 4
+_READS = frozenset({"vault.read", "vault.read_bytes", "vault.note", "folders.read"})
 _UPLOAD: TypeAdapter[Upload] = TypeAdapter(Upload)
 _PART: TypeAdapter[PartHead | None] = TypeAdapter(PartHead | None)
 
@@ -98,6 +101,7 @@ class ModuleClient:
         self.name, self._services = services.name, services
         self._others = _OtherServices(services)
         self._taint, self.own_call = taint, uuid4().hex
+        self._large, self._reads = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
         self._open = {self.own_call: _Call(replace(own, taint=taint), None)}
         self._ended: OrderedDict[str, _Call] = OrderedDict()  # what they began may go on
 
@@ -126,16 +130,28 @@ class ModuleClient:
             if len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
+    def room(self, length: int | None) -> AbstractAsyncContextManager[object]:
+        """Room for a request of that length, while it is read and answered."""
+        is_small = length is not None and length <= _SMALL
+        return nullcontext() if is_small else self._large
+
     async def answer(self, service: str, body: bytes, call: str) -> bytes:
         """Raises what the service raises, and ModuleFailedError for an invalid request."""
         if service.startswith("body."):
             return await self._body(service, call)
         function, method = self._find(service)
         asked = method.load_body(body)
-        with self._acting(call):
-            result = function(*asked.args, **asked.kwargs)
-            result = await result if inspect.isawaitable(result) else result
-        return await asyncio.to_thread(method.dump_result, result)
+        async with self._reads if service in _READS else nullcontext():
+            with self._acting(call):
+                result = function(*asked.args, **asked.kwargs)
+                result = await result if inspect.isawaitable(result) else result
+            answer = await asyncio.to_thread(method.dump_result, result)
+        if len(answer) > LARGEST:
+            raise EditRefusedError(
+                f"it is larger than {LARGEST >> 20} MB, which a module in a container is not given "
+                "at once"
+            )
+        return answer
 
     async def read_notes(self, body: bytes, call: str) -> AsyncIterator[Mapping[str, Any]]:
         """The notes, each as it is read, and what was left out at the end."""

@@ -172,6 +172,9 @@ async def test_slow_senders_keep_no_other_client_from_the_module(daemon_rig: Dae
         assert (await get(daemon_rig, f"/api/{NAME}/state"))["read"] == 10
     for writer in slow:
         writer.close()
+    async with asyncio.timeout(30):  # their bodies are given up soon, and there is room again
+        while (await call(daemon_rig, "POST", f"/api/{NAME}/ignore", data=b"x"))[0] != 200:
+            await asyncio.sleep(0.02)
     assert (await get(daemon_rig, f"/api/modules/{NAME}"))["status"] == "running"
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.registry.arguments import WrongArgumentsError
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 Begin = Callable[..., InProcessHost]
@@ -56,42 +55,6 @@ async def failure_of(work: Awaitable[object]) -> str:
 
 def tasks_named(part: str) -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if part in task.get_name()]
-
-
-async def test_a_module_is_enabled_serves_and_is_disabled(make):
-    services = StubServices()
-    running = make(
-        """
-        async def on_enable(self):
-            self.publish("daily.up")
-
-        async def on_disable(self):
-            self.publish("daily.down")
-
-        @route("GET", "/entries/{day}")
-        async def entries(self, day: str, limit: int = 5):
-            return {"day": day, "limit": limit}
-        """,
-        services=services,
-    )
-
-    await running.start()
-    answer = await running.call("entries", {}, path={"day": "monday"}, query={"limit": "7"})
-    await running.stop()
-
-    assert answer == {"day": "monday", "limit": 7}
-    assert [event for event, _ in services.published] == ["daily.up", "daily.down"]
-    assert [spec.path for spec in running.declared.routes] == ["/entries/{day}"]
-
-
-async def test_what_does_not_fit_the_handler_is_the_callers_mistake(make):
-    running = make("@route('GET', '/')\nasync def count(self, limit: int): return limit")
-    await running.start()
-
-    with pytest.raises(WrongArgumentsError, match="limit"):
-        await running.call("count", {}, query={"limit": "many"})
-
-    assert running.problem is None
 
 
 async def test_a_result_is_made_plain_json_before_it_leaves(make):
@@ -167,23 +130,6 @@ async def test_the_problem_is_the_traceback_with_the_line(make):
     assert running.problem.endswith("KeyError: 'lost'")
 
 
-async def test_a_named_error_of_the_daemons_reaches_the_caller_as_itself(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def odd(self):
-            from parachuted.errors import NotFoundError
-            raise NotFoundError("no such entry")
-        """
-    )
-    await running.start()
-
-    with pytest.raises(NotFoundError, match="no such entry"):
-        await running.call("odd", {})
-
-    assert running.problem is None
-
-
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -247,18 +193,6 @@ async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
         await running.call("anything", {})
 
 
-async def test_an_endless_loop_of_awaits_is_ended_at_its_limit(make):
-    running = make(
-        "@route('GET', '/')\nasync def endless(self):\n    while True: await asyncio.sleep(0)"
-    )
-    await running.start()
-
-    with pytest.raises(ModuleFailedError, match="endless"):
-        await running.call("endless", {}, timeout_s=0.1)
-
-    assert "not done after 0.1 s" in running.problem
-
-
 async def test_a_loop_that_refuses_to_be_cancelled_does_not_hold_who_called_it(make):
     services = StubServices()
     running = make(
@@ -318,23 +252,6 @@ async def test_the_daemons_own_tasks_are_not_a_modules(make):
         await running.stop()
 
     assert mine.result() == "done"
-
-
-async def test_a_task_that_fails_in_the_background_is_reported(make):
-    running = make(
-        """
-        async def on_enable(self):
-            asyncio.get_running_loop().create_task(self.fail())
-
-        async def fail(self):
-            raise ValueError("in the back")
-        """
-    )
-    await running.start()
-
-    await until(lambda: running.problem)
-
-    assert running.problem.endswith("ValueError: in the back")
 
 
 async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
@@ -450,27 +367,6 @@ async def test_a_stream_is_made_as_fast_as_it_is_taken(make):
     await until(lambda: services.state.kept.get("closed"))
 
 
-async def test_a_stream_ends_where_its_generator_ends_and_fails_where_it_fails(make):
-    running = make(
-        """
-        @route("POST", "/query")
-        async def query(self, odd: bool = False):
-            yield 1
-            if odd:
-                raise ValueError("half way")
-            yield 2
-        """
-    )
-    await running.start()
-
-    assert [item async for item in running.stream("query", {})] == [1, 2]
-    stream = running.stream("query", {"odd": True})
-    assert await anext(stream) == 1
-    assert "query" in await failure_of(anext(stream))
-
-    assert running.problem.endswith("ValueError: half way")
-
-
 async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(make):
     running = make(
         "@route('GET', '/')\nasync def ticks(self):\n    yield 1\n    await asyncio.sleep(600)"
@@ -485,23 +381,6 @@ async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(m
         await running.stop()
 
     assert "ticks" in following.result()
-
-
-async def test_an_event_handler_takes_what_it_names(make):
-    services = StubServices()
-    running = make(
-        """
-        @event("daily.entry.created")
-        async def on_entry(self, entry_id: str, missing: str = "none"):
-            await self.state.put("got", [entry_id, missing])
-        """,
-        services=services,
-    )
-    await running.start()
-
-    await running.tell("on_entry", {"entry_id": "e1", "content": "more than it names"})
-
-    assert services.state.kept["got"] == ["e1", "none"]
 
 
 async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_module_has(make):

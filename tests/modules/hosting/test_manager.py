@@ -430,18 +430,6 @@ async def test_a_schedule_that_is_due_runs(manager_rig):
         await until(lambda: manager_rig.memory["daily"].kept)
 
 
-async def test_a_module_that_blocks_the_loop_is_named(manager_rig):
-    manager_rig.add(
-        "daily", '@route("GET", "/")\nasync def block(self):\n    import time\n    time.sleep(2.5)'
-    )
-
-    async with manager_rig.open():
-        await manager_rig.get("/api/daily")
-        await until(lambda: manager_rig.status("daily").problem)
-
-        assert "stood still" in manager_rig.status("daily").problem
-
-
 async def test_when_the_manager_stops_nothing_of_any_module_goes_on(manager_rig):
     manager_rig.add(
         "daily",

@@ -178,6 +178,7 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_o
     )
 
     await refused(running.call("endless", {}, timeout_s=0.3))
+    assert "not done after 0.3 s" in running.problem
 
     assert await running.call("fine", {}) == "fine"
 
@@ -221,6 +222,7 @@ async def test_a_stream_gives_item_after_item_and_ends(begin):
     stream = running.stream("query", {"message": "hi", "odd": True})
     assert [await anext(stream) for _ in range(3)] == items
     await refused(anext(stream))
+    assert running.problem.endswith("ValueError: half way")
     with pytest.raises(WrongArgumentsError):
         await anext(running.stream("query", {}))
 

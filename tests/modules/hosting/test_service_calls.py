@@ -1,0 +1,235 @@
+"""What crosses between a module in its container and the daemon arrives as it was, and what no
+honest end sends is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from parachuted import errors
+from parachuted.access.authority import Authority
+from parachuted.access.notes import AppendSection, Note, NoteLink, NoteSection, ReplaceSpan, SetKey
+from parachuted.errors import ConflictError, ModuleFailedError
+from parachuted.modules.hosting.container_host import ContainerHost
+from parachuted.modules.hosting.service_calls import (
+    ACCESSES,
+    NOTE,
+    error_document,
+    error_of,
+    json_of,
+    methods_of,
+)
+from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.services import VaultAccess
+from tests.modules.container_rig import ContainerRig
+from tests.modules.fake_services import FakeVault
+from tests.modules.small_modules import StubServices, approve, write_module
+
+NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def crossed(error: BaseException) -> Exception:
+    return error_of(json_of(json.dumps(error_document(error)).encode()))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        errors.ActRefusedError,
+        errors.AgentStoppedError,
+        errors.AgentUnavailableError,
+        errors.EditRefusedError,
+        ModuleFailedError,
+        errors.NotFoundError,
+        errors.PathRefusedError,
+        errors.StorageFailedError,
+        TypeError,
+        ValueError,
+    ],
+)
+def test_an_error_that_is_promised_keeps_its_class_and_its_words(kind: type[Exception]):
+    there = crossed(kind("the words"))
+
+    assert type(there) is kind
+    assert str(there) == "the words"
+
+
+def test_a_conflict_keeps_the_three_texts_and_wrong_arguments_all_that_is_wrong():
+    there = crossed(ConflictError("moved", base=b"\x00a", ours=b"\xffb", theirs=b""))
+    gone = crossed(ConflictError("moved", base=b"", ours=b"", theirs=b"", is_known=False))
+    wrong = crossed(WrongArgumentsError(["a: no", "b: no"]))
+
+    assert isinstance(there, ConflictError)
+    assert (str(there), there.base, there.ours, there.theirs) == ("moved", b"\x00a", b"\xffb", b"")
+    assert (there.is_known, gone.is_known) == (True, False)
+    assert isinstance(wrong, WrongArgumentsError)
+    assert wrong.problems == ["a: no", "b: no"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(2, "no such file", "/etc/x"), asyncio.QueueFull(), ZeroDivisionError("by zero")],
+    ids=repr,
+)
+def test_any_other_error_is_a_failure_that_names_it(error: Exception):
+    there = crossed(error)
+
+    assert type(there) is ModuleFailedError
+    assert type(error).__name__ in str(there)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"error": "SystemExit", "message": "m"},
+        {"error": ["NotFoundError"], "message": 1},
+        {"error": "ConflictError", "message": "m", "base": "no base64!"},
+        {"error": "ConflictError", "base": 5, "ours": [], "theirs": {}},
+        {"error": "WrongArgumentsError", "problems": "x"},
+        [],
+        None,
+    ],
+)
+def test_an_error_that_no_honest_end_makes_is_a_failure(document: object):
+    assert type(error_of(document)) is ModuleFailedError
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"NaN", b"[" * 100_000, b"\xff", b"1" * 5_000])
+def test_what_is_not_json_is_a_failure(data: bytes):
+    with pytest.raises(ModuleFailedError):
+        json_of(data)
+
+
+def test_a_note_arrives_with_its_sections_and_links():
+    section = NoteSection(heading="A", level=1, start=0, body=4, end=9)
+    link = NoteLink(target="b", label=None, kind="embed", start=6, end=7, path="b.md")
+    note = Note(
+        path="a.md",
+        digest="d",
+        text="# A\n\nï[[b]]",
+        frontmatter={"n": [1, None, {"x": "y"}]},
+        title="A",
+        tags=("t",),
+        created=NOON,
+        modified=NOON,
+        body_start=0,
+        find_sections=lambda _text: (section,),
+        find_links=lambda _text: (link,),
+    )
+
+    there = NOTE.validate_json(NOTE.dump_json(note))
+
+    assert there == note
+    assert (there.sections, there.links) == ((section,), (link,))
+
+
+def test_every_service_that_is_declared_can_cross():
+    apart = {"read_notes", "upload"}
+    for access in ACCESSES.values():
+        named = {name for name, _ in inspect.getmembers(access, inspect.isfunction)}
+        methods = methods_of(access)
+        assert {name for name in named if not name.startswith("_")} - apart == set(methods)
+        assert all(method._body and method._result for method in methods.values())
+
+
+def test_arguments_arrive_as_they_were_given_and_nothing_else_is_read():
+    edit, state = methods_of(VaultAccess)["edit"], methods_of(ACCESSES["state"])["put"]
+    edits = [SetKey("a", ["x"]), AppendSection("A > B", "é"), ReplaceSpan(0, 2, "x")]
+
+    assert edit.load_body(edit.dump_body(("a.md", edits), {"base": "d"})).arguments == {
+        "path": "a.md",
+        "edits": edits,
+        "base": "d",
+    }
+    assert state.load_body(state.dump_body(("k", {"v": [1, None]}), {})).args == (
+        "k",
+        {"v": [1, None]},
+    )
+    for body in (b"[]", b'{"path": 1, "edits": []}', b'{"path": "a", "edits": [], "more": 1}'):
+        with pytest.raises(ModuleFailedError, match="the module's request is invalid"):
+            edit.load_body(body)
+    with pytest.raises(TypeError):
+        edit.dump_body((), {})
+
+
+LIES = """
+@route("GET", "/lie")
+async def lie(self, text: str, status: int = 200):
+    from aiohttp import web
+    from parachuted.modules.hosting import container_main
+    container_main.web.json_response = lambda *_args, **_more: web.Response(
+        text=text, status=status, headers={"Location": "http://localhost/x", "Set-Cookie": "a=b"}
+    )
+    return 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("", 200),
+        ("{}", 200),
+        ("[]", 200),
+        ("NaN", 200),
+        ("[" * 100_000, 200),
+        ('{"kind": "response", "status": 999}', 200),
+        ('{"kind": "response", "headers": {"Set-Cookie": 1}}', 200),
+        ('{"kind": "file", "path": 7}', 200),
+        ('{"kind": "bytes", "data": 7}', 200),
+        ('{"kind": "bytes", "data": "eA==", "content_type": "text/html\\r\\nX: y"}', 200),
+        ('{"kind": "event", "data": 1, "id": "a b"}', 200),
+        ('{"kind": "value"}', 200),
+        ('{"error": "SystemExit"}', 400),
+        ("gone", 302),
+    ],
+)
+async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text: str, status: int):
+    host = ContainerHost(
+        approve(write_module(tmp_path / "m", LIES), trust="untrusted"),
+        StubServices(),
+        ContainerRig(tmp_path / "rig").containers,
+    )
+    await host.start()
+    try:
+        asked = {"text": text, "status": str(status)}
+        await host.call("lie", {}, query=asked)  # the next answer is the lie
+        with pytest.raises(ModuleFailedError):
+            await host.call("lie", {}, query=asked)
+    finally:
+        await host.stop()
+
+
+LARGE = """
+@route("POST", "/large")
+async def large(self, act: str):
+    if act == "read":
+        return await self.vault.read("a.md")
+    return await self.vault.create("b.md", "x" * 9_000_000)
+"""
+
+
+async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_path: Path):
+    vault = FakeVault()
+    vault.notes["a.md"] = "x" * 9_000_000
+    host = ContainerHost(
+        approve(write_module(tmp_path / "m", LARGE), trust="untrusted"),
+        StubServices(vault=vault),
+        ContainerRig(tmp_path / "rig").containers,
+    )
+    await host.start()
+    try:
+        with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
+            await host.call("large", {"act": "read"}, authority=Authority())
+        with pytest.raises(ModuleFailedError):
+            await host.call("large", {"act": "create"}, authority=Authority())
+        assert set(vault.notes) == {"a.md"}
+        vault.notes["a.md"] = "small"
+        assert await host.call("large", {"act": "read"}, authority=Authority()) == "small"
+    finally:
+        await host.stop()
