@@ -26,6 +26,7 @@ from .settings import (
 from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
+_LEVELS = "in direct chats: direct, or sandboxed, which may only read"
 PlatformName = Literal["matrix", "telegram", "discord"]
 
 
@@ -263,7 +264,10 @@ class BotRoutes(ChatRoutes):
     ) -> str:
         """Add a bot by its token; `-` reads it from standard input, where no history keeps it."""
         self._check_person()
-        name = await self._add(platform, token, homeserver_url, user_id)
+        try:
+            name = await self._add(platform, token, homeserver_url, user_id)
+        except ConnectorError as error:
+            raise type(error)(f"{error.message}; nothing was kept") from error
         return f"Connected as {name}. Write to it; it answers with a code that pairs you."
 
     @command("remove")
@@ -275,7 +279,10 @@ class BotRoutes(ChatRoutes):
 
     @command("pairing")
     async def pairing_command(
-        self, decision: Literal["approve", "deny"], code: str, trust_level: TrustLevel | None = None
+        self,
+        decision: Annotated[Literal["approve", "deny"], Field(description="approve or deny")],
+        code: str,
+        trust_level: Annotated[TrustLevel | None, Field(description=_LEVELS)] = None,
     ) -> str:
         """Let somebody who has that code talk to the bot, or not."""
         self._check_person()
@@ -287,6 +294,8 @@ class BotRoutes(ChatRoutes):
 
     async def _add(self, platform: str, token: str, homeserver_url: str, user_id: str) -> str:
         """Keep a token that the platform takes, and return the bot's name. ConnectorError."""
+        if not token.strip():
+            raise EditRefusedError("the token is empty")
         said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
         fields = connector_class(platform).fields
         secret = next(one.name for one in fields if one.is_secret)

@@ -22,7 +22,7 @@ from parachuted.errors import StorageFailedError
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 ResponseMode: TypeAlias = Literal["mention", "all", "off"]
 
-_READING: Final = (
+READING: Final = (
     "brain-search",
     "brain-resolve",
     "brain-context",
@@ -30,6 +30,7 @@ _READING: Final = (
     "daily-today",
     "daily-journal",
 )
+"""The tools that read, of Brain and Daily."""
 
 
 @dataclass(kw_only=True)
@@ -38,7 +39,7 @@ class SessionDefaults:
 
     mode: str = "default"
     allowed_folders: list[str] | None = field(default_factory=list)
-    allowed_mcps: list[str] | None = field(default_factory=lambda: list(_READING))
+    allowed_mcps: list[str] | None = field(default_factory=lambda: list(READING))
     capabilities: list[str] = field(default_factory=lambda: ["Read"])
 
     def permissions(self) -> dict[str, Any]:
@@ -73,7 +74,8 @@ class Settings:
 
     platforms: dict[str, PlatformSettings] = field(default_factory=dict)
     dm: SessionDefaults = field(default_factory=SessionDefaults)
-    group: SessionDefaults = field(default_factory=SessionDefaults)
+    group: SessionDefaults = field(default_factory=lambda: SessionDefaults(allowed_mcps=[]))
+    """A group may hold people who are not paired: it is read nothing until a person says so."""
 
 
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)

@@ -110,7 +110,8 @@ def find_module_command(
             "it serves"
         )
     parser = _parser(module)
-    options = parser.parse_args(arguments[1:])
+    usual = [one["name"] for one in module["commands"] if one["name"] == "status"]
+    options = parser.parse_args(arguments[1:] or usual)
     if not hasattr(options, "spec"):
         parser.error("a command is missing; --help lists them")
     for name, schema in _properties(options.spec).items():

@@ -41,6 +41,11 @@ async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_
     token = given.pop("access_token", None) or given.pop("token")
     wrong = await bots.api("POST", f"bots/{name}", json={**given, "token": f"{token}x"})
     assert not wrong["success"]
+    where = {one: given[one] for one in ("homeserver_url", "user_id") if one in given}
+    for words, why in ((f"{token}x", "nothing was kept"), ("\n", "the token is empty")):
+        body = {"platform": name, **where, "token": words}
+        _, said = await call(bots.daemon, "POST", "/api/modules/bots/commands/add", json=body)
+        assert why in str(said), said
     right = await bots.api("POST", f"bots/{name}", json={**given, "token": token})
     assert (right["success"], right["error"]) == (True, None)
     config = await bots.api("GET", "bots/config")
