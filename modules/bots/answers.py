@@ -13,6 +13,7 @@ from .splitting import split
 from .store import Store, Update
 
 _LONGEST_PAUSE_S: Final = 300.0
+_NOTING_S: Final = 2.0
 
 Result = TypeVar("Result")
 
@@ -74,7 +75,22 @@ class Answer:
             self._shown[place] = part
 
     async def send(self, text: str) -> None:
-        """Send the next message of the answer, once. UnansweredError: it may have been sent."""
+        """Send the next message of the answer, once. UnansweredError: it may have been sent.
+
+        Where a bot is stopped meanwhile, it is noted what became of it, if that is known soon.
+        """
+        sending = asyncio.create_task(  # noqa: TID251  it is awaited below
+            self._send(text), name="a message"
+        )
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait([sending], timeout=_NOTING_S)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            raise
+
+    async def _send(self, text: str) -> None:
         update, is_repeatable = self._update, self._connector.limits.repeats_safely
         was_sending, update.is_sending = update.is_sending, True
         await self._store.save(update)

@@ -167,7 +167,8 @@ async def test_buttons_of_others_forged_replayed_and_after_a_restart_are_nothing
             await platform.press(person, group, first.id, 1)
         await platform.say(bob, of_bob, "/status")
         await bots.answer(of_bob, "no conversation")
-        await bots.until(group, lambda shown: not any(one.buttons for one in shown))
+        if platform.platform != "matrix":  # where reactions stay
+            await bots.until(group, lambda shown: not any(one.buttons for one in shown))
         assert not any("North" in one.text for one in await platform.shown(group))
 
 
