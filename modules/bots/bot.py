@@ -40,12 +40,13 @@ class Bot:
         store: Store,
         pairing: Pairing,
         defaults: Callable[[], Settings],
+        refusals: Refusals,
     ) -> None:
         self._module, self._settings, self._store = module, settings, store
         self._pairing = pairing
         self.connector = connector
-        self.name, self.problem, self.is_connected = "", "", False
-        self._refusals = Refusals(module, connector.title)
+        self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
+        self._refusals = refusals
         self.conversations = Conversations(
             module, connector, settings, store, defaults, self._refusals
         )
@@ -79,7 +80,7 @@ class Bot:
                 await asyncio.sleep(max(after_s, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
         finally:  # what is not answered to its end is taken up again at the next start
-            self.is_connected = False
+            self.is_connected, self.has_ended = False, True
             for task in [*self._tasks]:
                 task.cancel()
             if self._tasks:
@@ -198,7 +199,7 @@ class Bot:
         if is_dm:
             return True
         place = incoming.parent_id or incoming.chat_id
-        if not await self._store.has_group(self.connector.platform, place):
+        if await self._store.added_by(self.connector.platform, place) not in settings.users:
             if is_for_bot:
                 self._refusals.add(incoming, "group")
             return False

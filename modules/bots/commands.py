@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from parachuted.errors import NotFoundError
 from parachuted.modules import Module
+
+from .settings import READING
 
 if TYPE_CHECKING:
     from .answers import Answer
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = re.compile(r"\s*[/!]([a-z]+)(?:@\S+)?(?:\s+|\Z)(.*)", re.DOTALL | re.IGNORECASE)
 _HELP: Final = """\
-/new begins another conversation here
-/link NAME goes on with one that this chat had
+/new, or /new TEXT, begins another conversation here
+/link NAME, a title or an id, goes on with one that this chat had
 /unlink lets this chat go; its conversation stays
 /stop stops the answer
 /status says what this conversation is, and what it may
@@ -26,7 +29,13 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+NOT_RUNNING: Final = (
+    "{title} is not running here, and what you wrote is not kept. `parachute modules enable {name}`"
+    " starts it; where it is not installed, `parachute modules install parachute://{name} --trust "
+    "trusted` installs it"
+)
 _MOST_FOUND: Final = 100
+_MOST_LISTED, _FIRST_WORDS, _SHORT_ID = 5, 60, 8
 COMMANDS: Final = frozenset(re.findall(r"^/([a-z]+)", _HELP, re.MULTILINE)) | {"help", "start"}
 AT_ONCE: Final = frozenset({"stop", "status"})
 """Commands that do not wait until the present answer has ended."""
@@ -47,13 +56,20 @@ class Commands:
     async def run(self, update: Update, answer: Answer) -> str | None:
         """Do what a message commands, and return what to say; None: it is for the agent."""
         name, rest = command_of(update.incoming.text)
-        if name not in COMMANDS:
+        if not name:
             return None
+        if name not in COMMANDS:
+            return f"There is no command `/{name[:40]}`; `/help` says which there are."
         session = await self._conversations.session_of(update.incoming.chat_id)
         said = _status(session) if name == "status" else _HELP
         match name:
             case "new" | "unlink":
-                said = await self._leave(update, session, begins_another=name == "new")
+                said = await self._leave(update, session)
+                if name == "new" and not (rest or update.incoming.attachments):
+                    said = "A new conversation begins with your next message."
+                elif name == "new":
+                    await self._conversations.converse(update, answer)
+                    said = ""
             case "link":
                 said = await self._link(update, rest)
             case "stop":
@@ -64,21 +80,17 @@ class Commands:
                 said = await self._ask(update, answer, rest)
         return said
 
-    async def _leave(
-        self, update: Update, session: Mapping[str, Any] | None, *, begins_another: bool
-    ) -> str:
-        if session is not None:
+    async def _leave(self, update: Update, session: Mapping[str, Any] | None) -> str:
+        if session is not None and not update.session_id:  # else it was begun before a restart
             await self._conversations.service.link(session["id"], None)
-        if not begins_another:
-            return "This chat has no conversation any more; your next message begins one."
-        await self._conversations.create(update.incoming)
-        return "A new conversation begins."
+        return "This chat has no conversation any more; your next message begins one."
 
     async def _stop(self, session: Mapping[str, Any] | None) -> str:
-        if session is None:
-            raise NotFoundError("nothing is being answered here")
-        await self._conversations.service.stop_turn(session["id"])
-        return "Stopped."
+        if session is not None:
+            with suppress(NotFoundError):
+                await self._conversations.service.stop_turn(session["id"])
+                return "Stopped."
+        return "Nothing is running here."
 
     async def _ask(self, update: Update, answer: Answer, question: str) -> str:
         """Answer beside the conversation; the answer is shown as it comes."""
@@ -87,37 +99,53 @@ class Commands:
         made = update.session_id
         if not made:
             made = (await self._conversations.create(update.incoming, is_linked=False))["id"]
-        await self._conversations.converse(update, answer, made, question)
+        await self._conversations.converse(update, answer, made)
         return ""
 
-    async def _link(self, update: Update, title: str) -> str:
-        """Go on with the session of that title, of those that this chat had: what others wrote, and
-        what they may, is linked to it on the page.
+    async def _link(self, update: Update, wanted: str) -> str:
+        """Go on with the session of that title or id, of those that this chat had: what others
+        wrote, and what they may, is linked to it on the page.
         """
         incoming, service = update.incoming, self._conversations.service
-        found = await service.get_sessions(title, _MOST_FOUND) if title else []
-        own = [one for one in found if await self._conversations.was_here(incoming, one)]
-        wanted = title.casefold()
-        exact = [one for one in own if (one["title"] or "").casefold() == wanted]
-        chosen = exact or own
-        if found and not chosen:
+        if not wanted:
+            raise NotFoundError("`/link` needs a title or an id")
+        found = await service.get_sessions(wanted, _MOST_FOUND)
+        newest = await service.get_sessions("", _MOST_FOUND)
+        exact = [one for one in found if (one["title"] or "").casefold() == wanted.casefold()]
+        ids = [one for one in newest if one["id"].startswith(wanted)]
+        chosen: list[Mapping[str, Any]] = []
+        for some in (exact, ids, found):
+            chosen = chosen or [
+                one for one in some if await self._conversations.was_here(incoming, one)
+            ]
+        if (found or ids) and not chosen:
             self._refusals.add(incoming, "link")
         if len(chosen) != 1:
-            names = "\n".join(f"- {one['title']}" for one in chosen[:5] if one["title"])
-            raise NotFoundError(
-                f"which of these? `/link` needs its whole title\n\n{names}"
-                if names
-                else "this chat had no conversation of that title; others are linked on the page"
-            )
+            raise NotFoundError(await self._which(chosen))
         session = chosen[0]
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
 
+    async def _which(self, found: Sequence[Mapping[str, Any]]) -> str:
+        """Why none of these was chosen."""
+        if not found:
+            return (
+                "this chat had no conversation of that title or id; others are linked on the page"
+            )
+        lines = []
+        for one in found[:_MOST_LISTED]:
+            said = (await self._conversations.service.get(one["id"]))["messages"]
+            words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
+            lines.append(
+                f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
+            )
+        return "\n".join(["which of these? `/link` takes its id", "", *lines])
+
     async def _write_entry(self, update: Update, text: str) -> str:
         journal: Any = self._module.get_interface("JournalInterface")
         if journal is None:
-            raise NotFoundError("the journal is not installed here")
+            raise NotFoundError(NOT_RUNNING.format(title="Daily", name="daily"))
         if not text:
             raise NotFoundError("`/journal` needs the words of the entry")
         if update.session_id:  # begun before a restart: it is not written twice
@@ -135,11 +163,20 @@ def _status(session: Mapping[str, Any] | None) -> str:
     lines = [
         f"**{session['title'] or 'Without a title'}**, {session['messageCount']} messages",
         f"Mode: {session['mode']}",
-        f"Folders: {_listed(said.get('allowed_folders'))}",
+        f"Folders: {_listed(said.get('allowed_folders', ('those of its mode',)))}",
         f"Tools: {_listed(said.get('allowed_mcps'))}",
+        f"May be read: {_readable(said.get('allowed_folders'), said.get('allowed_mcps'))}",
         f"May: {_listed(said.get('capabilities'))}",
     ]
     return "\n".join(f"{line}  " for line in lines)
+
+
+def _readable(folders: Any, tools: Any) -> str:  # noqa: ANN401  as a session's metadata has them
+    found = ["these folders"] if folders is None or folders else []
+    asked = [one for one in READING if tools is None or one in tools]
+    modules = dict.fromkeys(one.partition("-")[0].title() for one in asked)
+    found += [f"what {one} finds in the notes" for one in modules]
+    return " and ".join(found) or "no notes"
 
 
 def _listed(names: Any) -> str:  # noqa: ANN401  as a session's metadata has it

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from parachuted.errors import ParachuteError
 
@@ -40,6 +42,15 @@ class RetryLaterError(ConnectorError):
 
 class UnansweredError(RetryLaterError):
     """The platform may have done what was asked: it did not say so."""
+
+
+def host_of(url: str) -> str:
+    """The host and port of an address, without what may be a password; empty: it is malformed."""
+    with suppress(ValueError):
+        found = urlsplit(url)
+        if found.scheme in {"http", "https"} and found.hostname:
+            return f"{found.hostname}:{found.port}" if found.port else found.hostname
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

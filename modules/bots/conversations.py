@@ -14,7 +14,7 @@ from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, Pa
 from parachuted.modules import Finding, Module, reading
 
 from .answers import Answer, Pacing, patient
-from .commands import COMMANDS, Commands, command_of
+from .commands import COMMANDS, NOT_RUNNING, Commands, command_of
 from .connector import Connector, Incoming, UnansweredError
 from .refusals import Refusals
 from .settings import PlatformSettings, SessionDefaults, Settings, within
@@ -36,10 +36,6 @@ _ARTIFACTS: Final = "Chat/artifacts/"
 _INTERRUPTED: Final = (
     "An answer was cut off while it was sent to you, and may stand above in part. The whole is in "
     "the conversation on the page."
-)
-_NO_CHAT: Final = (
-    "Chat is not installed here, and without it there is no answer: `parachute modules install "
-    "parachute://chat --trust trusted`"
 )
 
 
@@ -64,7 +60,7 @@ class Conversations:
         """The conversations' own module. NotFoundError: it is not there."""
         found = self._module.get_interface("ConversationInterface")
         if found is None:
-            raise NotFoundError(_NO_CHAT)
+            raise NotFoundError(NOT_RUNNING.format(title="Chat", name="chat"))
         return found
 
     @property
@@ -172,9 +168,7 @@ class Conversations:
         )
         return found
 
-    async def converse(
-        self, update: Update, answer: Answer, session_id: str = "", text: str = ""
-    ) -> None:
+    async def converse(self, update: Update, answer: Answer, session_id: str = "") -> None:
         """A turn: the message into the session, once, and its answer into the chat."""
         incoming = update.incoming
         if not update.session_id:
@@ -182,7 +176,7 @@ class Conversations:
             update.message_id = update.key
             await self._store.save(update)
         files = await self._attachments(incoming, answer)
-        content = text or self._words(incoming)
+        content = self._words(incoming)
         if not content.strip() and not files:
             return
         while True:
@@ -227,7 +221,8 @@ class Conversations:
 
     def _words(self, incoming: Incoming) -> str:
         """The message as it stands in the session: who speaks in a group, and what is quoted."""
-        text = incoming.text
+        name, rest = command_of(incoming.text)
+        text = (rest if name in {"new", "ask"} else "") or incoming.text
         if incoming.chat_type == "group":
             name = " ".join(incoming.sender_name.split())
             text = f"{name or incoming.sender_id}: {text}"

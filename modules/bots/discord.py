@@ -49,7 +49,7 @@ _MAY_READ: Final = (
 )
 _WITHOUT_INTENT: Final = (
     "it may not read messages: turn on Message Content Intent on the page Bot of "
-    "discord.com/developers/applications, and run `parachute bots add discord` again"
+    "discord.com/developers/applications, and run `parachute bots add discord - < token.txt`"
 )
 _UNKNOWN_ADDER: Final = (
     "I cannot see who added me, and leave. I look in the audit log, which takes the permission "

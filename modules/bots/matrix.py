@@ -28,6 +28,7 @@ from .connector import (
     Platform,
     Quote,
     RetryLaterError,
+    host_of,
 )
 
 _SYNC_MS: Final = 30_000
@@ -38,6 +39,7 @@ _DEVICE: Final = "PARACHUTE"
 _KEYCAP: Final = "️⃣"
 _PRESSED: Final = re.compile("[1-9]\ufe0f?\u20e3")
 _DM: Final = 2  # members
+_USER_ID: Final = re.compile(r"@[^:\s]+:[^\s/]+")
 _FALLBACK: Final = re.compile(r"(?:> [^\n]*\n)+\n?")
 _SUFFIXES: Final = {"audio/ogg": ".ogg", "audio/mp4": ".m4a", "audio/webm": ".webm"}
 _ENCRYPTED: Final = (
@@ -74,9 +76,16 @@ class MatrixConnector:
         self._client.user_id = credentials["user_id"]
         self._client.access_token = credentials["access_token"]
         self._cursor = cursor
+        self._host = host_of(credentials["homeserver_url"])
 
     async def connect(self) -> str:
         """Check the token, and return the account's id."""
+        if not self._host:
+            raise ConnectorError(
+                "the server's address is malformed; it is like https://example.org"
+            )
+        if not _USER_ID.fullmatch(self._client.user_id):
+            raise ConnectorError("the account is malformed; it is like @bot:example.org")
         found = await self._ask(self._client.whoami(), bad_tokens=_BAD_TOKENS)
         if found.user_id != self._client.user_id:
             raise CredentialsError(f"the token is {found.user_id}'s, not {self._client.user_id}'s")
@@ -346,7 +355,7 @@ class MatrixConnector:
         try:
             return await asked
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise RetryLaterError("the Matrix server cannot be reached") from error
+            raise RetryLaterError(f"the Matrix server {self._host} cannot be reached") from error
 
     def _check(
         self, found: object, bad_tokens: frozenset[str] = _BAD_TOKENS - {"M_FORBIDDEN"}

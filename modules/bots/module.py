@@ -14,6 +14,7 @@ from .bot import Bot
 from .connector import CredentialsError, Incoming
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing
+from .refusals import Refusals
 from .routes import BotRoutes
 from .settings import PlatformSettings, SettingsFile
 from .store import Store, StoredCursor
@@ -24,14 +25,14 @@ class BotsModule(BotRoutes):
 
     async def on_enable(self) -> None:
         """Begin with what the settings say."""
-        with self.on_behalf_of("a paired person"):  # raises where the module is not trusted to
-            folder = self.data_folder
+        folder = self.data_folder
         self.file = SettingsFile(folder)
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
         self.bots: dict[str, Bot] = {}
         self.problems: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._refusals: dict[str, Refusals] = {}  # an hour of it outlasts a bot's settings
         self._wanted: asyncio.Queue[tuple[str, str, asyncio.Future[None] | None]] = asyncio.Queue()
         for platform, settings in self.file.present.platforms.items():
             if settings.enabled:
@@ -40,7 +41,7 @@ class BotsModule(BotRoutes):
 
     async def on_disable(self) -> None:
         """Close what is open."""
-        if "store" in vars(self):  # else it was refused at its start
+        if "store" in vars(self):  # else its settings could not be read
             for platform in [*self.bots]:  # in peace, before all tasks are cancelled
                 await self._stop(platform)
             self.store.close()
@@ -68,7 +69,7 @@ class BotsModule(BotRoutes):
         return [
             Finding(
                 problem=f"the bot on {name.title()}: {problem}",
-                advice=f"`parachute bots add {name}` takes another token",
+                advice=f"`parachute bots add {name} - < token.txt` gives it another token",
             )
             for name, problem in problems.items()
             if problem
@@ -118,7 +119,8 @@ class BotsModule(BotRoutes):
             return
         made = await asyncio.to_thread(connector_class, platform)
         if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
-            raise CredentialsError(f"its token is not here; `parachute bots add {platform}`")
+            add = f"`parachute bots add {platform} - < token.txt` gives it one"
+            raise CredentialsError(f"its token is not here; {add}")
         connector = made(settings.credentials, StoredCursor(self.store, platform))
         bot = Bot(
             self,
@@ -127,6 +129,7 @@ class BotsModule(BotRoutes):
             self.store,
             self.pairing,
             lambda: self.file.present,
+            self._refusals.setdefault(platform, Refusals(self, connector.title)),
         )
         self.bots[platform] = bot
         self._tasks[platform] = self.spawn(bot.run, name=f"the bot on {platform}")

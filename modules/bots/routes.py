@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
@@ -16,20 +16,18 @@ from .chats import ChatRoutes
 from .connector import ConnectorError, CredentialField
 from .connectors import PLATFORMS, connector_class
 from .pairing import Pairing, request_id
-from .settings import PairedUser, PlatformSettings, ResponseMode, SessionDefaults, TrustLevel
+from .settings import (
+    DefaultsChange,
+    PairedUser,
+    PlatformChange,
+    PlatformSettings,
+    TrustLevel,
+)
 from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
+_LEVELS = "in direct chats: direct, or sandboxed, which may only read"
 PlatformName = Literal["matrix", "telegram", "discord"]
-_ALIASES = {"bot_token": "token"}
-_ANY: TypeAdapter[Any] = TypeAdapter(object)
-_VALUES: dict[str, TypeAdapter[Any]] = {
-    "enabled": TypeAdapter(bool),
-    "dm_trust_level": TypeAdapter(TrustLevel),
-    "group_trust_level": TypeAdapter(TrustLevel),
-    "response_mode": TypeAdapter(ResponseMode),
-    "allowed_users": TypeAdapter(list[str | int]),
-}
 
 
 class ConnectorStatus(TypedDict):
@@ -143,27 +141,33 @@ class BotRoutes(ChatRoutes):
         defaults = {"dm": vars(present.dm), "group": vars(present.group)}
         return {**found, "defaults": defaults}  # type: ignore[typeddict-item]  # by name
 
-    @route("PUT", "/config", capability="admin", tolerant=True)
+    @route("PUT", "/config", capability="admin")
     async def configure(
         self,
-        matrix: dict[str, Any] | None = None,
-        telegram: dict[str, Any] | None = None,
-        discord: dict[str, Any] | None = None,
-        defaults: dict[Literal["dm", "group"], SessionDefaults] | None = None,
+        matrix: PlatformChange | None = None,
+        telegram: PlatformChange | None = None,
+        discord: PlatformChange | None = None,
+        defaults: dict[Literal["dm", "group"], DefaultsChange] | None = None,
     ) -> BotConfig:
-        """Change settings; what is left out stays. A token is sent when it is another one."""
-        for said in (matrix, telegram, discord):
-            _check(said or {})
-        for name, said in (("matrix", matrix), ("telegram", telegram), ("discord", discord)):
-            if said is not None:
-                self._change(name, said)
-        for place, value in (defaults or {}).items():
-            setattr(self.file.present, place, value)
+        """Change settings; what is left out stays. A token is sent when it is another one, and
+        nothing is changed where the platform does not take it.
+        """
+        named = {"matrix": matrix, "telegram": telegram, "discord": discord}
+        changes = {name: dict(said) for name, said in named.items() if said is not None}
+        present = self.file.present
+        for name, said in changes.items():
+            try:
+                await self._check(name, said)
+            except ConnectorError as error:
+                raise EditRefusedError(f"nothing was changed: {name}: {error.message}") from error
+        for name, said in changes.items():
+            present.platforms[name] = self._changed(name, said)
+        for place, more in (defaults or {}).items():
+            setattr(present, place, replace(getattr(present, place), **more))
         self.file.save()
-        for name, said in (("matrix", matrix), ("telegram", telegram), ("discord", discord)):
-            settings = self.file.platform(name)
-            if said is not None and settings is not None:
-                await (self.start_bot(name) if settings.enabled else self.stop_bot(name))
+        for name in changes:
+            is_enabled = present.platforms[name].enabled
+            await (self.start_bot(name) if is_enabled else self.stop_bot(name))
         return await self.config_of_all()
 
     @route("POST", "/{platform}", capability="admin", tolerant=True)
@@ -260,7 +264,10 @@ class BotRoutes(ChatRoutes):
     ) -> str:
         """Add a bot by its token; `-` reads it from standard input, where no history keeps it."""
         self._check_person()
-        name = await self._add(platform, token, homeserver_url, user_id)
+        try:
+            name = await self._add(platform, token, homeserver_url, user_id)
+        except ConnectorError as error:
+            raise type(error)(f"{error.message}; nothing was kept") from error
         return f"Connected as {name}. Write to it; it answers with a code that pairs you."
 
     @command("remove")
@@ -272,7 +279,10 @@ class BotRoutes(ChatRoutes):
 
     @command("pairing")
     async def pairing_command(
-        self, decision: Literal["approve", "deny"], code: str, trust_level: TrustLevel | None = None
+        self,
+        decision: Annotated[Literal["approve", "deny"], Field(description="approve or deny")],
+        code: str,
+        trust_level: Annotated[TrustLevel | None, Field(description=_LEVELS)] = None,
     ) -> str:
         """Let somebody who has that code talk to the bot, or not."""
         self._check_person()
@@ -284,6 +294,8 @@ class BotRoutes(ChatRoutes):
 
     async def _add(self, platform: str, token: str, homeserver_url: str, user_id: str) -> str:
         """Keep a token that the platform takes, and return the bot's name. ConnectorError."""
+        if not token.strip():
+            raise EditRefusedError("the token is empty")
         said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
         fields = connector_class(platform).fields
         secret = next(one.name for one in fields if one.is_secret)
@@ -296,8 +308,8 @@ class BotRoutes(ChatRoutes):
             options = " ".join(f"--{name.replace('_', '-')}" for name in missing)
             raise EditRefusedError(f"a bot on {platform} needs {options} too")
         name = await self._name_of(platform, credentials)
-        self._change(platform, {"enabled": True, **credentials})
-        self.file.present.platforms[platform].bot_name = name
+        changed = self._changed(platform, {"enabled": True, **credentials})
+        self.file.present.platforms[platform] = replace(changed, bot_name=name)
         self.file.save()
         await self.start_bot(platform)
         return name
@@ -332,28 +344,38 @@ class BotRoutes(ChatRoutes):
         finally:
             await connector.close()
 
-    def _change(self, platform: str, said: dict[str, Any]) -> None:
+    async def _check(self, platform: str, said: dict[str, Any]) -> None:
+        """Raises ConnectorError: a new token is not taken, or the bot cannot be started so."""
+        held, fields = self._changed(platform, said).credentials, connector_class(platform).fields
+        has_token = any(said.get(one.name) for one in fields if one.is_secret)
+        missing = [one.name for one in fields if not (one.is_optional or held.get(one.name))]
+        if missing and (has_token or said.get("enabled")):
+            raise ConnectorError(f"{' and '.join(missing)} is missing")
+        if has_token:
+            await self._name_of(platform, held)
+
+    def _changed(self, platform: str, said: dict[str, Any]) -> PlatformSettings:
+        """The settings with these changes, which are not kept yet."""
         fields = {one.name: one.is_secret for one in connector_class(platform).fields}
-        settings = self.file.present.platforms.setdefault(platform, PlatformSettings(enabled=False))
-        said = {_ALIASES.get(name, name): value for name, value in said.items()}
+        settings = self.file.platform(platform) or PlatformSettings(enabled=False)
+        held, known = settings.credentials, settings.users
         new = {name: str(said[name]) for name in fields if said.get(name)}
-        if any(settings.credentials.get(name) != new[name] for name in new if not fields[name]):
+        if any(held.get(name) != new[name] for name in new if not fields[name]):
             # a token is sent to no address but the one that it was entered with
             new = dict.fromkeys((name for name in fields if fields[name]), "") | new
-        settings.credentials |= new
-        for name, value in said.items():
-            if name == "allowed_users":
-                known = settings.users
-                settings.users = {
-                    str(one): known.get(str(one), PairedUser(name=str(one))) for one in value
-                }
-            elif name in {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}:
-                setattr(settings, name, value)
+        allowed = [str(one) for one in said.get("allowed_users", known)]
+        plain = {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}
+        return replace(
+            settings,
+            credentials=held | new,
+            users={one: known.get(one, PairedUser(name=one)) for one in allowed},
+            **{name: value for name, value in said.items() if name in plain},
+        )
 
     def _status(self, platform: str) -> ConnectorStatus:
         settings, bot = self.file.platform(platform), self.bots.get(platform)
         status = "none" if settings is None else "stopped"
-        if bot is not None:
+        if bot is not None and not bot.has_ended:
             status = "connected" if bot.is_connected else "connecting"
         return {
             "running": bot is not None and bot.is_connected,
@@ -392,15 +414,6 @@ class BotRoutes(ChatRoutes):
             raise ActRefusedError("only a person at the machine does that: run it there")
 
 
-def _check(said: dict[str, Any]) -> None:
-    """EditRefusedError: a value is none that the settings could be read with at the next start."""
-    for name, value in said.items():
-        try:
-            _VALUES.get(name, _ANY).validate_python(value, strict=True)
-        except ValidationError:  # what it says of the value may be a token
-            raise EditRefusedError(f"{name[:80]} cannot have that value") from None
-
-
 class _NoCursor:
     """For a connector that only looks whether its token is taken."""
 
@@ -423,5 +436,5 @@ def _pairing(one: PairingRequest) -> PendingPairing:
 
 def _line(platform: str, status: ConnectorStatus) -> str:
     words = f"{platform}: {status['status']}"
-    words += f" as {status['bot_name']}" if status["bot_name"] else ""
+    words += f" as {status['bot_name']}" if "connect" in words and status["bot_name"] else ""
     return words + (f" ({status['problem']})" if status["problem"] else "")

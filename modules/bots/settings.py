@@ -6,20 +6,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import with_config as configured
+from typing_extensions import TypedDict
 
 from parachuted.errors import StorageFailedError
 
 TrustLevel: TypeAlias = Literal["direct", "sandboxed"]
 ResponseMode: TypeAlias = Literal["mention", "all", "off"]
 
-_READING: Final = (
+READING: Final = (
     "brain-search",
     "brain-resolve",
     "brain-context",
@@ -27,6 +30,7 @@ _READING: Final = (
     "daily-today",
     "daily-journal",
 )
+"""The tools that read, of Brain and Daily."""
 
 
 @dataclass(kw_only=True)
@@ -35,7 +39,7 @@ class SessionDefaults:
 
     mode: str = "default"
     allowed_folders: list[str] | None = field(default_factory=list)
-    allowed_mcps: list[str] | None = field(default_factory=lambda: list(_READING))
+    allowed_mcps: list[str] | None = field(default_factory=lambda: list(READING))
     capabilities: list[str] = field(default_factory=lambda: ["Read"])
 
     def permissions(self) -> dict[str, Any]:
@@ -70,12 +74,63 @@ class Settings:
 
     platforms: dict[str, PlatformSettings] = field(default_factory=dict)
     dm: SessionDefaults = field(default_factory=SessionDefaults)
-    group: SessionDefaults = field(default_factory=SessionDefaults)
+    group: SessionDefaults = field(default_factory=lambda: SessionDefaults(allowed_mcps=[]))
+    """A group may hold people who are not paired: it is read nothing until a person says so."""
 
 
 _SETTINGS: TypeAdapter[Settings] = TypeAdapter(Settings)
 _SECRETS: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
 Read = TypeVar("Read")
+_ALIASES: Final = {"bot_token": "token"}
+_ANSWERED: Final = {"has_token", "bot_name", "users", "fields", "problem", "allowed_rooms"}
+_HUMP: Final = re.compile("[A-Z]")
+
+
+def _address(text: str) -> str:
+    if text and not re.match(r"https?://\S+\Z", text):
+        raise ValueError("should be an address that begins with https:// or http://")
+    return text
+
+
+def _known(sent: object) -> object:
+    """What an app sends, by our names. What it was answered and sends back changes nothing."""
+    if not isinstance(sent, Mapping):
+        return sent
+    found = {_HUMP.sub(lambda one: f"_{one[0].lower()}", str(name)): sent[name] for name in sent}
+    found |= {str(name): sent[name] for name in sent if not _HUMP.search(str(name))}
+    return {_ALIASES.get(name, name): found[name] for name in found if name not in _ANSWERED}
+
+
+_Text: TypeAlias = str | None
+_Address: TypeAlias = Annotated[str, AfterValidator(_address)] | None
+
+
+@configured(ConfigDict(extra="forbid"))
+class _PlatformChange(TypedDict, total=False):
+    enabled: bool
+    dm_trust_level: TrustLevel
+    group_trust_level: TrustLevel
+    response_mode: ResponseMode
+    allowed_users: list[str | int]
+    token: _Text
+    access_token: _Text
+    homeserver_url: _Address
+    user_id: _Text
+    base_url: _Address
+    base_file_url: _Address
+
+
+@configured(ConfigDict(extra="forbid"))
+class DefaultsChange(TypedDict, total=False):
+    """What is set of the defaults of one kind of chat; what is left out stays."""
+
+    mode: Literal["default", "workspace", "trusted", "sandboxed"]
+    allowed_folders: list[str] | None
+    allowed_mcps: list[str] | None
+    capabilities: list[Literal["Read", "Glob", "Grep", "Write", "Edit", "Bash", "WebFetch"]]
+
+
+PlatformChange: TypeAlias = Annotated[_PlatformChange, BeforeValidator(_known)]
 
 
 class SettingsFile:

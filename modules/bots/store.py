@@ -253,16 +253,15 @@ class Store:
             "INSERT OR REPLACE INTO groups VALUES (?, ?, ?)", (platform, chat_id, added_by)
         )
 
-    async def has_group(self, platform: str, chat_id: str) -> bool:
-        """Whether a paired person has added the bot there."""
-        return await self._do(
-            lambda: (
-                self._db.execute(
-                    "SELECT 1 FROM groups WHERE platform = ? AND chat_id = ?", (platform, chat_id)
-                ).fetchone()
-                is not None
-            )
-        )
+    async def added_by(self, platform: str, chat_id: str) -> str:
+        """Which person, paired then, has added the bot there; empty: none."""
+
+        def work() -> str:
+            query = "SELECT added_by FROM groups WHERE platform = ? AND chat_id = ?"
+            row = self._db.execute(query, (platform, chat_id)).fetchone()
+            return "" if row is None else str(row[0])
+
+        return await self._do(work)
 
     async def chats(self) -> list[tuple[str, Incoming]]:
         """The last message of each chat that a person wrote in, and its platform."""
@@ -334,8 +333,10 @@ class Store:
         )
 
     async def forget(self, platform: str) -> None:
-        """The platform was removed: forget how far it was read, and what waits."""
-        for table in ("updates", "questions", "groups", "cursors", "pairings"):
+        """The platform was removed: forget how far it was read, and what waits. Who added the bot
+        to a group is not said again, so that stays, for when they are paired again.
+        """
+        for table in ("updates", "questions", "cursors", "pairings"):
             await self._write(f"DELETE FROM {table} WHERE platform = ?", (platform,))  # noqa: S608  our tables
 
     async def _questions(self, where: str, values: tuple[str, ...]) -> list[AskedQuestion]:

@@ -39,6 +39,7 @@ from .connector import (
     Quote,
     RetryLaterError,
     UnansweredError,
+    host_of,
 )
 from .telegram_html import as_html
 
@@ -132,6 +133,7 @@ class TelegramConnector:
             request=self._requests,
             get_updates_request=self._requests,
         )
+        self._host = host_of(base) or "an address that is malformed"
         self._free_at: dict[str, float] = {}
         self._moved: dict[str, str] = {}
 
@@ -412,7 +414,7 @@ class TelegramConnector:
             case telegram_errors.BadRequest() | telegram_errors.Forbidden():
                 said = error.message.replace(self._token, "(the token)")[:200]
                 return ConnectorError(f"Telegram refused it: {said}")
-        return RetryLaterError("Telegram cannot be reached")
+        return RetryLaterError(f"Telegram cannot be reached at {self._host}")
 
 
 def _readable(update: Any) -> Any:  # noqa: ANN401  JSON

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,11 +33,16 @@ class Passage:
     is_generated: bool = False
 
 
-async def find_passages(module: Module, message: str) -> list[Passage]:
+async def find_passages(
+    module: Module, message: str, reach: Sequence[str] | None = None
+) -> list[Passage]:
     """The best few: by Brain's recall where there is Brain, else by search. Conversations are left
-    out, and what agents made of notes comes after the notes.
+    out, as is what is not within `reach` (patterns such as `Garden/**`; None: all), and what agents
+    made of notes comes after the notes.
     """
-    found = await _recalled(module, message) or await _searched(module, message)
+    starts = tuple(one.removesuffix("**") for one in (("**",) if reach is None else reach))
+    recalled = [one for one in await _recalled(module, message) if one.path.startswith(starts)]
+    found = recalled or await _searched(module, message, starts)
     read = [await _cleaned(module, one, message) for one in found[:_MOST_READ]]
     said = [one for one in read if one.text or one.facts]
     return sorted(said, key=lambda one: one.is_generated)[:_MOST]
@@ -51,13 +57,14 @@ async def _recalled(module: Module, message: str) -> list[Passage]:
     return found
 
 
-async def _searched(module: Module, message: str) -> list[Passage]:
+async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> list[Passage]:
     """The notes that have most of the words, of which rare ones count most."""
     hits: dict[str, Hit] = {}
     weights: Counter[str] = Counter()
     for word in list(dict.fromkeys(_WORD.findall(message.casefold())))[:_MOST_WORDS]:
         found = await module.vault.search(word, 40)
-        notes = [one for one in found if not one.path.startswith(FOLDER)]
+        mine = [one for one in found if one.path.startswith(starts)]
+        notes = [one for one in mine if not one.path.startswith(FOLDER)]
         for one in notes:
             hits.setdefault(one.path, one)
             weights[one.path] += 1_000 // len(notes)

@@ -26,6 +26,10 @@ _COMPUTER: Final = (
     "the capability Computer cannot be given: nothing on this machine could keep an agent that "
     "moves the mouse within its bounds. Bash runs programs in a sandbox"
 )
+_READING: Final = {
+    "brain": {"brain-search", "brain-context"},
+    "daily": {"daily-search", "daily-today", "daily-journal"},
+}
 _OWN_TOOLS: Final = ("update_session_title", "update_session_summary")
 SESSION_TOOLS: Final = (
     *_OWN_TOOLS,
@@ -80,6 +84,14 @@ def reading_too(narrowing: AgentNarrowing, paths: Sequence[str]) -> AgentNarrowi
         return narrowing
     exact = [path for path in paths if _WILD.isdisjoint(path)]
     return replace(narrowing, read=(*narrowing.read, *exact))
+
+
+def reads_by(permissions: SessionPermissions | None, module: str) -> bool:
+    """Whether a session may have what that module (`brain` or `daily`) reads: it does not say which
+    tools it has, or names one that reads.
+    """
+    tools = None if permissions is None else permissions.allowed_mcps
+    return tools is None or not _READING[module].isdisjoint(tools)
 
 
 def within_agent(narrowing: AgentNarrowing, tools: Sequence[str] | None) -> AgentNarrowing:

@@ -24,7 +24,7 @@ from parachuted.modules import (
 
 from .brain_access import brain_of, field_of
 from .modes import Mode
-from .permissions import described
+from .permissions import described, reads_by
 from .prompt import Kind, PromptPart
 from .session import Session
 
@@ -205,7 +205,8 @@ class PromptParts:
     async def _entities(self, order: PromptOrder) -> list[PromptPart]:
         """What Brain knows of the entities that the message names."""
         brain = brain_of(self._module)
-        if brain is None or not order.message.strip():
+        may_read = reads_by(order.session.permissions, "brain")
+        if brain is None or not may_read or not order.message.strip():
             return []
         found_in = await brain.named_in(order.message, _LEAST_SURE)
         named = {one.para_id: one.name for one in found_in if one.para_id}
@@ -225,12 +226,15 @@ class PromptParts:
         return parts
 
     async def _enriched(self, order: PromptOrder) -> list[PromptPart]:
+        if not reads_by(order.session.permissions, "brain"):
+            return []
         found = [await one(order) for one in self.enrichers]
         return [part for parts in found for part in parts]
 
     async def _journal(self, order: PromptOrder) -> list[PromptPart]:
         journal: Any = self._module.get_interface("JournalInterface")
-        if journal is None or order.mode.name != "default":
+        may_read = reads_by(order.session.permissions, "daily")
+        if journal is None or not may_read or order.mode.name != "default":
             return []
         entries = await journal.get_recent_entries(_MOST_ENTRIES)
         return [_entry_part(one) for one in entries]

@@ -16,6 +16,7 @@ from .write_back import StoredFact
 
 _LONGEST: Final = 400
 _NOTHING: Final = "Your notes say nothing about it that I can find."
+_NOT_READ: Final = "This conversation may read no notes; its permissions change that."
 _AGAIN: Final = "Ask again when there is a model; the question stays in this conversation."
 _ACCOUNT: Final = re.compile(
     r"\s*(so\s+)?what\s+(exactly\s+)?(did|have)\s+you\s+(just\s+|really\s+)*(do|done|change|changed)"
@@ -40,11 +41,16 @@ class NotesAnswer:
     sources: tuple[str, ...]
 
 
-async def answer_from_notes(module: Module, message: str) -> NotesAnswer:
-    """What the notes say of a message: by Brain's recall where there is Brain, else by search."""
-    found = await find_passages(module, message)
+async def answer_from_notes(
+    module: Module, message: str, reach: Sequence[str] | None = None
+) -> NotesAnswer:
+    """What the notes within `reach` (patterns; None: all) say of a message: by Brain's recall where
+    there is Brain, else by search.
+    """
+    found = await find_passages(module, message, reach)
     if not found:
-        return NotesAnswer(f"{NO_MODEL}\n\n{_NOTHING}\n\n{_AGAIN}", ())
+        nothing = _NOT_READ if reach == () else _NOTHING
+        return NotesAnswer(f"{NO_MODEL}\n\n{nothing}\n\n{_AGAIN}", ())
     lines = [f"- {_said_in(one)} ({_link(one)})" for one in found]
     text = "\n".join([NO_MODEL, "", *lines, "", _AGAIN])
     return NotesAnswer(text, tuple(dict.fromkeys(one.path for one in found)))

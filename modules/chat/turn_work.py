@@ -27,7 +27,7 @@ from .modes import (
     mode_of,
     trust_level_of,
 )
-from .permissions import reading_too
+from .permissions import reading_too, reads_by
 from .prompt import ComposedPrompt
 from .prompt_parts import PromptOrder, PromptParts
 from .run_sessions import RunSessions
@@ -105,7 +105,7 @@ class TurnWork:
         order, prompt = await self.prompts.make(turn.request, session, mode)
         turn.stream.send(await self.prompts.event(order, prompt))
         if not self._module.has_model:
-            return await self._answer_without_model(turn, session, question)
+            return await self._answer_without_model(turn, order, question)
         return await self._run(turn, order, prompt, earlier, attached)
 
     async def _write_refused(self, turn: Turn, session: Session) -> None:
@@ -117,15 +117,20 @@ class TurnWork:
         turn.session, turn.messages = await self._sessions.get_with_messages(session.id)
 
     async def _answer_without_model(
-        self, turn: Turn, session: Session, question: Message
+        self, turn: Turn, order: PromptOrder, question: Message
     ) -> EndedTurn:
-        """Say what was remembered, where that was asked; else what the notes say."""
-        said = turn.request.message
+        """Say what was remembered, where that was asked; else what those notes say that the
+        session may read.
+        """
+        session, said = order.session, turn.request.message
         kept = await self._write_back.keep_if_on(session, turn.number, said, "")
         meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
         if kept:
             return await self._say(turn, remembered(kept), {"source": "brain", **meta})
-        found = await answer_from_notes(self._module, question.content)
+        permissions = session.permissions
+        is_all = permissions is None or reads_by(permissions, "brain")
+        reach = None if is_all else order.narrowing.read
+        found = await answer_from_notes(self._module, question.content, reach)
         meta |= {"source": "notes", "notes": list(found.sources)}
         return await self._say(turn, found.text, meta)
 

@@ -66,7 +66,7 @@ def _install(vault: Path, home: Path, name: str) -> None:
     from parachuted.modules.registry.approvals import ModuleApprovals
 
     actions = ModuleActions(ModuleApprovals(home, vault, env=os.environ))
-    shown = actions.install(f"parachute://{name}", path=None, dev=False)
+    shown = actions.install(f"parachute://{name}", path=None, dev=False, trust="trusted")
     actions.approve(name, shown["hash"], "trusted")
 
 

@@ -104,11 +104,14 @@ def find_module_command(
         )
     if not module.get("commands"):
         raise NotFoundError(
-            f"the module {name} has no commands; `parachute modules status {name}` shows what it "
-            "serves and whether it runs"
+            f"the module {name} does not run: {module['problem']}"
+            if module["problem"]
+            else f"the module {name} has no commands; `parachute modules status {name}` shows what "
+            "it serves"
         )
     parser = _parser(module)
-    options = parser.parse_args(arguments[1:])
+    usual = [one["name"] for one in module["commands"] if one["name"] == "status"]
+    options = parser.parse_args(arguments[1:] or usual)
     if not hasattr(options, "spec"):
         parser.error("a command is missing; --help lists them")
     for name, schema in _properties(options.spec).items():

@@ -57,7 +57,7 @@ class ModuleActions:
         """
         name = None if dev or path else self._lying(source)
         if name is None:
-            entry, _ = self._trust.install(source, dev=dev, path=path)
+            entry, _ = self._trust.install(source, dev=dev, path=path, trust=trust)
         else:
             entry = self._trust.entry(name)
         consent = self._trust.consent(entry.name, trust)

@@ -78,6 +78,15 @@ class Bots:
         assert status < 300, (method, path, status, answer)
         return answer
 
+    async def connected(self) -> None:
+        """Wait until the bot is."""
+
+        async def running() -> bool | None:
+            found = (await self.api("GET", "bots/status"))["connectors"][self.platform.platform]
+            return True if found["running"] else None
+
+        await eventually(running, lambda: self.api("GET", "bots/status"))
+
     async def pair(self, person: str, chat: str) -> None:
         """Let a person in, by the code that the bot gives them in that chat."""
         await self.platform.say(person, chat, "Hello")
@@ -197,12 +206,7 @@ def starting(vault: Path, home: Path, platform: PlatformRig) -> Starting:
                 for name in (*more, "chat", "bots"):
                     await install(daemon_rig, bundled_folder("modules") / name, "trusted")
                 await bots.api("PUT", "bots/config", json={platform.platform: platform.settings()})
-
-            async def connected() -> bool | None:
-                found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
-                return True if found["running"] else None
-
-            await eventually(connected, lambda: bots.api("GET", "bots/status"))
+            await bots.connected()
             yield bots
 
     return start

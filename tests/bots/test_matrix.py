@@ -252,3 +252,20 @@ async def test_a_token_that_is_none_and_a_room_that_is_not_its_own_are_refused(r
     with pytest.raises(ConnectorError, match="refused it"):
         await mine.send(str(room["room_id"]), "Hello")
     await mine.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"homeserver_url": "matrix.example.org"}, "address is malformed"),
+        ({"homeserver_url": "http://[x"}, "address is malformed"),
+        ({"user_id": "notes"}, "account is malformed"),
+        ({}, "server 127.0.0.1:1 cannot be reached"),
+    ],
+)
+async def test_what_cannot_be_an_address_or_an_account_is_said(changed, said: str):
+    given = {"homeserver_url": "http://127.0.0.1:1", "user_id": "@a:b", "access_token": "x"}
+    bot = MatrixConnector({**given, **changed}, KeptCursor())
+    with pytest.raises(ConnectorError, match=said):
+        await bot.connect()
+    await bot.close()

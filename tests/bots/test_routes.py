@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.calls import call, key_of
 from tests.bots.conftest import Bots
 
@@ -39,6 +41,11 @@ async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_
     token = given.pop("access_token", None) or given.pop("token")
     wrong = await bots.api("POST", f"bots/{name}", json={**given, "token": f"{token}x"})
     assert not wrong["success"]
+    where = {one: given[one] for one in ("homeserver_url", "user_id") if one in given}
+    for words, why in ((f"{token}x", "nothing was kept"), ("\n", "the token is empty")):
+        body = {"platform": name, **where, "token": words}
+        _, said = await call(bots.daemon, "POST", "/api/modules/bots/commands/add", json=body)
+        assert why in str(said), said
     right = await bots.api("POST", f"bots/{name}", json={**given, "token": token})
     assert (right["success"], right["error"]) == (True, None)
     config = await bots.api("GET", "bots/config")
@@ -48,6 +55,36 @@ async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_
         said = {"enabled": False, "homeserver_url": "http://127.0.0.1:1"}
         config = await bots.api("PUT", "bots/config", json={name: said})
         assert not config[name]["has_token"]
+
+
+NONSENSE = [
+    (
+        "telegram",
+        {"response_mode": "sometimes"},
+        "response_mode: should be one of mention",
+    ),
+    ("telegram", {"enabled": "yes please"}, "telegram.enabled: should be true or false"),
+    ("telegram", {"base_url": "nonsense"}, "telegram.base_url: should be an address"),
+    ("telegram", {"tokn": "x"}, "telegram.tokn: "),
+    ("telegram", {"enabled": True, "token": "nonsense"}, "nothing was changed: telegram: "),
+    ("matrix", {"enabled": True}, "homeserver_url and user_id and access_token is missing"),
+    ("signal", {"enabled": True}, "signal: is not known here (known: defaults, discord, matrix"),
+    ("defaults", {"dm": {"mode": "chaos"}}, "defaults.dm.mode: should be one of default"),
+    ("defaults", {"dm": {"capabilities": ["Fly"]}}, "capabilities.0: should be one of Read"),
+    ("defaults", {"cat": {}}, "defaults.cat: should be one of dm, group"),
+]
+
+
+@pytest.mark.parametrize("platform", ["telegram"], indirect=True)
+async def test_settings_that_make_no_sense_are_refused_by_name_and_change_nothing(bots: Bots):
+    before = await bots.api("GET", "bots/config")
+    for name, value, says in NONSENSE:
+        body = {"defaults": {"group": {"mode": "trusted"}}, name: value}
+        status, answer = await call(bots.daemon, "PUT", "/api/bots/config", json=body)
+        assert (400 <= status < 500, says in answer["message"]) == (True, True), (status, answer)
+        assert await bots.api("GET", "bots/config") == before
+    del before["defaults"]["dm"]["allowed_folders"]  # what is left out stays
+    assert (await bots.api("PUT", "bots/config", json=before))["telegram"] == before["telegram"]
 
 
 async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: Bots):

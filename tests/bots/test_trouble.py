@@ -335,12 +335,13 @@ async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
 
     async def stopped() -> str | None:
         found = (await bots.api("GET", "bots/status"))["connectors"][platform.platform]
-        return found["problem"] if not found["running"] else None
+        return found["problem"] if found["status"] == "stopped" else None
 
     problem = await eventually(stopped, lambda: bots.api("GET", "bots/status"))
     assert "token" in problem
     findings = (await bots.api("GET", "doctor"))["findings"]
-    assert len([one for one in findings if problem in one["problem"]]) == 1
+    (advice,) = [one["advice"] for one in findings if problem in one["problem"]]
+    assert f"`parachute bots add {platform.platform} - < token.txt`" in advice
     tried = await bots.api("POST", f"bots/{platform.platform}/test")
     assert (tried["success"], "token" in tried["error"]) == (False, True)
 

@@ -188,6 +188,16 @@ def test_an_official_module_says_why_it_is_not_verified(
     assert module["trust_level"] == "untrusted"
 
 
+def test_a_module_that_acts_for_people_is_refused_without_trust_before_it_is_asked_for(
+    command_line,
+):
+    for words in (("install", "parachute://bots"), ("approve", "bots", "--yes")):
+        code, said = command_line(*words)
+        assert (code, "digest" in said) == (1, False), said
+        assert "`parachute modules approve bots --trust trusted`" in " ".join(said.split())
+    assert command_line("approve", "bots", "--trust", "trusted", "--yes")[0] == 0
+
+
 def test_a_module_of_github_is_pinned_to_a_tag_and_approved_by_its_files(
     home: Path, vault: Path, tmp_path: Path, command_line
 ):

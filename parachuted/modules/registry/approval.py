@@ -71,13 +71,20 @@ def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
     )
 
 
-def check_hooks(manifest: Manifest, trust: TrustLevel) -> None:
-    """Raises ApprovalRefusedError where it asks to take part in hooks and may not read the words
-    that these hold, which may quote any note.
+def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
+    """Raises ApprovalRefusedError where it asks for what this trust never gives: to act for people,
+    or to take part in hooks, whose words may quote any note, without reading any note.
     """
+    name = manifest.name
+    if manifest.permissions.people and trust == "untrusted":
+        raise ApprovalRefusedError(
+            f"{name} acts for people that it knows from elsewhere, which only a trusted module "
+            f"may: `parachute modules approve {name} --trust trusted` shows what that allows, and "
+            "asks"
+        )
     if manifest.permissions.hooks and not reads_any_note(manifest, trust):
         raise ApprovalRefusedError(
-            f"{manifest.name} takes part in hooks, whose prompts may quote any note: that is for "
+            f"{name} takes part in hooks, whose prompts may quote any note: that is for "
             "trusted modules and for those whose permissions read `**`"
         )
 
@@ -129,7 +136,7 @@ class ApprovedVersions:
                 f"{record.name} is not what was approved (its files, permissions or packages); "
                 "approve it again"
             )
-        check_hooks(manifest, record.trust)
+        check_trust(manifest, record.trust)
         if record.trust == "verified" and not is_released(
             tree.digest, record.signature, self._keys
         ):
@@ -171,7 +178,7 @@ class ApprovedVersions:
         if tree.digest != copy.tree.digest:
             raise ApprovalRefusedError(f"the copy of {record.name} was changed while it was made")
         manifest = manifest_in(self._reserved, record, tree, keeping)
-        check_hooks(manifest, level)
+        check_trust(manifest, level)
         environment, lock = self._packages(record, manifest)
         copy.keep()
         self._registry.change(

@@ -12,7 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.modules.registry.approval import ApprovedVersions, is_manifest, is_no_wider
+from parachuted.modules.registry.approval import (
+    ApprovedVersions,
+    check_trust,
+    is_manifest,
+    is_no_wider,
+)
 from parachuted.modules.registry.approved import (
     ApprovalRefusedError,
     ApprovedModule,
@@ -149,6 +154,7 @@ class ModuleApprovals:
         manifest = manifest_in(self._reserved, record, tree, after)
         signature = self._folders.signature(record)
         level = trust_level(self._keys, record, tree.digest, signature, trust)
+        check_trust(manifest, level)
         consent = consent_for(
             manifest, tree, _code(after), source=record.source, commit=record.commit, trust=level
         )
@@ -278,7 +284,7 @@ class ModuleApprovals:
     ) -> tuple[ModuleEntry, Consent]:
         """Put the source's module into the vault's `Modules/` (with `dev`: link to its folder).
 
-        Approves nothing. Raises ParachuteError.
+        Approves nothing; `trust` is what the person is about to choose. Raises ParachuteError.
         """
         if trust == "verified":
             raise ApprovalRefusedError("only a signature makes a module verified")
@@ -314,10 +320,10 @@ class ModuleApprovals:
                 values |= {
                     "enabled": False,
                     "version": manifest.version,
-                    "trust": trust or ("trusted" if dev else "untrusted"),
+                    "trust": "trusted" if dev else "untrusted",
                 }
             self._registry.change(name, values)
-        return self.entry(name), self.consent(name)
+        return self.entry(name), self.consent(name, trust)
 
     def look(self) -> frozenset[str]:
         """What `ModuleChanges.look` returns."""

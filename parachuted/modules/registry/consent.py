@@ -22,13 +22,14 @@ _PEOPLE = (
     "acts for people that it knows from elsewhere: what it says they wrote counts as your words, "
     "and what they allow as allowed by you"
 )
+_IN_DAEMON = "no host for its agents; its code runs inside the daemon, and may reach any"
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
 _SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files
 _RUNS = {
     "verified": "inside the daemon: its files are signed by the makers of parachuted",
-    "trusted": "inside the daemon, with all that the daemon may do: its permissions bound what it "
-    "is offered, not what its code could do",
+    "trusted": "inside the daemon, with all that the daemon may do, the network too: its "
+    "permissions bound what it is offered, not what its code could do",
     "untrusted": "in a container, held to its permissions",
 }
 
@@ -117,7 +118,7 @@ class Consent:
             *(line for agent in self.agents for line in agent.lines()),
             *_each("calls", self.requires, "no interface of other modules"),
             *_each("uses", self.mcp, "no tool of other modules"),
-            *_each("network", self.network, _NOTHING),
+            *_each("network", self.network, _NOTHING if self.trust == "untrusted" else _IN_DAEMON),
             _words("shell", self.bash),
             *_each("reads", self.reads, _NOTHING),
             *_each("writes", self.writes, _NOTHING),

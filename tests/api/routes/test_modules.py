@@ -28,7 +28,8 @@ async def install(
     daemon_rig: DaemonRig, folder: Path, trust: str = "trusted", **more: object
 ) -> dict:
     """Install a module and approve what was shown."""
-    shown = await post(daemon_rig, "/api/modules/install", {"source": str(folder), **more})
+    body = {"source": str(folder), "trust": trust, **more}
+    shown = await post(daemon_rig, "/api/modules/install", body)
     return await post(
         daemon_rig,
         f"/api/modules/{shown['module']['name']}/approve",

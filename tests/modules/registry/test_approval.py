@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.modules.registry.approval import approval_digest, check_hooks, is_no_wider
+from parachuted.modules.registry.approval import approval_digest, check_trust, is_no_wider
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.manifest import read_manifest
 
@@ -57,8 +57,16 @@ def test_only_who_may_be_given_words_of_any_note_takes_part_in_hooks():
     some = read_manifest(PLAIN + "permissions: {read: [Work/], hooks: [prompt.before]}\n")
     every = read_manifest(PLAIN + "permissions: {read: ['**'], hooks: [prompt.before]}\n")
 
-    check_hooks(some, "trusted")
-    check_hooks(every, "untrusted")
-    check_hooks(read_manifest(PLAIN), "untrusted")
+    check_trust(some, "trusted")
+    check_trust(every, "untrusted")
+    check_trust(read_manifest(PLAIN), "untrusted")
     with pytest.raises(ApprovalRefusedError, match=r"whose permissions read `\*\*`"):
-        check_hooks(some, "untrusted")
+        check_trust(some, "untrusted")
+
+
+def test_only_a_trusted_module_acts_for_people():
+    bot = read_manifest(PLAIN + "permissions: {people: true}\n")
+
+    check_trust(bot, "trusted")
+    with pytest.raises(ApprovalRefusedError, match="modules approve bot --trust trusted"):
+        check_trust(bot, "untrusted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from parachuted.modules.registry.code_inspection import CodeInspection
@@ -98,7 +100,7 @@ def test_it_says_all_that_the_manifest_and_the_code_ask_for():
         "installs  | httpx>=0.27",
         "network   | admin: any host",
         "network   | responder: only api.telegram.org",
-        "with all that the daemon may do",
+        "with all that the daemon may do, the network too",
     ):
         assert reported in lines, reported
     assert consent.text().endswith(f"digest      {TREE.digest}\n")
@@ -113,6 +115,8 @@ def test_what_is_not_asked_for_is_said_too():
 
     assert consent.text().count("  nothing") >= 6
     assert "in a container" in consent.text()
+    assert "network     nothing" in consent.lines()
+    assert "may reach any" in " ".join(replace(consent, trust="trusted").lines())
 
 
 def test_a_list_of_programs_or_hosts_is_distinguished_from_the_words_of_ours():
