@@ -25,6 +25,7 @@ from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
+from parachuted.heavy import load_heavy_here
 from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import CallRun, RunAccounts
@@ -42,7 +43,6 @@ from parachuted.mcp_client import McpServers, ServerRegistry
 from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
 from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.module_agents import ModuleAgents
@@ -377,16 +377,15 @@ class Composition:
             home=home,
             env=self.env,
         )
-        self.containers = ModuleContainers(
-            folder=home / "run" / "containers",
-            secret=(home, folder, self.user_home),
-            sandboxes=self.chosen.sandboxes,
-            clients=ModuleClients(self.authenticator.ring, self.latest),
-        )
+        clients = ModuleClients(self.authenticator.ring, self.latest)
+        secret, place = (home, folder, self.user_home), home / "run/containers"
+        self.containers = ModuleContainers(place, secret, self.chosen.sandboxes, clients)
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=lambda approved: ModuleContext(approved, self._module_sources),
-            start_worker=partial(ContainerHost, containers=self.containers),
+            start_worker=lambda *module: load_heavy_here("containers").ContainerHost(
+                *module, self.containers
+            ),
             bus=self.bus,
             asker=self.hooks,
             vault=folder,

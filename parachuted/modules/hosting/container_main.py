@@ -21,55 +21,28 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from parachuted.errors import ActRefusedError
 from parachuted.modules.hosting.http_services import CALL, DaemonConnection, HttpBody, HttpServices
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.service_calls import CALL_HEADER, error_document, json_of
+from parachuted.modules.hosting.service_calls import (
+    API_SOCKET,
+    CALL_HEADER,
+    MODULE_SOCKET,
+    StartDocument,
+    error_document,
+    json_of,
+)
 from parachuted.modules.module import is_every_modules
-from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
+from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
 from parachuted.modules.streams import ServerEvent, StreamOpened
 
-API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
 _LARGEST = 64 << 20
 _FAILED = 400
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
-
-
-class StartDocument(BaseModel):
-    """What the daemon says on stdin: an `ApprovedModule`, whose manifest is in the copy, the key
-    and the folders of both sockets.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str
-    copy_at: Path
-    digest: str
-    tree: str
-    trust: TrustLevel
-    import_paths: tuple[Path, ...]
-    overrides: dict[str, object]
-    config: dict[str, object]
-    config_lines: dict[str, int]
-    data_folder: Path
-    has_model: bool
-    key: str
-    api: Path
-    own: Path
-
-    def approved(self) -> ApprovedModule:
-        """The module to run. It reads the copy."""
-        same = ("name", "digest", "tree", "trust", "import_paths", "overrides", "config")
-        return ApprovedModule(
-            **{name: getattr(self, name) for name in (*same, "config_lines")},
-            copy=self.copy_at,
-            manifest=read_manifest((self.copy_at / "manifest.yaml").read_bytes()),
-        )
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -155,14 +154,9 @@ async def _whole(response: aiohttp.ClientResponse) -> bytes:
     return bytes(data)
 
 
-_RESULTS: Mapping[str, TypeAdapter[Any]] = MappingProxyType(
-    {
-        "response": TypeAdapter(Response),
-        "file": TypeAdapter(FileResponse),
-        "event": TypeAdapter(ServerEvent),
-        "bytes": TypeAdapter(BytesResponse),
-    }
-)
+_KINDS = (Response, FileResponse, ServerEvent, BytesResponse)
+_NAMES = ("response", "file", "event", "bytes")
+_RESULTS = {name: TypeAdapter[Any](kind) for name, kind in zip(_NAMES, _KINDS, strict=True)}
 
 
 def item_of(found: Mapping[str, Any]) -> object:

@@ -19,12 +19,8 @@ from parachuted.agents.gateway.listeners import listen_in
 from parachuted.agents.sandbox import Container, ContainerProgram, Sandboxes
 from parachuted.agents.sandbox.slots import container_user, drop_tree
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
-from parachuted.modules.hosting.container_main import (
-    API_SOCKET,
-    MODULE_SOCKET,
-    StartDocument,
-)
 from parachuted.modules.hosting.module_clients import ModuleClients
+from parachuted.modules.hosting.service_calls import API_SOCKET, MODULE_SOCKET, StartDocument
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.services import Services
 
@@ -52,7 +48,6 @@ class ModuleContainers:
 
     def __init__(
         self,
-        *,
         folder: Path,
         secret: Iterable[Path],
         sandboxes: Sandboxes | None,

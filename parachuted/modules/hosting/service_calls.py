@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import cache, cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -31,7 +32,9 @@ from parachuted.errors import ConflictError, ModuleFailedError
 from parachuted.json_limits import check_json
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.module import is_every_modules
+from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.results import to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
@@ -43,6 +46,7 @@ from parachuted.modules.services import (
     VaultAccess,
 )
 
+API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
 CALL_HEADER = "X-Parachute-Call"
 SERVICES = "/api/modules/{name}/services/{service}"
 UPLOADS = "/api/modules/{name}/uploads"
@@ -60,6 +64,38 @@ ACCESSES: Mapping[str, type] = MappingProxyType(
 _STRICT = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
 _BASE64 = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 _APART = frozenset({"read_notes", "upload"})  # a stream each
+
+
+class StartDocument(BaseModel):
+    """What the daemon says on stdin: an `ApprovedModule`, whose manifest is in the copy, the key
+    and the folders of both sockets.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    copy_at: Path
+    digest: str
+    tree: str
+    trust: TrustLevel
+    import_paths: tuple[Path, ...]
+    overrides: dict[str, object]
+    config: dict[str, object]
+    config_lines: dict[str, int]
+    data_folder: Path
+    has_model: bool
+    key: str
+    api: Path
+    own: Path
+
+    def approved(self) -> ApprovedModule:
+        """The module to run. It reads the copy."""
+        same = ("name", "digest", "tree", "trust", "import_paths", "overrides", "config")
+        return ApprovedModule(
+            **{name: getattr(self, name) for name in (*same, "config_lines")},
+            copy=self.copy_at,
+            manifest=read_manifest((self.copy_at / "manifest.yaml").read_bytes()),
+        )
 
 
 class ServiceMethod:
