@@ -264,7 +264,7 @@ async def test_the_commands_of_a_chat(bots: Bots):
     await says("/stop", "Nothing is running here.")
     await says("Onions", "You said: Onions")
     await says("/stop", "Nothing is running here.")
-    await says("/frob Onions", "There is no command /frob")
+    await says("/frob Onions", "There is no command")
     await says("/journal Rain", "parachute modules enable daily")
     await says("/help", "/journal TEXT")
 
@@ -440,7 +440,7 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
         await bots.platform.say(person, chat, "Where are the beans?")
         shown = await bots.answer(chat, "south bed")
         assert "no model" in shown[-1].text.lower()
-        group = await bots.platform.group(person)
+        group = await bots.platform.group(person, await bots.platform.person("Bob"))
         await bots.platform.say(person, group, "Where are the beans?", to_bot=True)
         shown = await bots.answer(group, "may read no notes")
         assert "south" not in shown[-1].text
