@@ -398,8 +398,8 @@ def _reference() -> str:
 
 
 def _program(command: str | None) -> str:
-    """What a command runs; its arguments may hold a secret."""
-    words = (command or "").split()
+    """What a command runs; its variables and arguments may hold a secret."""
+    words = [word for word in (command or "").split() if "=" not in word]
     return words[0].rpartition("/")[2] if words else ""
 
 
