@@ -192,7 +192,8 @@ async def test_an_answer_that_was_sent_and_not_acknowledged_is_not_sent_again(
     await platform.say(person, chat, "Thanks")
     shown = [one.text for one in await bots.answer(chat, "You said: Thanks")]
     notices = [one for one in shown if "cut off" in one]
-    assert bool(notices) is not connector_class(platform.platform).limits.repeats_safely
+    # none: the answer got through after all, or the message may be sent again
+    assert not (notices and connector_class(platform.platform).limits.repeats_safely)
     assert [one for one in shown[1:] if one not in notices] == ["Here it is.", "You said: Thanks"]
 
 
