@@ -222,6 +222,9 @@ def test_a_note_is_seen_while_it_is_typed_outlined_and_moved_with_its_links_show
     it.sees(f"It is Plants/Yew {width}.md now.")
     assert f"[[Yew {width}|hedge]]" in linking.read_text()
     assert not place.exists()
+    it.go(f"#/vault/Garden/Paths {width}.md")
+    it.sees("Along the")
+    it.go(f"#/vault/Plants/Yew {width}.md")  # by now the index has the line that changed
     it.sees("Linked from")
     linking.unlink()
     (daemon.vault / f"Plants/Yew {width}.md").unlink()
