@@ -59,7 +59,7 @@ class Commands:
         if not name:
             return None
         if name not in COMMANDS:
-            return f"There is no command `/{name[:40]}`; `/help` says which there are."
+            return f"There is no command `/{name[:40]}`; `/help` lists them."
         session = await self._conversations.session_of(update.incoming.chat_id)
         said = _status(session) if name == "status" else _HELP
         match name:

@@ -73,7 +73,7 @@ class Update:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuestion:
     """A question of an agent's that stands in a chat, with a button for each option. `owner` is who
-    may answer it; empty: nobody there, for it was asked on the page. Without a `session_id` it is a
+    may answer it; empty: no one there may. Without a `session_id` it is a
     suggestion, whose id is `request_id`.
     """
 
@@ -118,7 +118,7 @@ class Store:
             self._db.close()
 
     async def add(self, platform: str, incoming: Incoming) -> Update | None:
-        """Keep what came. None: it came before."""
+        """Store a new message. None: it is a duplicate."""
         document = json.dumps(incoming.document())
 
         def work() -> Update | None:

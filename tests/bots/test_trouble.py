@@ -53,7 +53,7 @@ async def test_a_daemon_that_is_killed_answers_each_message_once(
         allowed = {platform.platform: {"allowed_users": people}}
         await bots.api("PUT", "bots/config", json=allowed)
         bots.model.script = in_pieces
-        for chat, person in people_of.items():  # no bot of Discord's finds a chat begun without it
+        for chat, person in people_of.items():  # Discord: its bots do not see it else
             said[chat] = ["Is anyone there?"]
             await platform.say(person, chat, *said[chat])
             await bots.answer(chat, LAST)

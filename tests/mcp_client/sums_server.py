@@ -26,7 +26,7 @@ def reach(path: str) -> str:
     except OSError:
         pass
     try:
-        socket.create_connection(("198.51.100.1", 9), timeout=1)  # of nobody's
+        socket.create_connection(("198.51.100.1", 9), timeout=1)  # reserved for documentation
         found.append("network")
     except TimeoutError:
         found.append("network")

@@ -1,7 +1,7 @@
 """The program in the container of an untrusted module: `python -m
 parachuted.modules.hosting.container_main`.
 
-It is told on stdin which module it is, loads the approved copy as the daemon would, and serves it
+It reads from stdin which module it is, loads the approved copy as the daemon would, and serves it
 on a unix socket. What the module asks goes to the daemon's HTTP API. The daemon trusts nothing that
 it says: the container and the API confine it.
 """

@@ -50,7 +50,7 @@ CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
 
 _NOW_S = 30.0
-_ABSENT = uuid4().hex  # stands for a value of the state that there is not
+_ABSENT = uuid4().hex  # the default of a state value that is absent
 _OK = 200
 _CURRENT_CALL: TypeAdapter[CurrentCall] = TypeAdapter(CurrentCall)
 _UPLOAD: TypeAdapter[Upload] = TypeAdapter(Upload)
