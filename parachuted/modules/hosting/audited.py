@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -65,13 +65,12 @@ class ModuleAudit:
         module: str,
         what: str,
         authority: Authority,
-        answer: CallAnswer | None = None,
     ) -> Iterator[CallAnswer]:
         """Record a call of that module when it ends, also with an error.
 
-        `what`: `tool x`, `Interface.method`, `schedule x`.
+        `what`: `tool x`, `Interface.method`, `schedule x`, `event x`.
         """
-        began, answer, error = time.perf_counter(), answer or CallAnswer(), None
+        began, answer, error = time.perf_counter(), CallAnswer(), None
         try:
             yield answer
         except BaseException as raised:
@@ -82,12 +81,6 @@ class ModuleAudit:
             self._tell(
                 (source, who, module), what, authority, answer.value, took_ms=took_ms, error=error
             )
-
-    def publishing(
-        self, module: str, event: str, data: Mapping[str, object], authority: Authority
-    ) -> AbstractContextManager[CallAnswer]:
-        """Around the publishing of that event by the module."""
-        return self.call("module", module, module, f"event {event}", authority, CallAnswer(data))
 
     def flush(self, *, at_end: bool = False) -> None:
         """Tell how many lines were left out in seconds that are over. To be called now and then."""
@@ -150,32 +143,6 @@ def _details(
     if authority.entry == "bot":
         details["person"] = authority.who
     return details or None
-
-
-class AuditedInterface:
-    """An interface whose calls by another module are recorded."""
-
-    def __init__(
-        self,
-        inner: object,
-        call: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]],
-    ) -> None:
-        """`call` makes the call of the method of that name, and tells of it."""
-        self._inner, self._call = inner, call
-
-    def __bool__(self) -> bool:
-        return bool(self._inner)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        function = getattr(self._inner, method)
-
-        async def call(*args: object, **kwargs: object) -> object:
-            return await self._call(method, lambda: function(*args, **kwargs))
-
-        return call
 
 
 def para_ids_of(value: object) -> list[str]:

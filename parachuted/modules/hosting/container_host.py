@@ -19,7 +19,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from pydantic import TypeAdapter
 
@@ -29,6 +29,12 @@ from parachuted.access.origin import Taint
 from parachuted.agents.sandbox import Container
 from parachuted.agents.sandbox.slots import container_user
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
+from parachuted.modules.hosting.host import (
+    CALL_LIMIT_S,
+    MakeCallRun,
+    ModuleHost,
+    RequestArguments,
+)
 from parachuted.modules.hosting.module_clients import ModuleClient
 from parachuted.modules.hosting.module_connection import ModuleConnection, item_of
 from parachuted.modules.hosting.module_containers import (
@@ -40,7 +46,6 @@ from parachuted.modules.hosting.module_containers import (
 )
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import watch_size
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.service_calls import (
     RemoteInterface,
     json_of,
@@ -77,25 +82,26 @@ class RestartDelays:
     ping_limit_s: float = 10.0
 
 
-class ContainerHost:
+class ContainerHost(ModuleHost):
     """One untrusted module.
 
     A container that dies is restarted after a growing delay; meanwhile its calls fail.
     """
 
+    where, limits = "container", LIMITS
+
     def __init__(
         self,
         approved: ApprovedModule,
         services: Services,
+        make_run: MakeCallRun | None,
         containers: ModuleContainers,
         *,
         pace: RestartDelays | None = None,
     ) -> None:
-        self._approved, self._services, self._containers = approved, services, containers
-        self._name = approved.name
-        self._pace = pace or RestartDelays()
+        super().__init__(approved, services, make_run)
+        self._containers, self._pace = containers, pace or RestartDelays()
         self._log = CappedLog(services.log)
-        self._declared: ModuleDeclaration | None = None
         self._in_code = CodeInspection()
         self._taint, self._own = Taint(), Authority()
         self._connection: ModuleConnection | None = None
@@ -106,29 +112,17 @@ class ContainerHost:
         self._is_stopped = False
 
     @property
-    def declared(self) -> ModuleDeclaration:
-        if self._declared is None:
-            raise ModuleFailedError(
-                f"the module {self._name} is not loaded; `parachute modules status` says why"
-            )
-        return self._declared
-
-    @property
     def problem(self) -> str | None:
         return self._down or self._problem
 
-    @property
-    def limits(self) -> str:
-        return LIMITS
-
-    async def start(self, authority: Authority | None = None) -> None:
-        self._own, self._is_stopped = authority or Authority(), False
+    async def _start(self, authority: Authority) -> None:
+        self._own, self._is_stopped = authority, False
         self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         self._runner = loop.create_task(
             self._keep(started),
-            name=f"the container of module {self._name}",
+            name=f"the container of module {self.name}",
             context=contextvars.Context(),  # its life is not part of whatever began it
         )
         try:
@@ -148,43 +142,36 @@ class ContainerHost:
             await asyncio.wait((runner,))
             self._runner = None
 
-    async def call(
+    async def _call(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        timeout_s: float,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> object:
         body = {**_body(handler, arguments, sent), "timeout_s": timeout_s}
         answer = await self._usable().ask("call", body, timeout_s, authority, sent.get("source"))
         return item_of(answer)
 
-    async def tell(
-        self,
-        handler: str,
-        data: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
+    async def _tell(
+        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
     ) -> None:
         body = {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}
         await self._usable().ask("tell", body, timeout_s, authority)
 
-    async def stream(
+    async def _stream(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        after: str | None = None,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        after: str | None,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields; a slow reader slows the module."""
+        """A slow reader slows the module."""
         if self._open_streams >= _MOST_STREAMS:
             raise ModuleFailedError(
-                f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later"
+                f"the module {self.name} has {_MOST_STREAMS} streams open already; try again later"
             )
         self._open_streams += 1
         try:
@@ -208,7 +195,7 @@ class ContainerHost:
         if self._connection is None:
             raise ModuleFailedError(
                 self._down
-                or f"the module {self._name} is not running; `parachute modules status` says why"
+                or f"the module {self.name} is not running; `parachute modules status` says why"
             )
         return self._connection
 
@@ -219,22 +206,22 @@ class ContainerHost:
             try:
                 why = await self._live(started)
             except AgentUnavailableError as error:
-                why = _WITHOUT_DOCKER.format(self._name, error.message)
+                why = _WITHOUT_DOCKER.format(self.name, error.message)
             except ModuleFailedError as error:
                 why = str(error)
             except Exception as error:  # a wall: the module is down and nothing else
-                log.exception("a module's container was lost", extra={"of": self._name})
+                log.exception("a module's container was lost", extra={"of": self.name})
                 why = repr(error)
             if not started.done():
                 started.set_exception(
-                    ModuleFailedError(f"the module {self._name} could not be started: {why}")
+                    ModuleFailedError(f"the module {self.name} could not be started: {why}")
                 )
             if self._is_stopped or started.exception() is not None:
                 return
             if time.monotonic() - started_at > _WELL_S:
                 wait_s = self._pace.first_wait_s
             self._down = (
-                f"the container of the module {self._name} is down and restarts in {wait_s:g} s: "
+                f"the container of the module {self.name} is down and restarts in {wait_s:g} s: "
                 f"{why}"
             )[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)
@@ -293,7 +280,7 @@ class ContainerHost:
                 await ready
         except TimeoutError as error:
             raise ModuleFailedError(f"it was not ready after {_START_LIMIT_S:g} s") from error
-        connection = ModuleConnection(self._name, place, client, container, self._report)
+        connection = ModuleConnection(self.name, place, client, container, self._report)
         try:
             declared = await connection.ask("start", {}, _START_LIMIT_S)
             self._declared = self._checked(declared)
@@ -319,13 +306,13 @@ class ContainerHost:
             declared = _DECLARED.validate_python(found)
         except ValueError as error:
             raise ModuleFailedError(
-                f"what the module {self._name} declares is invalid: {error}"
+                f"what the module {self.name} declares is invalid: {error}"
             ) from error
         manifest = self._approved.manifest
         says = (declared.name, declared.version, declared.prefix)
-        if says != (self._name, manifest.version, manifest.prefix):
+        if says != (self.name, manifest.version, manifest.prefix):
             raise ModuleFailedError(
-                f"the container of the module {self._name} says that it is {declared.name} "
+                f"the container of the module {self.name} says that it is {declared.name} "
                 f"{declared.version} at {declared.prefix}"
             )
         wrong = unapproved(declared.agents, manifest) or unshown(declared, manifest, self._in_code)
@@ -333,7 +320,7 @@ class ContainerHost:
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and declared != self._declared:
             raise ModuleFailedError(
-                f"the module {self._name} declares something else than when it was started; "
+                f"the module {self.name} declares something else than when it was started; "
                 "restart it"
             )
         return declared

@@ -33,7 +33,7 @@ from parachuted.modules.agent_runs import (
 )
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_context import (
     ModuleActivity,
@@ -42,12 +42,10 @@ from parachuted.modules.hosting.module_context import (
     current_call,
     is_for_person,
 )
-from parachuted.modules.hosting.module_hooks import ask_hook
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
-from parachuted.modules.hosting.scheduler import ModuleScheduler
-from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
@@ -81,9 +79,9 @@ class ModuleHarness:
     """
 
     def __init__(
-        self, running: RecordedModule, services: _HarnessServices, asking: Authority | None = None
+        self, host: ModuleHost, services: _HarnessServices, asking: Authority | None = None
     ) -> None:
-        self._running, self._services = running, services
+        self._host, self._services = host, services
         self._asking = asking or Authority(asked_by="person")
         self.published: list[tuple[str, Mapping[str, object]]] = services.published
         self.asked: list[tuple[str, str]] = services.asked
@@ -97,12 +95,12 @@ class ModuleHarness:
         """
         grant = EVERYWHERE if paths is None else grant_of(paths)
         asking = Authority(asked_by="person", caller=key_id, reads=grant, writes=grant)
-        return ModuleHarness(self._running, self._services, asking)
+        return ModuleHarness(self._host, self._services, asking)
 
     @property
     def problem(self) -> str | None:
         """The traceback of what failed last, while it has not gone well since."""
-        return self._running.problem
+        return self._host.problem
 
     async def request(
         self,
@@ -119,9 +117,9 @@ class ModuleHarness:
         What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
         made of: bytes, or parts by name, each a text or the name and the bytes of a file.
         """
-        declared = self._running.declared
+        declared = self._host.declared
         routes = ModuleRouteTable()
-        routes.add(declared.name, self._running, declared)
+        routes.add(self._host)
         found = routes.find(method, declared.prefix + path) or routes.find(method, path)
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
@@ -131,7 +129,7 @@ class ModuleHarness:
         if found.spec.streams:
             return [
                 item
-                async for item in self._running.stream(
+                async for item in self._host.stream(
                     handler,
                     arguments,
                     path=found.path_values,
@@ -142,7 +140,7 @@ class ModuleHarness:
                 )
                 if not isinstance(item, StreamOpened)
             ]
-        return await self._running.call(
+        return await self._host.call(
             handler,
             arguments,
             path=found.path_values,
@@ -155,65 +153,65 @@ class ModuleHarness:
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""
         handler = next(
-            (spec.handler for spec in self._running.declared.tools if spec.name == name), None
+            (spec.handler for spec in self._host.declared.tools if spec.name == name), None
         )
         if handler is None:
-            raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
+            raise NotFoundError(f"{self._host.declared.name} has no tool {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=self._authority())
+        return await self._host.call(handler, arguments, authority=self._authority())
 
     async def event(self, name: str, /, **data: object) -> None:
         """Deliver an event to its handlers, and wait for them.
 
         As in the daemon, one about a file that the module may not read is not delivered.
         """
-        specs = self._running.declared.events
+        specs = self._host.declared.events
         if not any(spec.event == name for spec in specs):
-            raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
+            raise NotFoundError(f"{self._host.declared.name} does not hear {name}")
         await self._services.see()
         heard, shown = self._services.heard(name, data) or ("", {})
         for spec in specs:
             if spec.event == heard:
-                await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
+                await self._host.tell(spec.handler, shown, authority=Authority(asked_by="event"))
 
     async def hook(self, name: str, /, **data: object) -> HookResult:
         """Ask its hook of that event, as before an agent's act; an empty result where it says
         nothing.
         """
-        specs = self._running.declared.hooks
+        specs = self._host.declared.hooks
         spec = next((spec for spec in specs if spec.event == name), None)
         if spec is None:
-            raise NotFoundError(f"{self._running.declared.name} has no hook of {name}")
+            raise NotFoundError(f"{self._host.declared.name} has no hook of {name}")
         await self._services.see()
-        return await ask_hook(self._running, spec, data, self._authority())
+        return await self._host.ask_hook(spec, data, self._authority())
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that
         name that it declares one for.
         """
         set_ones = {one.name: one for one in await self.schedules.list()}
-        declared = {spec.handler for spec in self._running.declared.schedules}
+        declared = {spec.handler for spec in self._host.declared.schedules}
         if name not in set_ones and name not in declared:
-            raise NotFoundError(f"{self._running.declared.name} has no schedule {name}")
+            raise NotFoundError(f"{self._host.declared.name} has no schedule {name}")
         await self._services.see()
         tick = Authority(asked_by="clock", entry="schedule")
         one = set_ones.get(name)
         handler, arguments = (name, {}) if one is None else (one.method, one.arguments)
-        await self._running.tell(handler, arguments, authority=tick)
+        await self._host.tell(handler, arguments, authority=tick)
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""
-        specs = self._running.declared.commands
+        specs = self._host.declared.commands
         handler = next((spec.handler for spec in specs if spec.name == name), None)
         if handler is None:
-            raise NotFoundError(f"{self._running.declared.name} has no command {name}")
+            raise NotFoundError(f"{self._host.declared.name} has no command {name}")
         await self._services.see()
-        return await self._running.call(handler, arguments, authority=self._authority())
+        return await self._host.call(handler, arguments, authority=self._authority())
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
         await self._services.see()
-        return await findings_of(self._running, self._authority())
+        return await self._host.doctor(self._authority())
 
     def _authority(self) -> Authority:
         """That of a new request."""
@@ -221,7 +219,7 @@ class ModuleHarness:
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
-        return self._running.interface(name, Authority())
+        return self._host.interface(name, Authority())
 
 
 @asynccontextmanager
@@ -271,14 +269,15 @@ async def running_module(
             services.has_model = has_model
             services.runs = runs or services.runs
             await services.see()
-            host = InProcessHost(approved, services, begin_limit_s=_BEGIN_LIMIT_S)
-            running = RecordedModule(approved.name, host, services.make_run)
-            await running.start()
-            services.scheduler.add(running, running.declared)
+            host = InProcessHost(
+                approved, services, services.make_run, begin_limit_s=_BEGIN_LIMIT_S
+            )
+            await host.start()
+            services.scheduler.add(host)
             try:
-                yield ModuleHarness(running, services)
+                yield ModuleHarness(host, services)
             finally:
-                await running.stop()
+                await host.stop()
 
 
 class _HarnessServices:

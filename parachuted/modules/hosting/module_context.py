@@ -24,7 +24,7 @@ from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.set_schedules import ModuleSchedules, SetScheduler
+from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.services import CurrentCall, VaultAccess
 from parachuted.runs.bounded_vault import BoundedVaults
@@ -147,7 +147,7 @@ class ModuleContextSources:
     publish: Callable[[str, str, Mapping[str, object], Authority], None]
     writing: Callable[[VaultPath, Authority], AbstractContextManager[Callable[[WriteResult], None]]]
     interface: Callable[[str, InterfaceCaller], object | None]
-    scheduler: SetScheduler
+    scheduler: ModuleScheduler
     activity: ActivityLog
     contexts: ContextAssembly
     clock: Callable[[], datetime]

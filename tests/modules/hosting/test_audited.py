@@ -55,8 +55,8 @@ def test_a_call_is_reported_when_it_is_over_with_the_para_ids_of_its_answer(log,
 
 def test_a_call_for_a_person_of_a_chat_names_them_and_an_event_has_its_numbers(log, audit):
     ana = Authority().for_person("Telegram 7")
-    with audit.publishing("bots", "bots.refused", {"why": "the canary", "times": 3}, ana):
-        pass
+    with audit.call("module", "bots", "bots", "event bots.refused", ana) as answer:
+        answer.value = {"why": "the canary", "times": 3}
     with audit.call("module", "bots", "chat", "ConversationInterface.get", ana) as answer:
         answer.value = {"count": 3}
 
@@ -79,9 +79,9 @@ def test_a_call_that_fails_is_reported_without_its_words(log, audit):
 
 def test_a_storm_is_so_many_lines_and_one_with_the_count_of_the_others(log, audit):
     for _ in range(10 * MOST_A_SECOND):
-        with audit.publishing("garden", "garden.bed.dug", {"words": "x"}, ASKED):
+        with audit.call("module", "garden", "garden", "event garden.bed.dug", ASKED):
             pass
-    with audit.publishing("other", "other.said", {}, ASKED):
+    with audit.call("module", "other", "other", "event other.said", ASKED):
         pass
     audit.flush(at_end=True)
 
@@ -96,7 +96,7 @@ def test_a_storm_is_so_many_lines_and_one_with_the_count_of_the_others(log, audi
 
 def test_nothing_is_left_out_of_what_comes_slowly(log, audit):
     for number in range(MOST_A_SECOND):
-        with audit.publishing("garden", f"garden.n{number}", {}, ASKED):
+        with audit.call("module", "garden", "garden", f"event garden.n{number}", ASKED):
             pass
     audit.flush(at_end=True)
 

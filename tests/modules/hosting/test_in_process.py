@@ -28,7 +28,6 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
         *,
         services: StubServices | None = None,
         limit_s: float = 30,
-        most_tasks: int = 1000,
         **more: str,
     ) -> InProcessHost:
         folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
@@ -37,7 +36,6 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
                 approve(folder),
                 services or StubServices(),
                 begin_limit_s=limit_s,
-                most_tasks=most_tasks,
             )
         )
         return made[-1]
@@ -268,25 +266,6 @@ async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
 
     assert "seen to" in await running.call("careful", {})
     assert running.problem is None
-
-
-async def test_a_flood_of_tasks_is_stopped_at_the_limit(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def flood(self):
-            while True:
-                asyncio.get_running_loop().create_task(asyncio.sleep(600), name="flood")
-        """,
-        most_tasks=50,
-    )
-    await running.start()
-
-    with pytest.raises(ModuleFailedError):
-        await running.call("flood", {})
-
-    assert len(tasks_named("flood")) < 50
-    assert "50 tasks at work" in running.problem
 
 
 async def test_a_background_task_that_wants_to_exit_does_not_end_the_daemon(make):

@@ -178,7 +178,7 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
         await until(lambda: manager_rig.reported("module.changed"))
 
         found = modules.find("GET", "/api/daily/hello")
-        assert await found.running.call(found.spec.handler, {}) == "hello"
+        assert await found.host.call(found.spec.handler, {}) == "hello"
         assert manager_rig.status("daily").folder_state == "changed"
         await until(
             lambda: "parachute modules diff daily" in (manager_rig.problems["module:daily"] or "")

@@ -7,7 +7,7 @@ import pytest
 from parachuted.access.authority import Authority
 from parachuted.access.grant import grant_of
 from parachuted.errors import ActRefusedError
-from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.hosting.schedules import ModuleSchedules
 from parachuted.modules.scheduling import Timing
 from tests.modules.module_rig import ModuleRig
 

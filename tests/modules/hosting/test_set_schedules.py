@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from parachuted.errors import EditRefusedError
-from parachuted.modules.hosting.set_schedules import MOST_SCHEDULES, SetSchedule, SetSchedules
+from parachuted.modules.hosting.schedules import MOST_SCHEDULES, SetSchedule, SetSchedules
 from parachuted.modules.scheduling import Timing
 
 NIGHTLY = SetSchedule(

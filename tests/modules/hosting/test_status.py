@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry
@@ -38,13 +41,12 @@ def status(
     problem: str | None = None,
     *choices: InterfaceChoice,
 ) -> ModuleStatus:
+    host = SimpleNamespace(where="in process", limits=None, declared=declared)
     return status_of(
         one,
-        where="in process" if declared else None,
-        limits=None,
-        declared=declared,
-        problem=problem,
-        choices=list(choices),
+        cast("ModuleHost", host) if declared else None,
+        problem,
+        choices=choices,
         schedules=["tidy: every 900 s", "reflect: each day at 03:00"],
     )
 

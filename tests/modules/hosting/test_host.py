@@ -22,10 +22,9 @@ from parachuted.errors import (
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.container_host import ContainerHost
-from parachuted.modules.hosting.hosted_module import module_findings
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Finding, Response
@@ -36,30 +35,30 @@ from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-Begin = Callable[..., "asyncio.Future[RunningModule]"]
+Begin = Callable[..., "asyncio.Future[ModuleHost]"]
 
 
 @pytest.fixture(params=["in process", "container"])
 def way(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Callable[[ApprovedModule, Services], RunningModule]:
+) -> Callable[[ApprovedModule, Services], ModuleHost]:
     """Make a module run in that way; Docker's walls change nothing here."""
     if request.param == "in process":
         return InProcessHost
     containers = ContainerRig(tmp_path / "rig").containers
-    return lambda approved, services: ContainerHost(approved, services, containers)
+    return lambda approved, services: ContainerHost(approved, services, None, containers)
 
 
 @pytest.fixture
 async def begin(
-    way: Callable[[ApprovedModule, Services], RunningModule], tmp_path: Path
+    way: Callable[[ApprovedModule, Services], ModuleHost], tmp_path: Path
 ) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
-    begun: list[RunningModule] = []
+    begun: list[ModuleHost] = []
 
     async def one(
         body: str | ApprovedModule, services: StubServices | None = None, **more: str
-    ) -> RunningModule:
+    ) -> ModuleHost:
         approved = (
             body
             if isinstance(body, ApprovedModule)
@@ -529,24 +528,6 @@ async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
     assert "what was sought is gone" in running.problem
 
 
-async def test_ten_thousand_spawned_tasks_are_refused_and_leave_the_module_at_work(begin):
-    body = """
-    async def work(self):
-        await asyncio.Event().wait()
-    @route("POST", "/")
-    async def begin(self):
-        for number in range(10_000):
-            self.spawn(self.work)
-    @route("GET", "/")
-    async def hello(self):
-        return "hello"
-    """
-    running = await begin(body)
-
-    assert "failed in begin" in await refused(running.call("begin", {}))
-    assert await running.call("hello", {}) == "hello"
-
-
 async def test_its_doctor_is_asked_as_any_handler_is(begin):
     body = """
     async def doctor(self):
@@ -557,8 +538,8 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
     silent = await begin("")
 
     assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
-    assert await module_findings([running, silent], Authority()) == [
-        ("daily", Finding(problem="two have one id", advice="change one", path="Brain/a.md"))
+    assert await running.doctor(Authority()) == [
+        Finding(problem="two have one id", advice="change one", path="Brain/a.md")
     ]
 
 
@@ -570,10 +551,10 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
         ("async def doctor(self):\n    return [{'problem': 1}]", "something else than a list"),
     ],
 )
-async def test_a_doctor_that_fails_is_a_finding(begin, body, says):
-    found = await module_findings([await begin(body)], Authority())
+async def test_a_doctor_that_fails_says_how(begin, body, says):
+    running = await begin(body)
 
-    assert [says in finding.problem for _, finding in found] == [True]
+    assert says in await refused(running.doctor(Authority()))
 
 
 SETTINGS = """
