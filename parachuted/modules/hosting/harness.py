@@ -5,14 +5,14 @@ surroundings.
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from parachuted.access.authority import NO_AUTHORITY, Authority, current
 from parachuted.access.events import EventFilter
@@ -35,27 +35,23 @@ from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
-    ModuleActivity,
-    ModuleContexts,
-    acting_for,
-    current_call,
+    ModuleContext,
+    ModuleContextSources,
     is_for_person,
 )
-from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
-from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
-from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
+from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import CurrentCall, StateAccess
+from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
 from parachuted.runs.bounded_vault import BoundedVaults
-from parachuted.runs.bounds import ModuleBounds
 from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
@@ -260,14 +256,9 @@ async def running_module(
             trust="trusted",
         )
         with ExitStack() as closing:
-            services = _HarnessServices(approved, vault, Path(private), closing)
-            services.config, services.interfaces, services.answers = (
-                config or {},
-                interfaces or {},
-                answers,
-            )
-            services.has_model = has_model
-            services.runs = runs or services.runs
+            services = _HarnessServices(approved, vault, Path(private), closing, interfaces or {})
+            services.config, services.answers = config or {}, answers
+            services.has_model, services.runs = has_model, runs or services.runs
             await services.see()
             host = InProcessHost(
                 approved, services, services.make_run, begin_limit_s=_BEGIN_LIMIT_S
@@ -280,35 +271,27 @@ async def running_module(
                 await host.stop()
 
 
-class _HarnessServices:
-    """The services of one module, with a store, an index and search of its own."""
+class _HarnessServices(ModuleContext):
+    """The services of one module as the daemon has them, with a store, an index and search of its
+    own. Agents and suggestions are remembered and go nowhere.
+    """
 
     def __init__(
-        self, approved: ApprovedModule, vault: Path, private: Path, closing: ExitStack
+        self,
+        approved: ApprovedModule,
+        vault: Path,
+        private: Path,
+        closing: ExitStack,
+        interfaces: Mapping[str, object],
     ) -> None:
-        manifest = approved.manifest
-        self.name, self._requires = manifest.name, manifest.optional_requires
-        self.log = logging.getLogger(f"parachuted.modules.{self.name}")
-        self.config: Mapping[str, object] = {}
-        self.interfaces: Mapping[str, object] = {}
         self.answers: Callable[[str, str], str] | None = None
-        self.has_model = True
-        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
-        self.runs: RunAccess = _HarnessRuns(self)
-        self.activity = ModuleActivity(approved, ActivityLog(VaultRoot(vault)), _now, _acted_on)
-        self.schedules = ModuleSchedules(self.name, self.scheduler, _acted_on)
-        self.data_folder = make_data_folder(private / "data", self.name)
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
-        self.bounds = ModuleBounds.of_module(
-            self.name, read=manifest.permissions.read, write=manifest.permissions.write
-        )
-        self.state = ModuleState(private / "state", _acted_on)
+        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
         self._seeing = asyncio.Lock()
-        self._bus = Bus(_now)
-        self._publishing = EventPublisher(self._bus)
-        self._publishing.declare(manifest)
+        self._publishing = EventPublisher(Bus(_now))
+        self._publishing.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
@@ -320,35 +303,33 @@ class _HarnessServices:
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         self.make_run = partial(CallRun, store)
-        vaults = BoundedVaults(store, self._index, self._search)
-        self.vault = vaults.of_module(self.name, self.bounds)
-        self.contexts = ModuleContexts(
-            ContextAssembly(self._index, lambda _path: ()), self.vault, self.bounds, _acted_on
+        sources = ModuleContextSources(
+            vaults=BoundedVaults(store, self._index, self._search),
+            data=private / "data",
+            user_home=Path.home(),
+            kept_out=(vault,),
+            own_folders=None,
+            has_model=True,
+            agents_of=lambda _approved: cast(ModuleAgents, None),  # none works here
+            suggestions=None,
+            origins=None,
+            state=private / "state",
+            publish=self._publish,
+            writing=self._publishing.writing,
+            interface=lambda name, _caller: interfaces.get(name),
+            scheduler=self.scheduler,
+            activity=ActivityLog(root),
+            contexts=ContextAssembly(self._index, lambda _path: ()),
+            clock=_now,
         )
-        self.folders = OutsideFolders(
-            self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
-        )
+        super().__init__(approved, sources, _acted_on)
+        self.runs = _HarnessRuns(self)
 
-    @property
-    def current_call(self) -> CurrentCall:
-        return current_call(current(), "agent")
-
-    def on_behalf_of(
-        self, person: str, *, is_strangers: bool = False
-    ) -> AbstractContextManager[None]:
-        return acting_for(current(), person, is_strangers=is_strangers)
-
-    def publish(self, event: str, data: Mapping[str, object]) -> None:
-        self._publishing.publish(self.name, event, data, current())
+    def _publish(
+        self, module: str, event: str, data: Mapping[str, object], authority: Authority
+    ) -> None:
+        self._publishing.publish(module, event, data, authority)
         self.published.append((event, data))
-
-    def get_interface(self, name: str) -> object | None:
-        if name not in self._requires:
-            raise ActRefusedError(
-                f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
-                "in optional_requires"
-            )
-        return self.interfaces.get(name)
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt))
@@ -386,7 +367,7 @@ class _HarnessServices:
         return (
             (name, data)
             if kind is None
-            else EventFilter.of_module(self.name, self.bounds.reads).heard(kind, data)
+            else EventFilter.of_module(self.name, self._bounds.reads).heard(kind, data)
         )
 
     async def see(self) -> None:

@@ -185,7 +185,6 @@ class ModuleManager:
         self._publishing.deliver_to(())
         async with self._lock:
             await self._end(list(self._modules.values()))
-        self._audit.flush(at_end=True)
 
     async def run(self) -> None:
         """Tell events, run schedules, and see what became of folders and approvals, until
@@ -200,7 +199,6 @@ class ModuleManager:
                     await next_beat(self._look_every_s)
                     await self._look()
                     self._report_failures()
-                    self._audit.flush()
         finally:
             self.scheduler.stop()
             self._group = None

@@ -19,6 +19,7 @@ from parachuted.access.own_folders import OwnFolders
 from parachuted.audit.activity import ActivityLog
 from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_runs import ModuleRuns
@@ -194,7 +195,7 @@ class ModuleContext:
         self.schedules = ModuleSchedules(name, sources.scheduler, authority)
         self.state = ModuleState(sources.state / name, authority)
         self._agents = sources.agents_of(approved)
-        self.runs = ModuleRuns(name, self._agents, authority)
+        self.runs: RunAccess = ModuleRuns(name, self._agents, authority)
         self.contexts = ModuleContexts(sources.contexts, self.vault, bounds, authority)
         self._sources, self._bounds, self._requires = (
             sources,
@@ -229,11 +230,6 @@ class ModuleContext:
 
         Its causes travel with it, so that loops halt, and so does its taint.
         """
-        if event.partition(".")[0] != self.name:
-            raise ActRefusedError(
-                f"the module {self.name} may publish events whose name begins with {self.name}. "
-                f"and not {event[:80]}"
-            )
         authority = self._acting().forked()
         if self._is_strange:
             authority.taint.read_words(
