@@ -128,12 +128,12 @@ async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begi
 
 async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
     running = await begin(
-        "@route('POST', '/')\nasync def make(self):\n    return Response(status=201, body=(1, 2), "
-        "headers={'X-It': 'y'})"
+        "@route('POST', '/')\nasync def make(self):\n    from datetime import date\n    return "
+        "Response(status=201, body=(1, date(2026, 1, 5)), headers={'X-It': 'y'})"
     )
 
     assert await running.call("make", {}) == Response(
-        status=201, body=[1, 2], headers={"X-It": "y"}
+        status=201, body=[1, "2026-01-05"], headers={"X-It": "y"}
     )
 
 
@@ -273,20 +273,38 @@ async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begi
     assert "gone" in running.problem
 
 
-async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
-    body = (
-        "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return "
-        "[{'name': words, 'limit': limit}]"
-    )
+async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begin):
+    body = """
+    @interface("BrainInterface")
+    async def search(self, words, *, limit=2):
+        return [{"name": words, "limit": limit}]
+    @interface("BrainInterface")
+    def plain(self):
+        return "not awaited inside"
+    @interface("BrainInterface")
+    async def fail(self):
+        raise ValueError("inside")
+    async def undeclared(self): ...
+    @route("DELETE", "/all", capability="admin")
+    async def delete_all(self): ...
+    """
     running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
 
     brain = running.interface("BrainInterface")
 
     assert await brain.search("kevin", limit=3) == [{"name": "kevin", "limit": 3}]
+    assert await brain.plain() == "not awaited inside"
     assert running.interface("Other") is None
-    for name in ("publish", "run_agent", "_services"):
+    with pytest.raises(TypeError):
+        await brain.search(to="nobody")
+    assert running.problem is None
+    await refused(brain.fail())
+    for name in ("publish", "run_agent", "on_disable", "get_interface", "_services"):
         with pytest.raises(AttributeError):
             getattr(brain, name)
+    for name in ("nothing", "undeclared", "delete_all", "suggest"):
+        with pytest.raises((AttributeError, ActRefusedError)):
+            await getattr(brain, name)()
 
 
 async def test_a_module_uses_the_interface_of_another(begin):
@@ -401,19 +419,6 @@ async def test_a_module_reaches_no_further_than_its_permissions(begin, module_ri
 
     with pytest.raises(ActRefusedError, match=r"permissions\.read"):
         await running.call("peek", {})
-
-
-async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_module(begin):
-    manifest = "provides: [BrainInterface]\n"
-    plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
-    with pytest.raises((AttributeError, ActRefusedError)):
-        await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
-    own = await begin(
-        "@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]",
-        name="brain",
-        manifest=manifest,
-    )
-    assert await own.interface("BrainInterface").suggest("text") == ["text"]
 
 
 HIDING = {
