@@ -120,14 +120,6 @@ def test_a_module_without_routes_takes_no_prefix(routes):
     assert routes.find("GET", "/api/quiet") is None
 
 
-def test_each_of_many_modules_is_found():
-    found = ModuleRouteTable()
-    for number in range(500):
-        found.add(host(f"m{number}", "GET /a/{b}"))
-
-    assert found.find("GET", "/api/m321/a/x").module == "m321"
-
-
 @pytest.fixture
 def brain() -> ModuleRouteTable:
     found = ModuleRouteTable()
@@ -190,21 +182,3 @@ def test_a_place_that_is_kept_for_a_module_is_its_own_beside_its_prefix():
     assert found.allowed("/api/modules/daily/agents/x") == ("GET",)
     found.remove("daily")
     assert found.find("GET", "/api/modules/daily/agents/x") is None
-
-
-def test_no_other_module_may_serve_what_is_kept_for_one():
-    with pytest.raises(ValueError, match="is not kept for the module evil; nothing outside"):
-        ModuleDeclaration(
-            name="evil",
-            version="1.0.0",
-            prefix="/api/evil",
-            routes=(
-                RouteSpec(
-                    method="GET",
-                    path="/{name}",
-                    handler="b",
-                    capability="read",
-                    prefix="/api/modules/daily/agents",
-                ),
-            ),
-        )
