@@ -23,7 +23,6 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.access.origin import Taint
 from parachuted.agents.sandbox import Container
@@ -61,25 +60,14 @@ from parachuted.visible import visible
 log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
-_CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
 _WITHOUT_DOCKER = (
     "an untrusted module runs in a container: install and start Docker, then `parachute modules "
     "restart {0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted` ({1})"
 )
-_START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
-_LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
+_START_LIMIT_S, _STOP_LIMIT_S = 90.0, 7.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S, _WELL_S = 0.5, 60.0, 60.0
 _ENDS_S = 0.2
-_MOST_STREAMS = 64
 _MOST_PROBLEM, _MOST_LOGGED, _MOST_LINES_A_SECOND = 20_000, 4_000, 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartDelays:
-    """Seconds before the first restart, between health checks, and for their answers."""
-
-    first_wait_s: float = 0.5
-    ping_every_s: float = 15.0
-    ping_limit_s: float = 10.0
 
 
 class ContainerHost(ModuleHost):
@@ -97,10 +85,11 @@ class ContainerHost(ModuleHost):
         make_run: MakeCallRun | None,
         containers: ModuleContainers,
         *,
-        pace: RestartDelays | None = None,
+        first_wait_s: float = _FIRST_WAIT_S,
     ) -> None:
+        """`first_wait_s` goes by before the first restart."""
         super().__init__(approved, services, make_run)
-        self._containers, self._pace = containers, pace or RestartDelays()
+        self._containers, self._first_wait_s = containers, first_wait_s
         self._log = CappedLog(services.log)
         self._in_code = CodeInspection()
         self._taint, self._own = Taint(), Authority()
@@ -108,7 +97,6 @@ class ContainerHost(ModuleHost):
         self._runner: asyncio.Task[None] | None = None
         self._down: str | None = None
         self._problem: str | None = None
-        self._open_streams = 0
         self._is_stopped = False
 
     @property
@@ -169,19 +157,11 @@ class ContainerHost(ModuleHost):
         sent: RequestArguments,
     ) -> AsyncIterator[object]:
         """A slow reader slows the module."""
-        if self._open_streams >= _MOST_STREAMS:
-            raise ModuleFailedError(
-                f"the module {self.name} has {_MOST_STREAMS} streams open already; try again later"
-            )
-        self._open_streams += 1
-        try:
-            body = {**_body(handler, arguments, sent), "after": after}
-            lines = self._usable().lines("stream", body, authority, sent.get("source"))
-            async with aclosing(lines) as found:  # type: ignore[type-var]
-                async for item in found:
-                    yield item_of(item)
-        finally:
-            self._open_streams -= 1
+        body = {**_body(handler, arguments, sent), "after": after}
+        lines = self._usable().lines("stream", body, authority, sent.get("source"))
+        async with aclosing(lines) as found:  # type: ignore[type-var]
+            async for item in found:
+                yield item_of(item)
 
     def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
         connection, declared = self._connection, self._declared
@@ -200,7 +180,7 @@ class ContainerHost(ModuleHost):
         return self._connection
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
-        wait_s = self._pace.first_wait_s
+        wait_s = self._first_wait_s
         while True:
             started_at = time.monotonic()
             try:
@@ -219,7 +199,7 @@ class ContainerHost(ModuleHost):
             if self._is_stopped or started.exception() is not None:
                 return
             if time.monotonic() - started_at > _WELL_S:
-                wait_s = self._pace.first_wait_s
+                wait_s = self._first_wait_s
             self._down = (
                 f"the container of the module {self.name} is down and restarts in {wait_s:g} s: "
                 f"{why}"
@@ -274,7 +254,7 @@ class ContainerHost(ModuleHost):
         ready: asyncio.Future[None],
         started: asyncio.Future[None],
     ) -> None:
-        """Let it enable itself, then see to it that it answers."""
+        """Let it enable itself; it can be asked until this ends."""
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await ready
@@ -287,9 +267,7 @@ class ContainerHost(ModuleHost):
             self._connection, self._down = connection, None
             if not started.done():
                 started.set_result(None)
-            while True:
-                await asyncio.sleep(self._pace.ping_every_s)
-                await connection.ask("ping", {}, self._pace.ping_limit_s - _GRACE_S)
+            await asyncio.Event().wait()
         finally:
             self._connection = None
             await connection.close()

@@ -109,7 +109,7 @@ class _Served:
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=_LARGEST, middlewares=[self._answered])
-        for name in ("start", "stop", "ping", "call", "tell", "stream", "interface"):
+        for name in ("start", "stop", "call", "tell", "stream", "interface"):
             app.router.add_post(f"/{name}", getattr(self, f"_{name}"))
         return app
 
@@ -138,9 +138,6 @@ class _Served:
 
     async def _stop(self, _request: web.Request) -> web.Response:
         await self._running.stop()
-        return web.json_response(None)
-
-    async def _ping(self, _request: web.Request) -> web.Response:
         return web.json_response(None)
 
     async def _call(self, request: web.Request) -> web.Response:

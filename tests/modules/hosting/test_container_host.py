@@ -24,7 +24,7 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.history.run_account import CallRun
-from parachuted.modules.hosting.container_host import ContainerHost, RestartDelays
+from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import MakeCallRun
 from parachuted.modules.results import Response
 from parachuted.modules.services import Services
@@ -33,7 +33,6 @@ from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
-QUICK = RestartDelays(first_wait_s=0.05)
 Host = Callable[..., AbstractAsyncContextManager[ContainerHost]]
 
 
@@ -66,7 +65,7 @@ def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]
         approved = approve(folder, trust="untrusted")
         made = services or StubServices()
         services = made(approved) if callable(made) else made
-        host = ContainerHost(approved, services, make_run, rig.containers, pace=QUICK)
+        host = ContainerHost(approved, services, make_run, rig.containers, first_wait_s=0.05)
         await host.start()
         try:
             yield host

@@ -182,3 +182,21 @@ def test_a_place_that_is_kept_for_a_module_is_its_own_beside_its_prefix():
     assert found.allowed("/api/modules/daily/agents/x") == ("GET",)
     found.remove("daily")
     assert found.find("GET", "/api/modules/daily/agents/x") is None
+
+
+def test_no_other_module_may_serve_what_is_kept_for_one():
+    with pytest.raises(ValueError, match="is not kept for the module evil; nothing outside"):
+        ModuleDeclaration(
+            name="evil",
+            version="1.0.0",
+            prefix="/api/evil",
+            routes=(
+                RouteSpec(
+                    method="GET",
+                    path="/{name}",
+                    handler="b",
+                    capability="read",
+                    prefix="/api/modules/daily/agents",
+                ),
+            ),
+        )
