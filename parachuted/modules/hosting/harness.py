@@ -33,7 +33,7 @@ from parachuted.modules.agent_runs import (
 )
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
@@ -44,6 +44,7 @@ from parachuted.modules.hosting.module_context import (
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
@@ -120,41 +121,21 @@ class ModuleHarness:
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         await self._services.see()
-        handler, arguments, asked = found.spec.handler, body or {}, query or {}
-        source = None if upload is None else _Upload(upload, content_type)
-        if found.spec.streams:
-            return [
-                item
-                async for item in self._host.stream(
-                    handler,
-                    arguments,
-                    path=found.path_values,
-                    query=asked,
-                    tolerant=found.spec.tolerant,
-                    source=source,
-                    authority=self._authority(),
-                )
-                if not isinstance(item, StreamOpened)
-            ]
-        return await self._host.call(
-            handler,
-            arguments,
-            path=found.path_values,
-            query=asked,
-            tolerant=found.spec.tolerant,
-            source=source,
-            authority=self._authority(),
-        )
+        handler, arguments = found.spec.handler, body or {}
+        sent: RequestArguments = {
+            "path": found.path_values,
+            "query": query or {},
+            "tolerant": found.spec.tolerant,
+            "source": None if upload is None else _Upload(upload, content_type),
+        }
+        if not found.spec.streams:
+            return await self._host.call(handler, arguments, authority=self._authority(), **sent)
+        items = self._host.stream(handler, arguments, authority=self._authority(), **sent)
+        return [item async for item in items if not isinstance(item, StreamOpened)]
 
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""
-        handler = next(
-            (spec.handler for spec in self._host.declared.tools if spec.name == name), None
-        )
-        if handler is None:
-            raise NotFoundError(f"{self._host.declared.name} has no tool {name}")
-        await self._services.see()
-        return await self._host.call(handler, arguments, authority=self._authority())
+        return await self._call_named("tool", name, self._host.declared.tools, arguments)
 
     async def event(self, name: str, /, **data: object) -> None:
         """Deliver an event to its handlers, and wait for them.
@@ -163,7 +144,7 @@ class ModuleHarness:
         """
         specs = self._host.declared.events
         if not any(spec.event == name for spec in specs):
-            raise NotFoundError(f"{self._host.declared.name} does not hear {name}")
+            raise NotFoundError(f"{self._host.name} does not hear {name}")
         await self._services.see()
         heard, shown = self._services.heard(name, data) or ("", {})
         for spec in specs:
@@ -177,7 +158,7 @@ class ModuleHarness:
         specs = self._host.declared.hooks
         spec = next((spec for spec in specs if spec.event == name), None)
         if spec is None:
-            raise NotFoundError(f"{self._host.declared.name} has no hook of {name}")
+            raise NotFoundError(f"{self._host.name} has no hook of {name}")
         await self._services.see()
         return await self._host.ask_hook(spec, data, self._authority())
 
@@ -188,7 +169,7 @@ class ModuleHarness:
         set_ones = {one.name: one for one in await self.schedules.list()}
         declared = {spec.handler for spec in self._host.declared.schedules}
         if name not in set_ones and name not in declared:
-            raise NotFoundError(f"{self._host.declared.name} has no schedule {name}")
+            raise NotFoundError(f"{self._host.name} has no schedule {name}")
         await self._services.see()
         tick = Authority(asked_by="clock", entry="schedule")
         one = set_ones.get(name)
@@ -197,12 +178,20 @@ class ModuleHarness:
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""
-        specs = self._host.declared.commands
-        handler = next((spec.handler for spec in specs if spec.name == name), None)
-        if handler is None:
-            raise NotFoundError(f"{self._host.declared.name} has no command {name}")
-        await self._services.see()
-        return await self._host.call(handler, arguments, authority=self._authority())
+        return await self._call_named("command", name, self._host.declared.commands, arguments)
+
+    async def _call_named(
+        self,
+        kind: str,
+        name: str,
+        specs: Iterable[ToolSpec | CommandSpec],
+        arguments: Mapping[str, object],
+    ) -> object:
+        for spec in specs:
+            if spec.name == name:
+                await self._services.see()
+                return await self._host.call(spec.handler, arguments, authority=self._authority())
+        raise NotFoundError(f"{self._host.name} has no {kind} {name}")
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
