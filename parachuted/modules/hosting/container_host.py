@@ -23,13 +23,14 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from parachuted.access.authority import NO_AUTHORITY, Authority
+from parachuted.access.authority import Authority
 from parachuted.access.origin import Taint
 from parachuted.agents.sandbox import Container
 from parachuted.agents.sandbox.slots import container_user
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
 from parachuted.modules.hosting.host import (
     CALL_LIMIT_S,
+    Args,
     MakeCallRun,
     ModuleHost,
     RequestArguments,
@@ -46,8 +47,8 @@ from parachuted.modules.hosting.module_containers import (
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.service_calls import (
-    RemoteInterface,
     json_of,
+    remote_value,
 )
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
@@ -163,13 +164,14 @@ class ContainerHost(ModuleHost):
             async for item in found:
                 yield item_of(item)
 
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
-        connection, declared = self._connection, self._declared
-        if connection is None or declared is None or name not in declared.provides:
-            return None
-        return RemoteInterface(
-            name, lambda body: self._usable().ask("interface", body, CALL_LIMIT_S, authority)
-        )
+    def provides(self, name: str) -> bool:
+        return self._connection is not None and name in self.declared.provides
+
+    async def call_interface(
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+    ) -> object:
+        body = {"name": name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+        return remote_value(await self._usable().ask("interface", body, CALL_LIMIT_S, authority))
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:

@@ -6,15 +6,16 @@ Each call is one run that `why` and `undo` know, whichever way the code runs.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.authority import NO_AUTHORITY, Authority
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import HookSpec, ModuleDeclaration
 from parachuted.modules.results import Finding, HookResult, to_json
@@ -33,6 +34,7 @@ _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 _HOOK_RESULT: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 Where: TypeAlias = Literal["in process", "container"]
+Args: TypeAlias = tuple[object, ...]
 MakeCallRun: TypeAlias = Callable[[str, Authority], "CallRun"]
 """Makes the record of a call, by the call's name and the authority that it is made with."""
 
@@ -47,6 +49,24 @@ class RequestArguments(TypedDict, total=False):
     query: Mapping[str, str | list[str]]
     tolerant: bool
     source: BodySource | None
+
+
+class InterfaceMethods:
+    """An interface whose methods are coroutines, each made by `call`."""
+
+    def __init__(
+        self, name: str, call: Callable[[str, Args, Mapping[str, Any]], Awaitable[object]]
+    ) -> None:
+        self._name, self._call = name, call
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
+        if method.startswith("_") or is_every_modules(method):
+            raise AttributeError(f"{self._name} has no method {method}")
+
+        async def call(*args: object, **kwargs: object) -> object:
+            return await self._call(method, args, kwargs)
+
+        return call
 
 
 class ModuleHost(ABC):
@@ -92,10 +112,26 @@ class ModuleHost(ABC):
         """
 
     @abstractmethod
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
-        """The object that it provides under that name, or None; its methods are coroutines, those
-        declared for that interface. They use that authority.
+    def provides(self, name: str) -> bool:
+        """Whether it runs and provides that interface."""
+
+    @abstractmethod
+    async def call_interface(
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+    ) -> object:
+        """Call a method that it declares for an interface.
+
+        Raises ActRefusedError for any other, TypeError for arguments that do not fit, and else what
+        `call` raises.
         """
+
+    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> InterfaceMethods | None:
+        """The interface of that name, if it provides that, with methods that use that authority."""
+
+        async def call(method: str, args: Args, kwargs: Mapping[str, Any]) -> object:
+            return await self.call_interface(name, method, args, kwargs, authority)
+
+        return InterfaceMethods(name, call) if self.provides(name) else None
 
     async def start(self, authority: Authority | None = None) -> None:
         """Load the code, describe it, and let it enable itself, with that authority or its own.

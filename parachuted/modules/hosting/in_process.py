@@ -12,15 +12,16 @@ import contextlib
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from parachuted.access.authority import NO_AUTHORITY, Authority
-from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.access.authority import Authority
+from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
 from parachuted.modules.hosting.host import (
     CALL_LIMIT_S,
+    Args,
     MakeCallRun,
     ModuleHost,
     RequestArguments,
@@ -116,11 +117,23 @@ class InProcessHost(ModuleHost):
         self._handlers.clear()
         unload(self.name, self._approved.tree)
 
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
+    def provides(self, name: str) -> bool:
+        return self._is_enabled and name in self._interfaces
+
+    async def call_interface(
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+    ) -> object:
         found = self._interfaces.get(name)
-        if found is None or not self._is_enabled:
-            return None
-        return _ContainedInterface(name, found, self._contained, authority)
+        if not is_offered(found, name, method) or is_every_modules(method, found):
+            raise ActRefusedError(
+                f"{name} has no method {method}: its provider declares one by @interface({name!r})"
+            )
+        function = getattr(found, method)
+        inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
+        work = _awaited(function, *args, **kwargs)
+        return await self._contained(
+            f"{name}.{method}", work, CALL_LIMIT_S, authority, has_caller=True
+        )
 
     async def _call(
         self,
@@ -253,39 +266,6 @@ class _Handler:
             tolerant=sent.get("tolerant", False),
             source=sent.get("source"),
         )
-
-
-class _ContainedInterface:
-    """The methods of a module's object that other modules may call, with failures contained."""
-
-    def __init__(
-        self,
-        name: str,
-        found: object,
-        contained: Callable[..., Awaitable[object]],
-        authority: Authority,
-    ) -> None:
-        self._name, self._found, self._call, self._authority = name, found, contained, authority
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(
-            method, self._found
-        )
-        if method.startswith("_") or not is_offered_here:
-            raise AttributeError(
-                f"{self._name} has no method {method}: its provider declares one by "
-                f"@interface({self._name!r})"
-            )
-        function = getattr(self._found, method)
-
-        async def call(*args: object, **kwargs: object) -> object:
-            inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
-            work = _awaited(function, *args, **kwargs)
-            return await self._call(
-                f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True
-            )
-
-        return call
 
 
 async def _made(cls: type[Module], services: Services) -> Module:
