@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.authority import Authority
@@ -22,9 +21,9 @@ from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.access.origins import Origins
 from parachuted.audit.chain import AuditRecorder
-from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus
-from parachuted.hooks import HookDecision, HookEvent, HookParticipant
+from parachuted.hooks import HookParticipant
 from parachuted.hooks.responses import OfferedTools
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
@@ -43,10 +42,10 @@ from parachuted.modules.hosting.interfaces import (
     ProvidedInterface,
     waves,
 )
-from parachuted.modules.hosting.module_hooks import ModuleHook
+from parachuted.modules.hosting.module_hooks import LoadGuard, ModuleHook, ask_to_load
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleSchedule, ModuleScheduler, SetSchedules
-from parachuted.modules.hosting.status import ModuleStatus, status_of
+from parachuted.modules.hosting.status import ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -61,31 +60,16 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
-_BEFORE = "module.load.before"
 _SLOW = (
     "it handles events more slowly than they come, so some were dropped; restart it "
     "when that is mended"
 )
-_CHANGED = (
-    "its folder is not what was approved; `parachute modules diff {0}` shows how, "
-    "`parachute modules approve {0}` takes it"
-)
-
-
-class LoadGuard(Protocol):
-    """Who may object to a module's code being loaded: the hooks. Modules may take part in them."""
-
-    def wants(self, event: str) -> bool: ...
-
-    async def ask(self, occurrence: HookEvent) -> HookDecision: ...
-
-    def set_participants(self, participants: Iterable[HookParticipant]) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Module:
     """One module that may run. `host` is None while it does not; `problem` is why it could not
-    start, `reported` the failure that was last published.
+    start.
     """
 
     approved: ApprovedModule
@@ -93,7 +77,6 @@ class _Module:
     inbox: Inbox | None = None
     delivery: asyncio.Task[None] | None = None
     problem: str | None = None
-    reported: str | None = None
     tools: dict[str, ToolSpec] = field(default_factory=dict)
     hooks: tuple[HookParticipant, ...] = ()
 
@@ -146,8 +129,7 @@ class ModuleManager:
         self._modules: dict[str, _Module] = {}
         self._order = ArrivalOrder(state)
         self._entries: list[ModuleEntry] = []
-        self._changed: dict[str, str | None] = {}
-        self._subjects: set[str] = set()
+        self._reports = ModuleReports(bus, report)
         self._is_behind = True
         self._lock = asyncio.Lock()
         self._has_started, self._may_answer = False, asyncio.Event()
@@ -198,7 +180,7 @@ class ModuleManager:
                     self.scheduler.begin_due(self._group)
                     await next_beat(self._look_every_s)
                     await self._look()
-                    self._report_failures()
+                    self._publish_failures()
         finally:
             self.scheduler.stop()
             self._group = None
@@ -223,9 +205,9 @@ class ModuleManager:
                 ]
             )
             await self._begin([one for one in ready if one.name not in self._modules])
-            self._report_changes()
+            self._reports.publish_changes(self._entries)
             self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
-            self._report_failures()
+            self._publish_failures()
 
     async def restart(self, name: str) -> None:
         """Restart one module; the others keep running.
@@ -424,7 +406,7 @@ class ModuleManager:
         async with room:
             host: ModuleHost | None = None
             try:
-                await self._ask_to_load(module.approved)
+                await ask_to_load(self._asker, module.approved, self._clock(), self._vault)
                 self._publishing.declare(module.approved.manifest)
                 services = self._make_services(module.approved)
                 is_trusted = module.approved.trust != "untrusted"
@@ -446,26 +428,6 @@ class ModuleManager:
                 return
         log.info("a module is running", extra={"of": name, "version": version})
         self._bus.publish("module.enabled", name=name, version=version, hash=module.approved.digest)
-
-    async def _ask_to_load(self, approved: ApprovedModule) -> None:
-        """Let hooks object. Raises ActRefusedError."""
-        if not self._asker.wants(_BEFORE):
-            return
-        data = {
-            "name": approved.name,
-            "version": approved.manifest.version,
-            "hash": approved.digest,
-            "trust": approved.trust,
-        }
-        decision = await self._asker.ask(
-            HookEvent(
-                event=_BEFORE, at=self._clock(), data=data, vault=self._vault, module=approved.name
-            )
-        )
-        if not decision.allowed:
-            raise ActRefusedError(
-                f"a hook objects to the module {approved.name}: {decision.reason}"
-            )
 
     def _serve(self, module: _Module, host: ModuleHost) -> None:
         declared, manifest = host.declared, module.approved.manifest
@@ -501,6 +463,7 @@ class ModuleManager:
         async with asyncio.TaskGroup() as group:
             for module in ending:
                 self._modules.pop(module.approved.name, None)
+                self._reports.forget(module.approved.name)
                 if module.host is not None:
                     group.create_task(
                         self._end_one(module, module.host), name=f"end {module.host.name}"
@@ -549,40 +512,9 @@ class ModuleManager:
             log.warning("what may run could not be read", extra={"error": str(error)})
             self._report("modules", f"what may run could not be read: {error}")
 
-    def _report_changes(self) -> None:
-        """Publish which folders were edited since the last call."""
-        changed = {one.name: one.found_digest for one in self._entries if one.state == "changed"}
-        for name, digest in changed.items():
-            if self._changed.get(name) != digest:
-                self._bus.publish("module.changed", name=name, hash=digest)
-        self._changed = changed
-
-    def _report_failures(self) -> None:
-        """Publish which modules have failed since the last call, and set or clear the problem of
-        each.
-        """
-        for name, module in self._modules.items():
-            failure = module.failure
-            if failure is not None and failure != module.reported:
-                version = module.approved.manifest.version
-                self._bus.publish(
-                    "module.failed", name=name, version=version, error=_last_line(failure)
-                )
-            module.reported = failure
-        subjects = {f"module:{entry.name}" for entry in self._entries}
-        for subject in self._subjects - subjects:
-            self._report(subject, None)
-        self._subjects = subjects
-        for entry in self._entries:
-            found = self._modules.get(entry.name)
-            failure = (found.failure if found is not None else None) or (
-                entry.problem if entry.enabled else None
-            )
-            changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
-            self._report(
-                f"module:{entry.name}", changed if failure is None else _last_line(failure)
-            )
-
-
-def _last_line(problem: str) -> str:
-    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"
+    def _publish_failures(self) -> None:
+        failures = {
+            name: (module.approved.manifest.version, module.failure)
+            for name, module in self._modules.items()
+        }
+        self._reports.publish_failures(self._entries, failures)

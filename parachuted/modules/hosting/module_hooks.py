@@ -1,12 +1,51 @@
-"""A module's part in the hooks of agents' runs: what it is asked, and what its answer comes to."""
+"""Hooks and modules: whether hooks let a module be loaded, and a module's own part in the hooks of
+agents' runs.
+"""
 
 from __future__ import annotations
 
-from parachuted.errors import ParachuteError
-from parachuted.hooks import HookAnswer, HookEvent
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from parachuted.errors import ActRefusedError, ParachuteError
+from parachuted.hooks import HookAnswer, HookDecision, HookEvent, HookParticipant
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import CALL_LIMIT_S, ModuleHost
+from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import HookSpec
+
+_BEFORE = "module.load.before"
+
+
+class LoadGuard(Protocol):
+    """Who may object to a module's code being loaded: the hooks. Modules may take part in them."""
+
+    def wants(self, event: str) -> bool: ...
+
+    async def ask(self, occurrence: HookEvent) -> HookDecision: ...
+
+    def set_participants(self, participants: Iterable[HookParticipant]) -> None: ...
+
+
+async def ask_to_load(
+    guard: LoadGuard, approved: ApprovedModule, at: datetime, vault: Path
+) -> None:
+    """Let hooks object. Raises ActRefusedError."""
+    if not guard.wants(_BEFORE):
+        return
+    data = {
+        "name": approved.name,
+        "version": approved.manifest.version,
+        "hash": approved.digest,
+        "trust": approved.trust,
+    }
+    decision = await guard.ask(
+        HookEvent(event=_BEFORE, at=at, data=data, vault=vault, module=approved.name)
+    )
+    if not decision.allowed:
+        raise ActRefusedError(f"a hook objects to the module {approved.name}: {decision.reason}")
 
 
 class ModuleHook:

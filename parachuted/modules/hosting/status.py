@@ -1,12 +1,13 @@
-"""A module's status, as a person is shown it."""
+"""A module's status, as a person is shown it, and what is reported of all modules as it changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from parachuted.events import Bus
 from parachuted.modules.hosting.host import ModuleHost, Where
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
@@ -127,3 +128,61 @@ def _condition(entry: ModuleEntry, host: ModuleHost | None, problem: str | None)
     if not entry.enabled:
         return "disabled"
     return "starting" if problem is None else "failed"
+
+
+_CHANGED = (
+    "its folder is not what was approved; `parachute modules diff {0}` shows how, "
+    "`parachute modules approve {0}` takes it"
+)
+
+
+class ModuleReports:
+    """Publishes each change and each failure once.
+
+    `report` sets a problem by subject, None clears it.
+    """
+
+    def __init__(self, bus: Bus, report: Callable[[str, str | None], None]) -> None:
+        self._bus, self._report = bus, report
+        self._changed: dict[str, str | None] = {}
+        self._failed: dict[str, str | None] = {}
+        self._subjects: set[str] = set()
+
+    def publish_changes(self, entries: Sequence[ModuleEntry]) -> None:
+        """Publish which folders were edited since the last call."""
+        changed = {entry.name: entry.found_digest for entry in entries if entry.state == "changed"}
+        for name, digest in changed.items():
+            if self._changed.get(name) != digest:
+                self._bus.publish("module.changed", name=name, hash=digest)
+        self._changed = changed
+
+    def forget(self, name: str) -> None:
+        """The module has ended: a failure after its next start is a new one."""
+        self._failed.pop(name, None)
+
+    def publish_failures(
+        self, entries: Sequence[ModuleEntry], modules: Mapping[str, tuple[str, str | None]]
+    ) -> None:
+        """Publish which of the modules have failed since the last call, and set or clear the
+        problem of each. `modules` are those that may run: the version and the failure of each.
+        """
+        for name, (version, failure) in modules.items():
+            if failure is not None and failure != self._failed.get(name):
+                self._bus.publish(
+                    "module.failed", name=name, version=version, error=_last_line(failure)
+                )
+        self._failed = {name: failure for name, (_version, failure) in modules.items()}
+        subjects = {f"module:{entry.name}" for entry in entries}
+        for subject in self._subjects - subjects:
+            self._report(subject, None)
+        self._subjects = subjects
+        for entry in entries:
+            failure = self._failed.get(entry.name) or (entry.problem if entry.enabled else None)
+            changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
+            self._report(
+                f"module:{entry.name}", changed if failure is None else _last_line(failure)
+            )
+
+
+def _last_line(problem: str) -> str:
+    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"
