@@ -53,7 +53,7 @@ MUTATIONS = (
         file="parachuted/modules/hosting/schedules.py",
         old="if self._acting().is_limited:",
         new="if False:",
-        tests="tests/modules/hosting/test_module_schedules.py",
+        tests="tests/modules/hosting/test_schedules.py",
     ),
     Mutation(
         name="daily: an agent runs whose file no person wrote",

@@ -1,9 +1,12 @@
-"""Clockwork: schedules run when they are due, once each, and remember it."""
+"""Schedules run when they are due, once each, and remember it; what modules set is kept, is checked
+when it comes back, and carries on what it was set with.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import cast
@@ -11,14 +14,22 @@ from typing import cast
 import pytest
 
 from parachuted.access.authority import NO_AUTHORITY, Authority, acting, current
+from parachuted.access.grant import grant_of
 from parachuted.audit.chain import NullAuditRecorder
-from parachuted.errors import ModuleFailedError
+from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
-from parachuted.modules.hosting.schedules import ModuleScheduler, SetSchedule, SetSchedules
+from parachuted.modules.hosting.schedules import (
+    MOST_SCHEDULES,
+    ModuleScheduler,
+    ModuleSchedules,
+    SetSchedule,
+    SetSchedules,
+)
 from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
+from tests.modules.module_rig import ModuleRig
 
 UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
 
@@ -311,3 +322,129 @@ async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock):
     clock.go(minutes=5)
     await due(clockwork)
     assert tells.reported == ["reflect"]
+
+
+NIGHTLY = SetSchedule(
+    name="nightly",
+    method="reflect",
+    arguments={"agent": "reflector", "days": [1, 2]},
+    timing=Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
+    read={"Inbox/a.md": "web"},
+)
+
+
+async def test_what_is_set_comes_back_and_what_is_removed_does_not(tmp_path):
+    await SetSchedules(tmp_path).put("daily", NIGHTLY)
+    again = SetSchedules(tmp_path)
+
+    assert dict(again.of("daily")) == {"nightly": NIGHTLY}
+    assert dict(again.of("brain")) == {}
+    assert (tmp_path / "daily.json").stat().st_mode & 0o777 == 0o600
+    assert await again.remove("daily", "nightly")
+    assert not await again.remove("daily", "nightly")
+    assert dict(SetSchedules(tmp_path).of("daily")) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rubbish",
+        "[{}]",
+        '[{"name": "a", "method": "m", "arguments": {}, "timing": {"cron": "x"}, "read": {}}]',
+        '[{"name": "a", "method": "m", "arguments": {}, "timing": {}, "read": {}}]',
+    ],
+)
+async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path, text):
+    (tmp_path / "daily.json").write_text(text)
+    found = SetSchedules(tmp_path)
+
+    assert dict(found.of("daily")) == {}
+    await found.put("daily", NIGHTLY)
+    assert dict(SetSchedules(tmp_path).of("daily")) == {"nightly": NIGHTLY}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "a\nb"},
+        {"name": "x" * 101},
+        {"method": "hooks:main"},
+        {"method": "a b"},
+        {"arguments": {"text": "x" * 20_000}},
+        {"timing": Timing(cron="* * * * * *")},
+        {"timing": Timing(every_s=0)},
+        {"timing": Timing(at="03:00", timezone="nowhere")},
+    ],
+)
+async def test_what_cannot_be_a_schedule_is_refused(tmp_path, wrong):
+    with pytest.raises(EditRefusedError):
+        await SetSchedules(tmp_path).put("daily", replace(NIGHTLY, **wrong))
+    assert not (tmp_path / "daily.json").exists()
+
+
+async def test_a_module_sets_only_so_many():
+    found = SetSchedules(None)
+    for number in range(MOST_SCHEDULES):
+        await found.put("daily", replace(NIGHTLY, name=str(number)))
+
+    with pytest.raises(EditRefusedError, match="at most"):
+        await found.put("daily", replace(NIGHTLY, name="one more"))
+    await found.put("daily", replace(NIGHTLY, name="0", method="other"))
+    await found.put("brain", NIGHTLY)
+
+
+HOURLY = Timing(every_s=3_600)
+
+
+@pytest.fixture
+def module_rig(tmp_path):
+    found = ModuleRig(tmp_path)
+    yield found
+    found.close()
+
+
+async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):
+    authority = Authority()
+    authority.taint.read("Inbox/mail.md", "web")
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: authority)
+
+    await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
+
+    assert module_rig.scheduler._set.of("daily")["hourly"].read == {"Inbox/mail.md": "web"}
+    assert [(one.name, one.method, one.timing) for one in await mine.list()] == [
+        ("hourly", "look", HOURLY)
+    ]
+    assert await mine.remove("hourly")
+    assert await mine.list() == []
+
+
+async def test_whose_rights_have_ended_sets_and_removes_nothing(module_rig):
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: Authority(holds=lambda: False))
+
+    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("a"), mine.list()):
+        with pytest.raises(ActRefusedError):
+            await work
+
+
+async def test_no_module_sees_the_schedules_of_another(module_rig):
+    mine, other = (
+        ModuleSchedules(name, module_rig.scheduler, Authority) for name in ("daily", "brain")
+    )
+    await mine.set("hourly", "look", {}, HOURLY)
+
+    assert await other.list() == []
+    assert not await other.remove("hourly")
+    assert len(await mine.list()) == 1
+
+
+async def test_a_caller_that_is_limited_to_some_paths_sets_and_removes_nothing(module_rig):
+    limited = Authority(reads=grant_of(["Daily/**"]))
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: limited)
+    own = ModuleSchedules("daily", module_rig.scheduler, Authority)
+    await own.set("hourly", "look", {}, HOURLY)
+
+    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):
+        with pytest.raises(ActRefusedError, match="limited to some paths"):
+            await work
+    assert [one.name for one in await own.list()] == ["hourly"]
