@@ -136,7 +136,9 @@ class _SourceLoader(SourceFileLoader):
         raise OSError(f"no bytecode is kept of {path}")
 
     def get_data(self, path: str) -> bytes:
-        return Path(path).read_bytes() if Path(path).exists() else b""
+        if path == self.path and not Path(path).exists():
+            return b""
+        return super().get_data(path)
 
 
 class _Finder(MetaPathFinder):

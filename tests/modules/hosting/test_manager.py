@@ -12,6 +12,7 @@ import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.modules.hosting import in_process
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
@@ -537,3 +538,19 @@ async def test_a_module_that_is_trusted_no_longer_takes_no_part_in_hooks(manager
     async with manager_rig.open():
         assert manager_rig.asker.participants == []
         assert "may quote any note" in str(manager_rig.status("garden").problem)
+
+
+async def test_a_module_that_hangs_as_it_is_disabled_keeps_nothing_from_stopping(
+    manager_rig, monkeypatch, caplog
+):
+    monkeypatch.setattr(in_process, "_DISABLE_LIMIT_S", 0.1)
+    manager_rig.add("hangs", "async def on_disable(self):\n    await asyncio.Event().wait()")
+    manager_rig.add("fine", "async def on_disable(self):\n    await self.state.put('ended', 1)")
+
+    async with asyncio.timeout(30), manager_rig.open():
+        pass
+
+    assert manager_rig.memory["fine"].kept == {"ended": 1}
+    assert "on_disable was not done after 0.1 s" in [
+        record.problem.partition(",")[0] for record in caplog.records if hasattr(record, "problem")
+    ]
