@@ -134,7 +134,9 @@ class _Daemon:
                 is_written.set()
 
         with contextlib.ExitStack() as stack:
-            stack.callback(self._daemon.bus.subscribe(follow, "run.finished", "file.modified"))
+            stack.callback(
+                self._daemon.watched.bus.subscribe(follow, "run.finished", "file.modified")
+            )
             self.write("Watched.md", f"# Watched\n\n{text}\n")
             async with asyncio.timeout(_PATIENCE_S):
                 await is_finished.wait()

@@ -22,10 +22,10 @@ from parachuted.hooks import Hooks
 from parachuted.hooks.loading import SCRIPTS
 from parachuted.processes.beat import next_beat
 from parachuted.search import Search
-from parachuted.state import StateStore
 from parachuted.state.elapsed_clock import ElapsedClock
 from parachuted.suggestions import Suggestions
-from parachuted.vault import ObjectStore, Store, VaultIndex, VaultRoot, rescue
+from parachuted.vault import ObjectStore, Store, VaultIndex, rescue
+from parachuted.watched_vault import WatchedVault
 
 log = logging.getLogger(__name__)
 
@@ -155,19 +155,14 @@ class KeptTexts:
         return {entry.digest for entry in entries if entry.digest is not None}
 
 
-async def record_declared_origins(
-    state: StateStore,
-    origins: Origins,
-    root: VaultRoot,
-    index: VaultIndex,
-    clock: Callable[[], datetime],
-) -> None:
+async def record_declared_origins(watched: WatchedVault, origins: Origins) -> None:
     """Find notes that declare a stranger's text, once in a vault that an earlier version knew."""
-    if is_looked_back(state):
+    if is_looked_back(watched.state):
         return
+    paths = list(watched.index.paths())
     try:
-        await asyncio.to_thread(look_back, origins, root, index, list(index.paths()))
-        set_looked_back(state, clock())
+        await asyncio.to_thread(look_back, origins, watched.root, watched.index, paths)
+        set_looked_back(watched.state, watched.clock())
     except StorageFailedError as error:
         log.warning(
             "where the vault's texts came from could not be recorded; the next start does it",

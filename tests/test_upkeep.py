@@ -18,16 +18,16 @@ async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, ho
         (folder,) = (home / "state").iterdir()
         shutil.move(folder / "state.journal", home / "moved")
         await daemon_rig.until(
-            lambda: "parachute restart" in daemon_rig.daemon.problems.open.get("state", "")
+            lambda: "parachute restart" in daemon_rig.daemon.watched.problems.open.get("state", "")
         )
         shutil.move(home / "moved", folder / "state.journal")
-        await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.watched.problems.open)
 
 
 async def test_a_damaged_key_file_is_reported_as_soon_as_it_is_saved(live: Live, home):
     async with live() as daemon_rig:
         save(home / "keys.yaml", "keys: [")
-        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
         assert (await get(daemon_rig, "/api/health"))["status"]
 
 
@@ -63,9 +63,6 @@ async def test_declared_origins_are_looked_for_once(live: Live, vault):
     save(vault / "note.md", "# Note\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        state = daemon_rig.daemon.state
-        assert is_looked_back(state)
+        assert is_looked_back(daemon_rig.daemon.watched.state)
 
-        await record_declared_origins(
-            state, None, None, None, daemon_rig.daemon.clock
-        )  # reads nothing
+        await record_declared_origins(daemon_rig.daemon.watched, None)  # reads nothing

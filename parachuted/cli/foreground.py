@@ -118,9 +118,9 @@ async def _load(watched: WatchedVault) -> Daemon:
 
 
 def _greet(daemon: Daemon, settings: Settings) -> None:
-    watchers = daemon.watches.all()
+    watchers = daemon.loop.watches.all()
     say(
-        f"parachuted watches {settings.vault}: {count(len(daemon.index), 'file')}, "
+        f"parachuted watches {settings.vault}: {count(len(daemon.watched.index), 'file')}, "
         f"{count(len(watchers), 'watcher')}."
     )
     for declaration in watchers[:5]:
@@ -128,8 +128,8 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             f"  {declaration.watcher} watches "
             f"{', '.join(pattern.text for pattern in declaration.patterns)}"
         )
-    say(f"Agent: {daemon.chosen.reason}.")
-    if not (settings.vault / "Modules").is_dir() and not daemon.trust.entries():
+    say(f"Agent: {daemon.agents.chosen.reason}.")
+    if not (settings.vault / "Modules").is_dir() and not daemon.modules.trust.entries():
         say(
             "Modules: none. `parachute modules install parachute://chat --trust trusted` adds "
             "conversations, `parachute://daily` a journal, `parachute://brain` people and projects."
@@ -139,10 +139,10 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
         "in a browser, signed in."
     )
     watched = next(
-        (path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None
+        (path for one in watchers for path in daemon.loop.watches.watched_by(one.watcher)), None
     )
     if watched is not None:
-        woken = next(iter(daemon.watches.downstream(watched)), "")
+        woken = next(iter(daemon.loop.watches.downstream(watched)), "")
         say(
             f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. "
             "Ctrl-C ends this."

@@ -47,7 +47,7 @@ def talking(vault: Path, home: Path) -> Talking:
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
         daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(daemon_rig.events.append)
+        daemon.watched.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
@@ -254,7 +254,7 @@ async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking
             assert (done["type"], done.get("response")) == ("done", answer), done
             session = done["sessionId"]
             if spare == "on":
-                idle = daemon_rig.daemon.chosen.backend._backend._idle._idle
+                idle = daemon_rig.daemon.agents.chosen.backend._backend._idle._idle
                 await daemon_rig.until(partial(operator.contains, idle, None), 60)
             if number < 2:
                 status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})

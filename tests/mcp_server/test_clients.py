@@ -23,13 +23,13 @@ async def test_what_a_client_writes_is_explained_and_undone(live: Live, vault: P
         assert why["lines"][0]["run"] == wrote["run"]
         undone = await post(daemon_rig, f"/api/runs/{wrote['run']}/undo")
         assert undone["paths"] == ["plan.md"]
-        daemon_rig.daemon.audit.flush()
+        daemon_rig.daemon.vault.audit.flush()
         reported = (await get(daemon_rig, "/api/audit?type=write"))["events"]
         (written,) = [one for one in reported if one["source_id"] == "mcp:claude-code"]
         assert written["source_type"] == "agent"
         assert written["request_id"]
         assert "Beans." in (vault / "plan.md").read_text()
-        assert daemon_rig.daemon.budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
+        assert daemon_rig.daemon.agents.budget.used() == {"runs_last_hour": 0, "runs_last_day": 0}
 
 
 async def test_a_key_names_its_client_in_the_history_and_a_refused_call_leaves_no_run(

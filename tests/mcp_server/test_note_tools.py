@@ -43,7 +43,7 @@ async def test_notes_are_listed_by_folder_tag_and_key_a_page_at_a_time(live: Liv
     save(vault / "a.md", "---\ntags: [tea]\n---\n# A\n")
     async with live() as daemon_rig, client(daemon_rig) as peer:
         await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         assert await listed(peer, tag="tea") == ["a.md"]
         assert await listed(peer, where={"rank": 3}) == ["Work/n3.md"]
         first = await call(peer, "list_notes", folder="Work", order="-rank", limit=3)
@@ -62,7 +62,7 @@ async def test_a_move_takes_its_links_along_and_is_one_run(live: Live, vault: Pa
     save(vault / "index.md", "See [[plan]] and [it](plan.md).\n")
     async with live() as daemon_rig, client(daemon_rig) as peer:
         await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         moved = await call(peer, "move_note", path="plan.md", to="Work/scheme.md")
         assert (vault / "Work/scheme.md").read_text() == "# Plan\n"
         assert "scheme" in (vault / "index.md").read_text()

@@ -35,7 +35,7 @@ def servers(daemon_rig: DaemonRig) -> dict[str, dict[str, object]]:
             "type": "stdio",
             "command": sys.executable,
             "args": ["-m", "parachuted", "mcp"],
-            "env": {"PARACHUTE_HOME": str(daemon_rig.daemon.home)},
+            "env": {"PARACHUTE_HOME": str(daemon_rig.daemon.watched.home)},
         },
     }
 

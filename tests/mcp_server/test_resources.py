@@ -20,7 +20,7 @@ async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Pat
     save(vault / "Ä ö.md", "# Umlaut\n")
     async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         first = await peer.list_resources()
         rest = await peer.list_resources(cursor=first.next_cursor)
         found = [*first.resources, *rest.resources]
@@ -44,7 +44,7 @@ async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vaul
     save(vault / "Private/b.md", "# B\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
         daemon_rig.daemon.authenticator.look()
         async with client(daemon_rig, headers=key) as peer:

@@ -166,7 +166,9 @@ class RunEndings:
         )
 
     async def at_rest(self) -> None:
-        await self.box.daemon_rig.until(lambda: not self.box.daemon_rig.daemon.at_work.all(), 30)
+        await self.box.daemon_rig.until(
+            lambda: not self.box.daemon_rig.daemon.agents.active_runs.all(), 30
+        )
 
 
 def _replace(file: Path, words: str) -> None:

@@ -46,7 +46,7 @@ async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
 async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(live: Live):
     async with live() as daemon_rig:
         answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
-        assert daemon_rig.daemon.audit.flush()
+        assert daemon_rig.daemon.vault.audit.flush()
         reported = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
 
     ids = {answer["request_id"] for answer in answers}
@@ -74,7 +74,7 @@ async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, 
         def fail(*_arguments: object, **_named: object) -> None:
             raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
 
-        monkeypatch.setattr(daemon_rig.daemon.history, "runs_that", fail)
+        monkeypatch.setattr(daemon_rig.daemon.watched.history, "runs_that", fail)
         status, message = await refused(daemon_rig, "GET", "/api/runs")
 
         assert status == 500
@@ -146,7 +146,7 @@ async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_tha
             asking(daemon_rig, "/api/notes/a%20b.md", Accept="application/json"),
             at_hand,
         )
-        assert daemon_rig.daemon.audit.flush()
+        assert daemon_rig.daemon.vault.audit.flush()
         reported = [
             event
             for event in (await get(daemon_rig, "/api/audit?limit=1000"))["events"]

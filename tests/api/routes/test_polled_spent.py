@@ -50,7 +50,7 @@ def paid(vault: Path, home: Path) -> Paid:
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
         daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(daemon_rig.events.append)
+        daemon.watched.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
@@ -182,7 +182,7 @@ def _environments(home: Path) -> list[bytes]:
 
 async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as daemon_rig:
-        gateway = daemon_rig.daemon.gateway
+        gateway = daemon_rig.daemon.agents.chosen.gateway
         run_token = RunToken(
             run="r",
             agent="a",
