@@ -41,7 +41,7 @@ from parachuted.vault import rescue
 from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
-    from parachuted.tls_listener import TlsListener
+    from parachuted.tls import TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -145,12 +145,12 @@ class Daemon:
 
     def _make_tls_listener(self) -> TlsListener | None:
         """What opens the port of TLS; None where the settings name none."""
-        watched, chosen = self.watched, self.watched.settings.tls
-        if not chosen.port:
+        watched = self.watched
+        if not watched.settings.tls.port:
             return None
-        from parachuted.tls_listener import TlsListener  # noqa: PLC0415  few daemons load it
+        from parachuted.tls import TlsListener  # noqa: PLC0415  few daemons load it
 
-        return TlsListener(watched.home, chosen.host, chosen.port, watched.problems, watched.clock)
+        return TlsListener(watched.home, watched.problems.set, watched.clock)
 
     def _make_disk_upkeep(self) -> DiskUpkeep:
         return DiskUpkeep(
@@ -273,7 +273,8 @@ class Daemon:
         if is_asked:
             await self._finish_acts()
         if self._tls is not None:
-            vault.tls_port = await self._tls.open(self._server)
+            chosen = vault.settings.tls
+            vault.tls_port = await self._tls.open(chosen.host, chosen.port, self._server.open_at)
         await self._listen_as_supervisor()
         gc.collect()  # imports leave a copy of each class with slots
         gc.enable()

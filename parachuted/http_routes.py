@@ -11,53 +11,8 @@ from functools import partial
 from socket import socket
 from typing import TYPE_CHECKING
 
+from parachuted import api, mcp_server
 from parachuted.addresses import page_address, tls_address
-from parachuted.api import (
-    AgentRoutes,
-    AgentRunRoutes,
-    ApiKeyRoutes,
-    ApiMiddleware,
-    Application,
-    AuditRoutes,
-    ContextMigrationRoutes,
-    ContextRoutes,
-    DoctorRoutes,
-    EventStreams,
-    FileAnswers,
-    HealthRoutes,
-    HistoryRoutes,
-    HookRoutes,
-    HostGuard,
-    InstructionRoutes,
-    KeyAuthenticator,
-    LoopHealth,
-    LoopRoutes,
-    McpServerRoutes,
-    Mode,
-    ModelRoutes,
-    ModuleDispatcher,
-    ModuleRoutes,
-    ModuleSettingRoutes,
-    ParaRoutes,
-    PermissionRoutes,
-    PolledRoutes,
-    PromptRoutes,
-    RunRoutes,
-    SandboxRoutes,
-    SessionMigrationRoutes,
-    SettingRoutes,
-    SignInRoutes,
-    SuggestionRoutes,
-    SupervisorRoutes,
-    TlsRoutes,
-    VaultHealth,
-    WorkerRoutes,
-    WriteBatcher,
-    file_routes,
-    make_app,
-    make_supervisor_app,
-    serve_module,
-)
 from parachuted.composition import (
     AgentParts,
     HookParts,
@@ -68,18 +23,6 @@ from parachuted.composition import (
 )
 from parachuted.config import SettingsListing, listed
 from parachuted.history import Restore
-from parachuted.mcp_server import (
-    ClientSources,
-    ClientTable,
-    McpRoutes,
-    McpTools,
-    NoteResources,
-    PastTools,
-    ServedModuleTools,
-    ServedNoteTools,
-    VaultChanges,
-    tools_of,
-)
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 from parachuted.tools import Migration
@@ -88,7 +31,7 @@ from parachuted.watched_vault import WatchedVault
 from parachuted.web import PageRoutes
 
 if TYPE_CHECKING:
-    from parachuted.certificates import CertificateAuthority
+    from parachuted.tls import CertificateAuthority
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +40,7 @@ class DaemonControl:
 
     started: datetime
     end: Callable[[bool], None]
-    set_auth_mode: Callable[[Mode], Awaitable[None]]
+    set_auth_mode: Callable[[api.Mode], Awaitable[None]]
     env: Mapping[str, str]
 
 
@@ -112,23 +55,23 @@ class HttpRoutes:
         loop: LoopParts,
         agents: AgentParts,
         modules: ModuleParts,
-        authenticator: KeyAuthenticator,
+        authenticator: api.KeyAuthenticator,
         control: DaemonControl,
     ) -> None:
         self._watched, self._hooks, self._vault, self._loop = watched, hooks, vault, loop
         self._agents, self._modules = agents, modules
         self._authenticator, self._control = authenticator, control
         self._authority = _find_authority(watched)
-        self._contexts = ContextRoutes(watched.index, loop.watches, loop.sessions)
+        self._contexts = api.ContextRoutes(watched.index, loop.watches, loop.sessions)
         restore = Restore(vault.store, stood_at=loop.reconciler.stood_at)
-        self._history = HistoryRoutes(vault.store, restore)
-        self._runs = RunRoutes(vault.store, vault.undo)
-        self._suggested = SuggestionRoutes(vault.suggestions, vault.store)
+        self._history = api.HistoryRoutes(vault.store, restore)
+        self._runs = api.RunRoutes(vault.store, vault.undo)
+        self._suggested = api.SuggestionRoutes(vault.suggestions, vault.store)
         self.mcp = self._make_mcp()
 
-    def _make_mcp(self) -> McpRoutes:
+    def _make_mcp(self) -> mcp_server.McpRoutes:
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
-        sources = ClientSources(
+        sources = mcp_server.ClientSources(
             store=vault.store,
             index=watched.index,
             search=vault.search,
@@ -139,7 +82,7 @@ class HttpRoutes:
             holds=authenticator.holds,
             clock=watched.clock,
         )
-        past = PastTools(
+        past = mcp_server.PastTools(
             root=watched.root,
             origins=vault.origins,
             suggestions=vault.suggestions,
@@ -148,24 +91,30 @@ class HttpRoutes:
             runs=self._runs,
             suggested=self._suggested,
         )
-        own = ServedModuleTools(self._modules.manager, authenticator.holds, watched.clock)
-        changes = VaultChanges(watched.bus, vault.search, vault.origins, self._control.started)
-        fixed = tools_of(ServedNoteTools(), changes, past)
-        tools = McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
-        resources = NoteResources(watched.root, vault.search, vault.origins)
-        mcp = McpRoutes(ClientTable(sources), tools, resources, changes, authenticator.holds)
+        own = mcp_server.ServedModuleTools(
+            self._modules.manager, authenticator.holds, watched.clock
+        )
+        changes = mcp_server.VaultChanges(
+            watched.bus, vault.search, vault.origins, self._control.started
+        )
+        fixed = mcp_server.tools_of(mcp_server.ServedNoteTools(), changes, past)
+        tools = mcp_server.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
+        resources = mcp_server.NoteResources(watched.root, vault.search, vault.origins)
+        mcp = mcp_server.McpRoutes(
+            mcp_server.ClientTable(sources), tools, resources, changes, authenticator.holds
+        )
         authenticator.subscribe(mcp.recheck)
         return mcp
 
-    def make_app(self) -> Application:
+    def make_app(self) -> api.Application:
         """What answers on the port of the API."""
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
-        writer = WriteBatcher(vault.store)
-        streams = EventStreams(
+        writer = api.WriteBatcher(vault.store)
+        streams = api.EventStreams(
             watched.bus, watched.settings.vault, self._control.started, authenticator.holds
         )
-        files = FileAnswers(watched.root, FileDigests(watched.root))
-        dispatcher = ModuleDispatcher(
+        files = api.FileAnswers(watched.root, FileDigests(watched.root))
+        dispatcher = api.ModuleDispatcher(
             self._modules.manager, authenticator.holds, watched.clock, files
         )
         authenticator.subscribe(streams.recheck)
@@ -174,12 +123,14 @@ class HttpRoutes:
             self._health(),
             *self._loop_routes(),
             self._doctor(dispatcher),
-            *file_routes(vault.store, watched.index, vault.search, writer, vault.elapsed.moment),
+            *api.file_routes(
+                vault.store, watched.index, vault.search, writer, vault.elapsed.moment
+            ),
             *self._context_routes(),
             self._runs,
             self._history,
             self._suggested,
-            AuditRoutes(vault.audit, watched.clock),
+            api.AuditRoutes(vault.audit, watched.clock),
             *self._agent_routes(writer),
             *self._module_routes(dispatcher),
             *self._access_routes(),
@@ -187,24 +138,26 @@ class HttpRoutes:
             self.mcp,
             *self._supervisor_routes(),
         )
-        app = make_app(self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher)
+        app = api.make_app(
+            self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher
+        )
         app.on_shutdown.append(lambda _app: self.mcp.close())
         return app
 
-    def make_supervisor_app(self) -> Application:
+    def make_supervisor_app(self) -> api.Application:
         """What answers on the port of a supervisor, where the settings name one."""
-        return make_supervisor_app(self._front(), self._supervisor_routes())
+        return api.make_supervisor_app(self._front(), self._supervisor_routes())
 
     async def serve_module(self, at: socket) -> Callable[[], Awaitable[None]]:
         """Answer a module in its container at that socket, until what this returns is called."""
-        return await serve_module(self._front(), self._modules.containers.clients, at)
+        return await api.serve_module(self._front(), self._modules.containers.clients, at)
 
-    def _front(self) -> ApiMiddleware:
-        watched, api = self._watched, self._watched.settings.api
+    def _front(self) -> api.ApiMiddleware:
+        watched, chosen = self._watched, self._watched.settings.api
         certified = self._authority.info().names if self._authority is not None else ()
-        hosts = (*listed(api.hosts), *certified)
-        guard = HostGuard(hosts=hosts, origins=listed(api.cors_origins))
-        return ApiMiddleware(
+        hosts = (*listed(chosen.hosts), *certified)
+        guard = api.HostGuard(hosts=hosts, origins=listed(chosen.cors_origins))
+        return api.ApiMiddleware(
             guard, self._authenticator, watched.root, self._vault.audit, watched.clock
         )
 
@@ -217,17 +170,17 @@ class HttpRoutes:
             return tls_address(settings.tls.host, watched.tls_port, certified)
         return page_address(settings.host, watched.port, names)
 
-    def _health(self) -> HealthRoutes:
+    def _health(self) -> api.HealthRoutes:
         watched, loop, agents = self._watched, self._loop, self._agents
-        return HealthRoutes(
-            vault=VaultHealth(
+        return api.HealthRoutes(
+            vault=api.VaultHealth(
                 root=watched.root,
                 path=watched.settings.vault,
                 index=watched.index,
                 watches=loop.watches,
                 is_watching_by=lambda: "polling" if watched.detector.polling else "events",
             ),
-            loop=LoopHealth(
+            loop=api.LoopHealth(
                 queue=loop.queue, reviews=loop.reviews, budget=agents.budget, worker=agents.worker
             ),
             chosen=agents.chosen,
@@ -242,7 +195,7 @@ class HttpRoutes:
         """The tasks and the worker, and what apps poll of them."""
         watched, loop, agents = self._watched, self._loop, self._agents
         cost = most_cost_usd(watched.settings, agents.chosen)
-        routes = LoopRoutes(
+        routes = api.LoopRoutes(
             store=self._vault.store,
             index=watched.index,
             watches=loop.watches,
@@ -252,7 +205,7 @@ class HttpRoutes:
             reconciler=loop.reconciler,
             most_cost_usd=cost,
         )
-        polled = PolledRoutes(
+        polled = api.PolledRoutes(
             modules=self._modules.manager,
             history=watched.history,
             budget=agents.budget,
@@ -261,10 +214,10 @@ class HttpRoutes:
             most_cost_usd=cost,
             full_every_s=watched.settings.scan.full_every_s,
         )
-        return routes, WorkerRoutes(agents.worker, watched.detector, watched.index), polled
+        return routes, api.WorkerRoutes(agents.worker, watched.detector, watched.index), polled
 
-    def _doctor(self, dispatcher: ModuleDispatcher) -> DoctorRoutes:
-        return DoctorRoutes(
+    def _doctor(self, dispatcher: api.ModuleDispatcher) -> api.DoctorRoutes:
+        return api.DoctorRoutes(
             store=self._vault.store,
             index=self._watched.index,
             watches=self._loop.watches,
@@ -289,12 +242,12 @@ class HttpRoutes:
         )
         return (
             self._contexts,
-            ContextMigrationRoutes(migration),
-            PromptRoutes(watched.root, index, loop.watches, folder),
-            SessionMigrationRoutes(index, folder),
+            api.ContextMigrationRoutes(migration),
+            api.PromptRoutes(watched.root, index, loop.watches, folder),
+            api.SessionMigrationRoutes(index, folder),
         )
 
-    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
+    def _agent_routes(self, writer: api.WriteBatcher) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         watched, vault, agents = self._watched, self._vault, self._agents
         manager, service = self._modules.manager, self._modules.agents
@@ -306,7 +259,7 @@ class HttpRoutes:
             watched.index,
             vault.origins,
         )
-        runs = AgentRunRoutes(
+        runs = api.AgentRunRoutes(
             service,
             worker=agents.worker,
             at_work=agents.active_runs,
@@ -315,61 +268,63 @@ class HttpRoutes:
             clock=watched.clock,
         )
         return (
-            AgentRoutes(listing, vault.store, vault.origins),
-            InstructionRoutes(vault.store, vault.origins, writer, listing.all_names),
+            api.AgentRoutes(listing, vault.store, vault.origins),
+            api.InstructionRoutes(vault.store, vault.origins, writer, listing.all_names),
             runs,
-            PermissionRoutes(agents.permissions),
-            SandboxRoutes(agents.chosen.sandboxes),
-            McpServerRoutes(self._modules.servers, manager),
+            api.PermissionRoutes(agents.permissions),
+            api.SandboxRoutes(agents.chosen.sandboxes),
+            api.McpServerRoutes(self._modules.servers, manager),
         )
 
-    def _module_routes(self, dispatcher: ModuleDispatcher) -> tuple[object, ...]:
+    def _module_routes(self, dispatcher: api.ModuleDispatcher) -> tuple[object, ...]:
         watched, modules = self._watched, self._modules
         return (
-            ModuleRoutes(modules.manager, modules.trust, modules.prompts),
-            ModuleSettingRoutes(
+            api.ModuleRoutes(modules.manager, modules.trust, modules.prompts),
+            api.ModuleSettingRoutes(
                 modules.manager, modules.trust, watched.home / "logs" / "daemon.log"
             ),
-            ParaRoutes(modules.manager, dispatcher),
-            HookRoutes(self._hooks.hooks, modules.manager, watched.settings.vault, watched.clock),
+            api.ParaRoutes(modules.manager, dispatcher),
+            api.HookRoutes(
+                self._hooks.hooks, modules.manager, watched.settings.vault, watched.clock
+            ),
         )
 
     def _access_routes(self) -> tuple[object, ...]:
         """API keys, how other devices come in, and the settings."""
         watched, authenticator, control = self._watched, self._authenticator, self._control
-        keys = ApiKeyRoutes(
+        keys = api.ApiKeyRoutes(
             authenticator,
             self._modules.manager,
             watched.clock,
             control.set_auth_mode,
             self._page,
         )
-        settings = SettingRoutes(
+        settings = api.SettingRoutes(
             SettingsListing(watched.settings, watched.home, control.env, watched.flags),
             lambda: authenticator.mode,
             control.set_auth_mode,
             partial(refuse_unfit, watched.home),
         )
-        sign_in = SignInRoutes(authenticator, watched.clock)
-        return keys, sign_in, TlsRoutes(self._authority, self._page), settings
+        sign_in = api.SignInRoutes(authenticator, watched.clock)
+        return keys, sign_in, api.TlsRoutes(self._authority, self._page), settings
 
     def _supervisor_routes(self) -> tuple[object, ...]:
         watched, control = self._watched, self._control
-        power = SupervisorRoutes(
+        power = api.SupervisorRoutes(
             problems=watched.problems,
             started=control.started,
             clock=watched.clock,
             port=lambda: watched.port,
             end=control.end,
         )
-        return ModelRoutes(watched.settings.agent.model), power
+        return api.ModelRoutes(watched.settings.agent.model), power
 
 
 def _find_authority(watched: WatchedVault) -> CertificateAuthority | None:
     """The authority whose certificates are served; None where nothing is served encrypted."""
     if not watched.settings.tls.port:
         return None
-    from parachuted.certificates import CertificateAuthority  # noqa: PLC0415  few load it
+    from parachuted.tls import CertificateAuthority  # noqa: PLC0415  few load it
 
     authority = CertificateAuthority(watched.home)
     return authority if authority.exists() else None

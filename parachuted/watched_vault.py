@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted import __version__
+from parachuted.addresses import listening_sockets
 from parachuted.config import Settings
 from parachuted.errors import DaemonError
 from parachuted.events import (
@@ -30,8 +31,7 @@ from parachuted.events import (
     load_ignore,
     make_watcher,
 )
-from parachuted.listening import listening_sockets
-from parachuted.presence import Presence
+from parachuted.processes.presence import Presence
 from parachuted.state import open_state
 from parachuted.times import time_of, utc_now
 from parachuted.vault import (

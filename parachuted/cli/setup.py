@@ -38,7 +38,7 @@ from parachuted.config import (
     setting_text,
 )
 from parachuted.errors import ConfigError, NotFoundError, ParachuteError
-from parachuted.presence import refuse_second, running_daemon
+from parachuted.processes.presence import refuse_second, running_daemon
 from parachuted.vault_state import adopt, separate, was_vault
 
 _LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from parachuted.cli.hooks import recorder_folder
-from parachuted.presence import Presence
+from parachuted.processes.presence import Presence
 from parachuted.vault_state import state_folder
 from tests.cli.command_line import CommandLine
 from tests.hooks.serving import drop, serving

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import aiohttp
 
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from parachuted.vault import IndexSnapshot, VaultIndex
 from parachuted.vault_state import state_folder
 

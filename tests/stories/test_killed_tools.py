@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install

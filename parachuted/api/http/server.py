@@ -24,10 +24,10 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_writer import StreamWriter
 from aiohttp.streams import EMPTY_PAYLOAD
 
+from parachuted.addresses import BACKLOG, listening_sockets
 from parachuted.api.http.answers import error_body, json_answer
 from parachuted.api.http.handshake import CountedConnection, TlsHandshake, peer_of
 from parachuted.api.http.middleware import FRONT
-from parachuted.listening import BACKLOG, listening_sockets
 
 log = logging.getLogger(__name__)
 

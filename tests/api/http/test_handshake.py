@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from parachuted.addresses import listening_sockets
 from parachuted.api import HttpServer, ServerLimits
-from parachuted.certificates import CertificateAuthority
-from parachuted.listening import listening_sockets
+from parachuted.tls import CertificateAuthority
 from tests.api.http.test_server import answer, gone
 
 LIMITS = ServerLimits(connections=16, head_s=60)
@@ -36,7 +36,7 @@ async def serving(
     app.add_routes([web.get("/x", answer)])
     server = HttpServer(app, limits)
     sockets = listening_sockets("127.0.0.1", 0)
-    await server.open_at(sockets, authority.context())
+    await server.open_at(sockets, authority.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)))
     try:
         yield server, sockets[0].getsockname()[1]
     finally:

@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
+from parachuted.addresses import listening_sockets
 from parachuted.errors import DaemonError
-from parachuted.listening import listening_sockets
 
 
 def close(sockets):

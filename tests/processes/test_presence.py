@@ -12,11 +12,11 @@ import time
 import pytest
 
 from parachuted.errors import DaemonError
-from parachuted.presence import Presence, refuse_second, running_daemon
+from parachuted.processes.presence import Presence, refuse_second, running_daemon
 
 HOLDER = """
 import sys, time
-from parachuted.presence import Presence
+from parachuted.processes.presence import Presence
 presence = Presence(sys.argv[1], sys.argv[2])
 presence.announce({"pid": 1})
 print("held", flush=True)
@@ -142,7 +142,7 @@ def test_a_record_is_replaced_whole(places):
 
 def test_it_imports_nothing_that_is_slow():
     code = (
-        "import sys; before = set(sys.modules); import parachuted.presence; "
+        "import sys; before = set(sys.modules); import parachuted.processes.presence; "
         "print(*sorted(set(sys.modules) - before))"
     )
     loaded = subprocess.run(

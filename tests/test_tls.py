@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import stat
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,7 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from parachuted.certificates import CertificateAuthority, CertificateError
+from parachuted.api import HttpServer
+from parachuted.tls import CertificateAuthority, CertificateError, TlsListener
 
 NOW = datetime.now(UTC)
 
@@ -33,7 +36,11 @@ def authority(tmp_path: Path) -> CertificateAuthority:
     return made
 
 
-def greeted(serving: ssl.SSLContext, authority: CertificateAuthority, name: str) -> dict:
+def serving(authority: CertificateAuthority) -> ssl.SSLContext:
+    return authority.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+def greeted(context: ssl.SSLContext, authority: CertificateAuthority, name: str) -> dict:
     """The certificate that a device which trusts the authority is shown under that name."""
     trusting = ssl.create_default_context(cafile=str(authority.certificate))
     trusting.verify_flags |= ssl.VERIFY_X509_STRICT  # as Python does it from 3.13 on
@@ -41,7 +48,7 @@ def greeted(serving: ssl.SSLContext, authority: CertificateAuthority, name: str)
     with ours, theirs:
         ours.settimeout(20)
         theirs.settimeout(20)
-        answering = threading.Thread(target=answer, args=(serving, theirs))
+        answering = threading.Thread(target=answer, args=(context, theirs))
         answering.start()
         try:
             with trusting.wrap_socket(ours, server_hostname=name) as tls:
@@ -51,16 +58,16 @@ def greeted(serving: ssl.SSLContext, authority: CertificateAuthority, name: str)
             answering.join()
 
 
-def answer(serving: ssl.SSLContext, theirs: socket.socket) -> None:
+def answer(context: ssl.SSLContext, theirs: socket.socket) -> None:
     try:
-        serving.wrap_socket(theirs, server_side=True).close()
+        context.wrap_socket(theirs, server_side=True).close()
     except (ssl.SSLError, OSError):
         theirs.close()  # the device hung up
 
 
 @pytest.mark.parametrize("name", ["localhost", "notes.local", "192.168.7.4", "127.0.0.1"])
 def test_a_device_that_trusts_it_reaches_this_machine_by_each_of_its_names(authority, name):
-    assert greeted(authority.context(), authority, name)["notAfter"]
+    assert greeted(serving(authority), authority, name)["notAfter"]
 
 
 def test_a_certificate_that_its_key_signed_for_another_host_is_refused(authority, tmp_path):
@@ -86,11 +93,11 @@ def test_a_certificate_that_its_key_signed_for_another_host_is_refused(authority
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         + stolen.public_bytes(Encoding.PEM)
     )
-    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    serving.load_cert_chain(tmp_path / "bank.pem")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "bank.pem")
 
     with pytest.raises(ssl.SSLCertVerificationError, match="permitted subtree violation"):
-        greeted(serving, authority, "bank.example")
+        greeted(context, authority, "bank.example")
 
 
 def test_the_daemons_certificate_is_short_and_renewed_before_it_ends_or_when_the_address_changes(
@@ -99,14 +106,14 @@ def test_the_daemons_certificate_is_short_and_renewed_before_it_ends_or_when_the
     authority, begun = CertificateAuthority(tmp_path), NOW - timedelta(days=21)
     authority.make([], begun)
     authority.renew(["192.168.7.4"], begun)
-    first = greeted(authority.context(), authority, "localhost")
+    first = greeted(serving(authority), authority, "localhost")
     lives = ssl.cert_time_to_seconds(first["notAfter"]) - begun.timestamp()
 
     assert lives <= timedelta(days=30).total_seconds()
     assert not authority.renew(["192.168.7.4"], NOW - timedelta(days=2))
     assert authority.renew(["192.168.7.4"], NOW)
     assert authority.renew(["10.1.2.3"], NOW)
-    again = greeted(authority.context(), authority, "10.1.2.3")
+    again = greeted(serving(authority), authority, "10.1.2.3")
     assert again["serialNumber"] != first["serialNumber"]
 
 
@@ -114,7 +121,7 @@ def test_an_address_that_is_not_private_is_not_certified(authority):
     authority.renew(["203.0.113.9"], NOW)
     names = {
         name
-        for _kind, name in greeted(authority.context(), authority, "localhost")["subjectAltName"]
+        for _kind, name in greeted(serving(authority), authority, "localhost")["subjectAltName"]
     }
 
     assert "203.0.113.9" not in names
@@ -124,9 +131,7 @@ def test_an_address_that_is_not_private_is_not_certified(authority):
 def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(authority, tmp_path):
     folder = tmp_path / "tls"
     modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()}
-    assert modes == dict.fromkeys(
-        ("authority.crt", "authority.key", "daemon.crt", "daemon.key"), 0o600
-    )
+    assert modes == dict.fromkeys(("authority.crt", "authority.key", "daemon.pem"), 0o600)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert authority.info().names == ("notes.local",)
     (folder / "authority.crt").write_text("nothing")
@@ -134,26 +139,21 @@ def test_its_files_are_for_the_owner_alone_and_one_that_is_broken_is_named(autho
         authority.renew([], NOW)
 
 
-@pytest.mark.parametrize("spoil", ["damaged", "no names", "another authority's", "another key"])
+@pytest.mark.parametrize("spoil", ["damaged", "no names", "another authority's"])
 def test_a_daemons_certificate_that_serves_nothing_is_made_again(authority, tmp_path, spoil):
     folder = tmp_path / "tls"
-    leaf = folder / "daemon.crt"
+    leaf = folder / "daemon.pem"
     if spoil == "damaged":
         leaf.write_bytes(leaf.read_bytes()[:90])
     elif spoil == "no names":  # the authority's own certificate has none
         leaf.write_bytes(authority.pem())
-    elif spoil == "another authority's":  # a kill between its files and the old one's removal
+    else:  # another authority's: a kill between its files and the old one's removal
         before = leaf.read_bytes()
         authority.make(["notes.local"], NOW)
         leaf.write_bytes(before)
-    else:  # a kill between the key and the certificate
-        other = CertificateAuthority(tmp_path / "other")
-        other.make([], NOW)
-        other.renew([], NOW)
-        (folder / "daemon.key").write_bytes((tmp_path / "other/tls/daemon.key").read_bytes())
 
     assert authority.renew(["192.168.7.4"], NOW)
-    assert greeted(authority.context(), authority, "notes.local")["notAfter"]
+    assert greeted(serving(authority), authority, "notes.local")["notAfter"]
     assert not authority.renew(["192.168.7.4"], NOW)
 
 
@@ -162,17 +162,17 @@ def test_an_authority_whose_key_is_anothers_certifies_nothing_and_is_named(autho
     other.make([], NOW)  # a kill between its key and its certificate
     key = tmp_path / "tls/authority.key"
     key.write_bytes((tmp_path / "other/tls/authority.key").read_bytes())
-    before = (tmp_path / "tls/daemon.crt").read_bytes()
+    before = (tmp_path / "tls/daemon.pem").read_bytes()
     with pytest.raises(CertificateError, match=r"authority\.key .*`parachute tls --new`"):
         authority.renew(["192.168.7.5"], NOW)
-    assert (tmp_path / "tls/daemon.crt").read_bytes() == before
+    assert (tmp_path / "tls/daemon.pem").read_bytes() == before
     authority.make([], NOW)
     assert authority.renew(["192.168.7.5"], NOW)
 
 
 def test_an_authority_of_another_program_is_named(authority, tmp_path):
     folder = tmp_path / "tls"
-    (folder / "authority.crt").write_bytes((folder / "daemon.crt").read_bytes())
+    (folder / "authority.crt").write_bytes((folder / "daemon.pem").read_bytes())
     with pytest.raises(CertificateError, match=r"authority\.crt .*`parachute tls --new`"):
         authority.renew([], NOW)
 
@@ -191,3 +191,33 @@ def test_a_name_is_spelled_as_certificates_spell_it_however_long_it_is(tmp_path:
     long = ".".join(["x" * 60] * 3)
     authority = CertificateAuthority(tmp_path)
     assert authority.make([long, "Notes.Local."], NOW).names == (long, "notes.local")
+
+
+async def serial(port: int, authority: CertificateAuthority) -> str:
+    """That of the certificate that one who connects is shown."""
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    _, writer = await asyncio.open_connection("localhost", port, ssl=trusting)
+    found = writer.get_extra_info("peercert")["serialNumber"]
+    writer.transport.abort()
+    return found
+
+
+async def test_who_connects_after_a_renewal_is_shown_the_new_certificate(tmp_path: Path):
+    authority, now = CertificateAuthority(tmp_path), NOW - timedelta(days=21)
+    authority.make([], now)
+    problems: dict[str, str | None] = {}
+    listener = TlsListener(tmp_path, problems.__setitem__, lambda: now)
+    server = HttpServer(web.Application())
+    port = await listener.open("127.0.0.1", 0, server.open_at)
+    try:
+        first = await serial(port, authority)
+        await listener.look()
+        assert await serial(port, authority) == first
+        now = NOW
+        await listener.look()
+        assert await serial(port, authority) != first
+        authority.certificate.write_text("nothing")
+        await listener.look()
+        assert "was not renewed" in problems["tls"]
+    finally:
+        await server.close()
