@@ -83,7 +83,6 @@ from parachuted.watched_vault import WatchedVault
 class HookParts:
     """The hooks, and what asks them: before a write, and at each event."""
 
-    runner: HookRunner
     hooks: Hooks
     for_writes: WriteHooks
     for_events: HookEventListener
@@ -167,7 +166,6 @@ def make_authenticator(watched: WatchedVault, latest: Callable[[], datetime]) ->
 def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -> HookParts:
     """`env`: hooks see a part of it."""
     chosen, vault = watched.settings.hooks, watched.settings.vault
-    runner = HookRunner(chosen.concurrency)
 
     def publish_error(error: HookError) -> None:
         facts = {"hook": error.hook, "event": error.event, "error": error.message}
@@ -176,7 +174,7 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
     hooks = Hooks(
         home=watched.home,
         vault=vault,
-        runner=runner,
+        runner=HookRunner(chosen.concurrency),
         approvals=HookApprovals(watched.home),
         recorder=HookRunRecorder(watched.folder / "hooks"),
         clock=watched.clock,
@@ -188,7 +186,6 @@ def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -
     )
     loop, root_of = asyncio.get_running_loop(), causes.root_of
     return HookParts(
-        runner=runner,
         hooks=hooks,
         for_writes=WriteHooks(hooks, vault=vault, loop=loop, clock=watched.clock, root_of=root_of),
         for_events=HookEventListener(

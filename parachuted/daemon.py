@@ -342,7 +342,6 @@ class Daemon:
                 await server.close()
         await self.modules.manager.stop()
         self.hooks.for_events.close()
-        await self.hooks.runner.close()
         await self.agents.chosen.backend.close()
         if self.agents.chosen.sandboxes is not None:
             await self.agents.chosen.sandboxes.close()
