@@ -195,7 +195,6 @@ class Daemon:
                     group.create_task(self.hooks.hooks.run(), name="hooks"),
                     group.create_task(self.hooks.for_events.run(), name="hooks' events"),
                     group.create_task(self._run_modules(), name="modules"),
-                    group.create_task(self.http.mcp.run(), name="mcp"),
                     group.create_task(self.loop.pruning.run(), name="history"),
                     group.create_task(self._sweep_sandboxes(), name="sandboxes"),
                     group.create_task(self.approvals.run(), name="suggestions"),

@@ -6,8 +6,7 @@ the next: sessions, rights and subscriptions are ours.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.api.http.route import ApiCall
-from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError
+from parachuted.errors import ParachuteError
 from parachuted.mcp_server.clients import McpClient
 from parachuted.mcp_server.resources import SCHEME, ClientChanges, NoteResources, VaultChanges
 from parachuted.mcp_server.tools import McpTools, ServedTool
@@ -34,65 +33,40 @@ from parachuted.mcp_server.tools import McpTools, ServedTool
 _LONGEST = 2_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpPrompt:
-    """One prompt; `{argument}` in its text stands for the one thing that it asks for."""
-
-    name: str
-    description: str
-    argument: str
-    says: str
-    text: str
+def _prompt(name: str, description: str, argument: str, says: str, text: str) -> _Prompt:
+    asked = types.PromptArgument(name=argument, description=says, required=True)
+    return types.Prompt(name=name, description=description, arguments=[asked]), argument, text
 
 
-PROMPTS = (
-    McpPrompt(
-        name="journal",
-        description="Write what happened into today's journal.",
-        argument="what",
-        says="What happened.",
-        text=(
-            "Write this into my journal of today, in my own words. Use daily-create where there is "
-            "such a tool, else append it to Daily/journals/ with today's date:\n\n{argument}"
-        ),
+_Prompt: TypeAlias = tuple[types.Prompt, str, str]
+_PROMPTS = (  # `{argument}` in a text stands for the one thing that it asks for
+    _prompt(
+        "journal",
+        "Write what happened into today's journal.",
+        "what",
+        "What happened.",
+        "Write this into my journal of today, in my own words. Use daily-create where there is "
+        "such a tool, else append it to Daily/journals/ with today's date:\n\n{argument}",
     ),
-    McpPrompt(
-        name="recall",
-        description="Answer a question from the notes, with the notes it comes from.",
-        argument="question",
-        says="The question.",
-        text=(
-            "Answer from my notes alone. Search them with several wordings, read what you find, "
-            "and name the path of each note that you rely on. Where the notes do not say, say "
-            "so.\n\n{argument}"
-        ),
+    _prompt(
+        "recall",
+        "Answer a question from the notes, with the notes it comes from.",
+        "question",
+        "The question.",
+        "Answer from my notes alone. Search them with several wordings, read what you find, "
+        "and name the path of each note that you rely on. Where the notes do not say, say "
+        "so.\n\n{argument}",
     ),
-    McpPrompt(
-        name="why",
-        description="Explain where a note's lines come from.",
-        argument="path",
-        says="The note.",
-        text=(
-            "Explain with the tools `why` and `history` who wrote what stands in the note "
-            "{argument}, in which runs and because of what. Name the run that I would undo to take "
-            "the last change back, and do not undo it yourself."
-        ),
+    _prompt(
+        "why",
+        "Explain where a note's lines come from.",
+        "path",
+        "The note.",
+        "Explain with the tools `why` and `history` who wrote what stands in the note "
+        "{argument}, in which runs and because of what. Name the run that I would undo to take "
+        "the last change back, and do not undo it yourself.",
     ),
 )
-
-
-def filled(name: str, arguments: Mapping[str, str] | None) -> tuple[McpPrompt, str]:
-    """The prompt and its text with the argument in it.
-
-    Raises NotFoundError, or EditRefusedError where the argument is missing or too long.
-    """
-    found = next((one for one in PROMPTS if one.name == name), None)
-    if found is None:
-        raise NotFoundError(f"there is no prompt {name[:80]}")
-    value = (arguments or {}).get(found.argument, "").strip()
-    if not 0 < len(value) <= _LONGEST:
-        raise EditRefusedError(f"{found.argument} should be a text of 1 to {_LONGEST} characters")
-    return found, found.text.replace("{argument}", value)
 
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -129,7 +103,7 @@ class McpProtocol:
         largest_body: int,
     ) -> None:
         self._tools, self._resources, self._changes = tools, resources, changes
-        server = _Server(
+        self._server = _Server(
             "parachute",
             version=__version__,
             instructions=_INSTRUCTIONS,
@@ -144,19 +118,20 @@ class McpProtocol:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
         )
-        self._manager = StreamableHTTPSessionManager(
-            server, json_response=True, stateless=True, max_request_body_size=largest_body
-        )
-
-    @asynccontextmanager
-    async def run(self) -> AsyncIterator[None]:
-        async with self._manager.run():
-            yield
+        self._largest_body = largest_body
 
     async def answer(
         self, client: McpClient, api: ApiCall, scope: Message, receive: Receive, send: Send
     ) -> None:
-        await self._manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
+        """Nothing is kept from one request to the next, so each has a manager of its own."""
+        manager = StreamableHTTPSessionManager(
+            self._server,
+            json_response=True,
+            stateless=True,
+            max_request_body_size=self._largest_body,
+        )
+        async with manager.run():
+            await manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
 
     async def _list_tools(
         self, ctx: Context, _params: types.PaginatedRequestParams | None
@@ -245,26 +220,21 @@ class McpProtocol:
     async def _list_prompts(
         self, _ctx: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        prompts = [
-            types.Prompt(
-                name=one.name,
-                description=one.description,
-                arguments=[
-                    types.PromptArgument(name=one.argument, description=one.says, required=True)
-                ],
-            )
-            for one in PROMPTS
-        ]
-        return types.ListPromptsResult(prompts=prompts)
+        return types.ListPromptsResult(prompts=[prompt for prompt, _, _ in _PROMPTS])
 
     async def _get_prompt(
         self, _ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        try:
-            prompt, text = filled(params.name, params.arguments)
-        except ParachuteError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from error
-        said = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        found = [entry for entry in _PROMPTS if entry[0].name == params.name]
+        if not found:
+            raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name[:80]}")
+        ((prompt, argument, text),) = found
+        value = (params.arguments or {}).get(argument, "").strip()
+        if not 0 < len(value) <= _LONGEST:
+            why = f"{argument} should be a text of 1 to {_LONGEST} characters"
+            raise MCPError(types.INVALID_PARAMS, why)
+        content = types.TextContent(type="text", text=text.replace("{argument}", value))
+        said = types.PromptMessage(role="user", content=content)
         return types.GetPromptResult(description=prompt.description, messages=[said])
 
 

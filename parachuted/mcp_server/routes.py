@@ -6,8 +6,6 @@ The middleware of the API has checked who asks, from where and with which key.
 from __future__ import annotations
 
 import asyncio
-import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +15,14 @@ from typing_extensions import TypedDict
 from parachuted.api.http.answers import json_answer, json_bytes, json_value
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel, MediaBody
-from parachuted.errors import AgentUnavailableError
 from parachuted.heavy import load_heavy
 from parachuted.keys import Identity
 from parachuted.mcp_server.clients import ClientTable, McpClient
 from parachuted.mcp_server.resources import ClientChanges, NoteResources, VaultChanges
 from parachuted.mcp_server.tools import McpTools
+
+if TYPE_CHECKING:  # it brings mcp, which is loaded when the first client connects
+    from parachuted.mcp_server.protocol import McpProtocol
 
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",
@@ -36,6 +36,17 @@ _ACCEPT = b"application/json, text/event-stream"  # what a client says of it cha
 _UPDATED = "notifications/resources/updated"
 _NEW_LIST = "notifications/resources/list_changed"
 _NEW_TOOLS = "notifications/tools/list_changed"
+LARGEST = 2 << 20
+_PATH = "/mcp"
+_MODULE = "vault"
+_SESSION = "Mcp-Session-Id"
+_VERSION = "MCP-Protocol-Version"
+_INFO = "io.modelcontextprotocol/clientInfo"
+_NO_SESSION = -32001
+_HEADERS = {
+    _SESSION: "The session, as the answer to `initialize` gave it.",
+    _VERSION: "The version of the protocol.",
+}
 
 
 class ChangeStream:
@@ -169,25 +180,6 @@ def _frame(message: dict[str, object]) -> bytes:
     return b"event: message\ndata: " + json_bytes({"jsonrpc": "2.0", **message}) + b"\n\n"
 
 
-if TYPE_CHECKING:
-    from parachuted.mcp_server.protocol import McpProtocol
-
-log = logging.getLogger(__name__)
-
-LARGEST = 2 << 20
-_PATH = "/mcp"
-_MODULE = "vault"
-_SESSION = "Mcp-Session-Id"
-_VERSION = "MCP-Protocol-Version"
-_INFO = "io.modelcontextprotocol/clientInfo"
-_NO_SESSION = -32001
-_WELL_S, _LONGEST_WAIT_S = 60.0, 60.0
-_HEADERS = {
-    _SESSION: "The session, as the answer to `initialize` gave it.",
-    _VERSION: "The version of the protocol.",
-}
-
-
 class McpRequest(AppRequestModel):
     """One JSON-RPC message: a request, or a notification without `id`."""
 
@@ -214,47 +206,12 @@ class McpRoutes:
         resources: NoteResources,
         changes: VaultChanges,
         holds: Callable[[Identity], bool],
-        *,
-        first_wait_s: float = 1.0,
     ) -> None:
-        """`holds` says whether an identity still may ask; what fails starts again after
-        `first_wait_s`, and after twice as long each time that it fails at once.
-        """
-        self._first_wait_s = first_wait_s
+        """`holds` says whether an identity still may ask."""
         self.clients, self._tools, self._resources = clients, tools, resources
         self._changes, self._holds = changes, holds
         self._streams: set[ChangeStream | AsgiBridge] = set()
-        self._wanted, self._ready = asyncio.Event(), asyncio.Event()
         self._protocol: McpProtocol | None = None
-
-    async def run(self) -> None:
-        """Load the protocol once a client asks, and serve until cancelled."""
-        await self._wanted.wait()
-        try:
-            part = await load_heavy("mcp")
-        except ImportError:
-            log.exception("MCP cannot be served")
-            self._ready.set()
-            return
-        wait_s = self._first_wait_s
-        while True:
-            began = time.monotonic()
-            protocol = part.McpProtocol(
-                self._tools, self._resources, self._changes, largest_body=LARGEST
-            )
-            try:
-                async with protocol.run():
-                    self._protocol = protocol
-                    self._ready.set()
-                    await asyncio.Event().wait()
-            except Exception:
-                if time.monotonic() - began > _WELL_S:
-                    wait_s = self._first_wait_s
-                log.exception("MCP failed and starts again", extra={"in_seconds": wait_s})
-            finally:
-                self._protocol = None
-            await asyncio.sleep(wait_s)
-            wait_s = min(wait_s * 2, _LONGEST_WAIT_S)
 
     def recheck(self) -> None:
         self.clients.recheck()
@@ -263,7 +220,6 @@ class McpRoutes:
                 stream.end()
 
     async def close(self) -> None:
-        self._ready.set()
         for stream in tuple(self._streams):
             stream.end()
 
@@ -322,7 +278,7 @@ class McpRoutes:
         """
         session = call.request.headers.get(_SESSION, "")
         client = self.clients.find(session, call.identity)
-        if client is None or (self._ready.is_set() and self._protocol is None):
+        if client is None:
             return _no_session(None)
         for other in tuple(self._streams):
             if isinstance(other, ChangeStream) and other.client is client:
@@ -368,10 +324,11 @@ class McpRoutes:
         return self.clients.sessionless(call.identity, name)
 
     async def _loaded(self) -> McpProtocol:
-        self._wanted.set()
-        await self._ready.wait()
         if self._protocol is None:
-            raise AgentUnavailableError("MCP is not served now; `parachute logs` may say why")
+            part = await load_heavy("mcp")
+            self._protocol = part.McpProtocol(
+                self._tools, self._resources, self._changes, largest_body=LARGEST
+            )
         return self._protocol
 
 

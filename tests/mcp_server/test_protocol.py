@@ -1,8 +1,9 @@
-"""Protocol: what a client of the `mcp` package hears of the server and its tools."""
+"""Protocol: what a client of the `mcp` package hears of the server, its tools and its prompts."""
 
 from __future__ import annotations
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from tests.mcp_server.peers import client
@@ -10,7 +11,7 @@ from tests.stories.daemon_rig import Live
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_learns_who_serves_and_what_each_tool_may_do(live: Live, mode: str):
+async def test_a_client_learns_who_serves_what_tools_may_do_and_what_to_ask(live: Live, mode: str):
     async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
         assert (peer.server_info.name, peer.server_info.version) == ("parachute", __version__)
         assert "undo" in (peer.instructions or "")
@@ -22,3 +23,12 @@ async def test_a_client_learns_who_serves_and_what_each_tool_may_do(live: Live, 
         assert hints["read_note"] == (True, None)
         assert hints["write_note"] == (False, True)
         assert all(tool.description and tool.output_schema for tool in tools)
+
+        prompts = (await peer.list_prompts()).prompts
+        assert [prompt.name for prompt in prompts] == ["journal", "recall", "why"]
+        got = await peer.get_prompt("recall", {"question": "What of {argument}?"})
+        assert got.messages[0].content.text.endswith("What of {argument}?")
+        with pytest.raises(MCPError, match="question should be a text"):
+            await peer.get_prompt("recall", {})
+        with pytest.raises(MCPError, match="there is no prompt"):
+            await peer.get_prompt("none", {})

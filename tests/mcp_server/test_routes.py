@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from parachuted.mcp_server.routes import McpRoutes
 from tests.api.calls import ELSEWHERE, key_of
 from tests.mcp_server.peers import (
     ACCEPT,
@@ -202,32 +199,3 @@ async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(live: Liv
             tools = (await peer.list_tools()).tools
             assert all(tool.annotations.read_only_hint for tool in tools)
             assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")
-
-
-async def test_a_protocol_that_fails_at_once_starts_again_after_ever_longer_waits(monkeypatch):
-    waits: list[float] = []
-
-    async def wait(seconds: float) -> None:
-        waits.append(seconds)
-        if len(waits) == 8:
-            raise asyncio.CancelledError
-
-    class Broken:
-        def McpProtocol(self, *_: object, **__: object) -> Broken:  # noqa: N802  the real name
-            return self
-
-        @asynccontextmanager
-        async def run(self) -> AsyncIterator[None]:
-            raise OSError("it broke")
-            yield
-
-    async def load(_name: str) -> Broken:
-        return Broken()
-
-    routes = McpRoutes(*[None] * 5, first_wait_s=1.0)  # type: ignore[list-item]
-    routes._wanted.set()
-    monkeypatch.setattr("parachuted.mcp_server.routes.load_heavy", load)
-    monkeypatch.setattr("parachuted.mcp_server.routes.asyncio.sleep", wait)
-    with pytest.raises(asyncio.CancelledError):
-        await routes.run()
-    assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
