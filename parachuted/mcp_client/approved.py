@@ -54,17 +54,33 @@ _LONGEST_LINE: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """What is started: its words, the files that it names, what it may read, and what it is."""
+    """A server as it would be started: its words, the files that it names, what it may read, and
+    what it is. One with a URL has none of these.
+    """
 
+    server: KnownServer
+    definition: ServerDefinition
     words: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     runnable: tuple[Path, ...] = ()
 
+    @property
+    def pin(self) -> str:
+        """What its approval is kept under."""
+        return f"{self.server.source}:{self.server.name}"
+
     def mounted(self) -> tuple[Path, ...]:
         """What its container has besides the system's programs."""
         wanted = dict.fromkeys((*self.readable, *self.runnable))
         return tuple(path for path in wanted if not _is_of_system(path))
+
+    def digest(self, *, is_trusted: bool) -> str:
+        """What is pinned: the definition, which of its words are files that it gets, and whether
+        it is trusted.
+        """
+        parts: list[object] = [self.definition.digest, self.words, list(map(str, self.files))]
+        return _digest_of([*parts, "trusted"] if is_trusted else parts)
 
 
 class McpServers:
@@ -87,14 +103,12 @@ class McpServers:
 
     def problem(self, server: KnownServer) -> str | None:
         """Why it does not run, or None. Blocks on the disk."""
-        if server.definition is None:
-            return server.problem
         try:
-            program = self._program(server.definition)
+            program = self._program(server)
         except ActRefusedError as error:
             return error.message
-        pinned = self._digest(server, server.definition, program)
-        return self._approvals.objection(_pin(server), pinned, program.files)
+        pinned = program.digest(is_trusted=self.registry.is_trusted(server.name))
+        return self._approvals.objection(program.pin, pinned, program.files)
 
     def tools(self) -> list[ServerTool]:
         """The tools of all servers that may run, as they were approved. Blocks on the disk."""
@@ -108,13 +122,10 @@ class McpServers:
         """What names all that `approve` pins: its definition, and each file that this names; None
         for one that cannot run. Blocks on the disk.
         """
-        if server.definition is None:
-            return None
         try:
-            program = self._program(server.definition)
+            return _digest_of(sorted(self._pins(self._program(server)).items()))
         except ActRefusedError:
             return None
-        return _digest_of(self._pins(server, server.definition, program))
 
     async def approve(
         self, name: str, digest: str, *, is_here: bool = False, is_trusted: bool = False
@@ -128,11 +139,9 @@ class McpServers:
         approved.
         """
         server = await asyncio.to_thread(self.registry.get, name)
-        if server.definition is None:
-            raise ActRefusedError(f"{name} cannot be approved: {server.problem}")
-        program = await asyncio.to_thread(self._program, server.definition)
-        pins = await asyncio.to_thread(self._pins, server, server.definition, program)
-        if _digest_of(pins) != digest:
+        program = await asyncio.to_thread(self._program, server)
+        pins = await asyncio.to_thread(self._pins, program)
+        if _digest_of(sorted(pins.items())) != digest:
             raise ConflictError(
                 f"{name} has changed since it was shown; look at it again in `parachute mcp "
                 "servers`",
@@ -141,7 +150,7 @@ class McpServers:
                 theirs=b"",
                 is_known=False,
             )
-        if is_trusted and (not is_here or server.definition.url):
+        if is_trusted and (not is_here or program.definition.url):
             raise ActRefusedError(
                 f"{name} is a program to be trusted only on the command line of this machine, with "
                 f"`{COMMAND} --trusted`"
@@ -152,9 +161,9 @@ class McpServers:
                 f"{name} names {', '.join(outside)}, outside the vault; it is approved on the "
                 f"command line of this machine, with `{COMMAND}`"
             )
-        tools = await self._listed(server.name, server.definition, program, is_trusted=is_trusted)
-        own = self._digest(server, server.definition, program, is_trusted=is_trusted)
-        await asyncio.to_thread(self._approvals.approve, (), {**pins, _pin(server): own})
+        tools = await self._listed(program, is_trusted=is_trusted)
+        pins[program.pin] = program.digest(is_trusted=is_trusted)
+        await asyncio.to_thread(self._approvals.approve, (), pins)
         await asyncio.to_thread(self.registry.keep_tools, name, tools, is_trusted=is_trusted)
         problem = await asyncio.to_thread(self.problem, server)
         if problem is not None:
@@ -166,8 +175,8 @@ class McpServers:
 
         NotFoundError; ActRefusedError where it may not run; ModuleFailedError.
         """
-        definition, program, is_trusted = await asyncio.to_thread(self._ready, name)
-        return _tools(name, await self._listed(name, definition, program, is_trusted=is_trusted))
+        program, is_trusted = await asyncio.to_thread(self._ready, name)
+        return _tools(name, await self._listed(program, is_trusted=is_trusted))
 
     def open(self) -> ServerCalls:
         """What one run calls them by."""
@@ -175,81 +184,59 @@ class McpServers:
 
     async def connect(self, name: str) -> ServerConnection:
         """Start an approved one. Raises what `look` raises."""
-        definition, program, is_trusted = await asyncio.to_thread(self._ready, name)
-        return await self._connect(name, definition, program, is_trusted=is_trusted)
+        program, is_trusted = await asyncio.to_thread(self._ready, name)
+        return await self._connect(program, is_trusted=is_trusted)
 
-    def _pins(
-        self, server: KnownServer, definition: ServerDefinition, program: _Program
-    ) -> dict[str, str]:
-        own = {_pin(server): self._digest(server, definition, program, is_trusted=False)}
+    def _pins(self, program: _Program) -> dict[str, str]:
+        own = {program.pin: program.digest(is_trusted=False)}
         return own | self._approvals.digests(program.files)
 
-    def _digest(
-        self,
-        server: KnownServer,
-        definition: ServerDefinition,
-        program: _Program,
-        *,
-        is_trusted: bool | None = None,
-    ) -> str:
-        """What is pinned: the definition, which of its words are files that it gets, and whether
-        it is trusted; None: as it is now.
-        """
-        parts: list[object] = [definition.digest, program.words, list(map(str, program.files))]
-        if self.registry.is_trusted(server.name) if is_trusted is None else is_trusted:
-            parts.append("trusted")
-        return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
-
-    def _ready(self, name: str) -> tuple[ServerDefinition, _Program, bool]:
+    def _ready(self, name: str) -> tuple[_Program, bool]:
         server = self.registry.get(name)
         problem = self.problem(server)
-        if problem is not None or server.definition is None:
+        if problem is not None:
             raise ActRefusedError(f"the MCP server {name} does not run: {problem}")
-        is_trusted = self.registry.is_trusted(name)
-        return server.definition, self._program(server.definition), is_trusted
+        return self._program(server), self.registry.is_trusted(name)
 
-    async def _listed(
-        self, name: str, definition: ServerDefinition, program: _Program, *, is_trusted: bool
-    ) -> list[dict[str, object]]:
-        connection = await self._connect(name, definition, program, is_trusted=is_trusted)
+    async def _listed(self, program: _Program, *, is_trusted: bool) -> list[dict[str, object]]:
+        connection = await self._connect(program, is_trusted=is_trusted)
         try:
             return await connection.tools()
         finally:
             await connection.close()
 
-    async def _connect(
-        self, name: str, definition: ServerDefinition, program: _Program, *, is_trusted: bool
-    ) -> ServerConnection:
+    async def _connect(self, program: _Program, *, is_trusted: bool) -> ServerConnection:
         made = await load_heavy("mcp_client")
+        name, definition = program.server.name, program.definition
         env = {"PATH": self._env.get("PATH", os.defpath)}
         if definition.url:
             transport = made.address_of(definition)
         elif is_trusted:
             logs = self._home / "logs"
             await asyncio.to_thread(logs.mkdir, mode=0o700, exist_ok=True)
-            said = logs / f"mcp-{name}.log"
-            transport = made.process_of(definition, env, self._vault, said)
+            transport = made.process_of(definition, env, self._vault, logs / f"mcp-{name}.log")
         elif self._sandboxes is None:
             raise ActRefusedError(_NO_CONTAINER.format(name, "no Docker engine is used here"))
         else:
-            running = self._sandboxes.run(
-                ContainerProgram(
-                    command=program.words,
-                    env={**env, **definition.env},
-                    readable=program.mounted(),
+            env |= definition.env
+            transport = made.container_of(
+                self._sandboxes.run(
+                    ContainerProgram(command=program.words, env=env, readable=program.mounted())
                 )
             )
-            transport = made.container_of(running)
         try:
             connection: ServerConnection = await made.ServerConnection.open(name, transport)
         except AgentUnavailableError as error:
             raise ActRefusedError(_NO_CONTAINER.format(name, error.message)) from error
         return connection
 
-    def _program(self, definition: ServerDefinition) -> _Program:
+    def _program(self, server: KnownServer) -> _Program:
         """Raises ActRefusedError for a program that is not there, or a folder that is kept out."""
+        definition = server.definition
+        if definition is None:
+            raise ActRefusedError(server.problem)
         if definition.url:
-            return _Program()
+            return _Program(server=server, definition=definition)
         named = Path(definition.command).expanduser()
         if "/" in definition.command:
             found: Path | None = self._vault / named
@@ -275,6 +262,8 @@ class McpServers:
         libraries = [library for program in runs for library in _libraries(program)]
         libraries = [one for one in libraries if not self._is_kept_out(one.resolve())]
         return _Program(
+            server=server,
+            definition=definition,
             words=tuple(words),
             files=tuple(files),
             readable=tuple(readable),
@@ -346,13 +335,8 @@ class ServerCalls:
             return self._open[server]
 
 
-def _pin(server: KnownServer) -> str:
-    return f"{server.source}:{server.name}"
-
-
-def _digest_of(pins: Mapping[str, str]) -> str:
-    said = json.dumps(sorted(pins.items()))
-    return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+def _digest_of(parts: Sequence[object]) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
 
 
 def _tools(server: str, tools: Sequence[Mapping[str, object]]) -> list[ServerTool]:

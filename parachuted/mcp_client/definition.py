@@ -6,31 +6,45 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?")
 OWN_SERVER: Final = "parachute"
 _OWN_SERVERS: Final = frozenset({OWN_SERVER, "vault", "curator"})
-_MOST_ARGUMENTS, _LONGEST = 100, 4_000
-_OF_PROGRAMS: Final = frozenset({"type", "command", "args", "env"})
-_OF_ADDRESSES: Final = frozenset({"type", "url", "headers"})
-_ADDRESS: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
-_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,100}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_Text = Annotated[str, Field(max_length=4_000, pattern=r"^[^\x00]*$")]
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,100}$")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerDefinition:
+class ServerDefinition(BaseModel):
     """A program that speaks MCP on its standard input and output, or the `url` of a server that
     does over HTTP. `env` and `headers` may hold secrets.
     """
 
-    command: str = ""
-    args: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    url: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    command: _Text = ""
+    args: Annotated[tuple[_Text, ...], Field(max_length=100)] = ()
+    env: dict[_Variable, _Text] = {}
+    url: _Text = ""
+    headers: dict[_Header, _Text] = {}
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> Self:
+        if not self.url:
+            if not self.command.strip() or self.headers or self.type not in {None, "stdio"}:
+                raise ValueError("a server is a program with a command, or has a url (http)")
+        elif self.command or self.args or self.env or self.type == "stdio":
+            raise ValueError("a server with a url speaks MCP's streamable HTTP (type: http)")
+        elif not re.fullmatch(r"https?://[^\s/@]+(/\S*)?", self.url):
+            raise ValueError("url should be an address such as https://example.org/mcp")
+        elif not all(value.isprintable() for value in self.headers.values()):
+            raise ValueError("headers should be an object of texts")
+        return self
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -43,14 +57,13 @@ class ServerDefinition:
         parts: list[object] = [self.command, self.args, dict(sorted(self.env.items()))]
         if self.url:
             parts += [self.url, dict(sorted(self.headers.items()))]
-        said = json.dumps(parts)
-        return f"sha256:{hashlib.sha256(said.encode()).hexdigest()}"
+        return f"sha256:{hashlib.sha256(json.dumps(parts).encode()).hexdigest()}"
 
     def document(self) -> dict[str, object]:
         """As it is written."""
         if self.url:
-            return {"type": "http", "url": self.url, "headers": dict(self.headers)}
-        return {"command": self.command, "args": list(self.args), "env": dict(self.env)}
+            return {"type": "http", "url": self.url, "headers": self.headers}
+        return {"command": self.command, "args": list(self.args), "env": self.env}
 
 
 def read_definition(name: str, said: object) -> ServerDefinition:
@@ -59,43 +72,14 @@ def read_definition(name: str, said: object) -> ServerDefinition:
         raise ValueError("a name has up to 32 letters, digits and dashes")
     if name in _OWN_SERVERS:
         raise ValueError(f"{name} is the name of the daemon's own tools")
-    if not isinstance(said, Mapping):
-        raise ValueError("a server is an object with a command")  # noqa: TRY004  a caller's mistake
-    if said.get("url") is not None:
-        return _address(said)
-    if said.get("type") not in {None, "stdio"}:
-        raise ValueError("a server is a program (stdio), or has a url (http)")
-    _refuse_unknown(said, _OF_PROGRAMS)
-    command, args, env = said.get("command"), said.get("args", []), said.get("env", {})
-    if not _is_text(command) or not str(command).strip():
-        raise ValueError("command should be the program to start")
-    if not isinstance(args, list) or len(args) > _MOST_ARGUMENTS or not all(map(_is_text, args)):
-        raise ValueError("args should be a list of texts")
-    if not isinstance(env, Mapping) or not all(
-        _VARIABLE.fullmatch(str(key)) and _is_text(value) for key, value in env.items()
-    ):
-        raise ValueError("env should be an object of texts")
-    return ServerDefinition(command=str(command), args=tuple(args), env=dict(env))
-
-
-def _address(said: Mapping[str, object]) -> ServerDefinition:
-    if said.get("type") not in {None, "http", "streamable-http"}:
-        raise ValueError("a server with a url speaks MCP's streamable HTTP (type: http)")
-    _refuse_unknown(said, _OF_ADDRESSES)
-    url, headers = said["url"], said.get("headers", {})
-    if not _is_text(url) or not _ADDRESS.fullmatch(str(url)):
-        raise ValueError("url should be an address such as https://example.org/mcp")
-    if not isinstance(headers, Mapping) or not all(
-        _HEADER.fullmatch(str(key)) and _is_text(value) and str(value).isprintable()
-        for key, value in headers.items()
-    ):
-        raise ValueError("headers should be an object of texts")
-    return ServerDefinition(url=str(url), headers=dict(headers))
-
-
-def _refuse_unknown(said: Mapping[str, object], known: frozenset[str]) -> None:
-    if unknown := sorted(set(map(str, said)) - known):
-        raise ValueError(f"{', '.join(unknown)[:200]}: not known here")
+    if isinstance(said, Mapping):  # some programs write what they leave out as null
+        said = {key: value for key, value in said.items() if value is not None}
+    try:
+        return ServerDefinition.model_validate(said)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, found["loc"]))
+        raise ValueError(f"{place}: {found['msg']}".removeprefix(": ")[:300]) from error
 
 
 def servers_in(document: object) -> Mapping[str, object]:
@@ -103,9 +87,5 @@ def servers_in(document: object) -> Mapping[str, object]:
     if isinstance(document, Mapping) and isinstance(document.get("mcpServers"), Mapping):
         document = document["mcpServers"]
     if not isinstance(document, Mapping):
-        raise ValueError(".mcp.json should hold an object of servers")  # noqa: TRY004  the same
+        raise ValueError(".mcp.json should hold an object of servers")  # noqa: TRY004  a caller's mistake
     return {str(name): said for name, said in document.items()}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value
