@@ -38,9 +38,9 @@ from parachuted.hooks import (
     WriteHooks,
 )
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.mcp_client import McpServers, ServerRegistry
-from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
-from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
+from parachuted.mcp import McpServers, ServerRegistry
+from parachuted.mcp.servers import APPROVALS as MCP_APPROVALS
+from parachuted.mcp.servers import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.manager import ModuleManager

@@ -11,7 +11,7 @@ from functools import partial
 from socket import socket
 from typing import TYPE_CHECKING
 
-from parachuted import api, mcp_server
+from parachuted import api, mcp
 from parachuted.addresses import page_address, tls_address
 from parachuted.composition import (
     AgentParts,
@@ -69,9 +69,9 @@ class HttpRoutes:
         self._suggested = api.SuggestionRoutes(vault.suggestions, vault.store)
         self.mcp = self._make_mcp()
 
-    def _make_mcp(self) -> mcp_server.McpRoutes:
+    def _make_mcp(self) -> mcp.McpRoutes:
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
-        sources = mcp_server.ClientSources(
+        sources = mcp.ClientSources(
             store=vault.store,
             index=watched.index,
             search=vault.search,
@@ -82,7 +82,7 @@ class HttpRoutes:
             holds=authenticator.holds,
             clock=watched.clock,
         )
-        past = mcp_server.PastTools(
+        past = mcp.PastTools(
             root=watched.root,
             origins=vault.origins,
             suggestions=vault.suggestions,
@@ -91,20 +91,16 @@ class HttpRoutes:
             runs=self._runs,
             suggested=self._suggested,
         )
-        own = mcp_server.ServedModuleTools(
-            self._modules.manager, authenticator.holds, watched.clock
+        own = mcp.ServedModuleTools(self._modules.manager, authenticator.holds, watched.clock)
+        changes = mcp.VaultChanges(watched.bus, vault.search, vault.origins, self._control.started)
+        fixed = mcp.tools_of(mcp.ServedNoteTools(), changes, past)
+        tools = mcp.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
+        resources = mcp.NoteResources(watched.root, vault.search, vault.origins)
+        routes = mcp.McpRoutes(
+            mcp.ClientTable(sources), tools, resources, changes, authenticator.holds
         )
-        changes = mcp_server.VaultChanges(
-            watched.bus, vault.search, vault.origins, self._control.started
-        )
-        fixed = mcp_server.tools_of(mcp_server.ServedNoteTools(), changes, past)
-        tools = mcp_server.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
-        resources = mcp_server.NoteResources(watched.root, vault.search, vault.origins)
-        mcp = mcp_server.McpRoutes(
-            mcp_server.ClientTable(sources), tools, resources, changes, authenticator.holds
-        )
-        authenticator.subscribe(mcp.recheck)
-        return mcp
+        authenticator.subscribe(routes.recheck)
+        return routes
 
     def make_app(self) -> api.Application:
         """What answers on the port of the API."""
@@ -273,7 +269,7 @@ class HttpRoutes:
             runs,
             api.PermissionRoutes(agents.permissions),
             api.SandboxRoutes(agents.chosen.sandboxes),
-            api.McpServerRoutes(self._modules.servers, manager),
+            mcp.McpServerRoutes(self._modules.servers, manager),
         )
 
     def _module_routes(self, dispatcher: api.ModuleDispatcher) -> tuple[object, ...]:

@@ -39,7 +39,7 @@ ROOMS = frozenset(
 )
 JOINED = frozenset(
     {
-        "mcp_client",
+        "mcp/test_servers.py",
         "modules/hosting/test_module_hooks.py",
         "modules/hosting/test_module_runs_conversation.py",
         "modules/hosting/test_run_resources.py",

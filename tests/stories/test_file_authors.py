@@ -9,7 +9,7 @@ import pytest
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
-from tests.mcp_server.peers import client, refused
+from tests.mcp.peers import client, refused
 from tests.modules.small_modules import write_module
 from tests.stories.daemon_rig import DaemonRig, Live, save
 

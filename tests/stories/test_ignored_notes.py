@@ -11,7 +11,7 @@ import pytest
 from parachuted.suggestions import Proposal
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, refused
-from tests.mcp_server import peers
+from tests.mcp import peers
 from tests.stories.daemon_rig import Live, note, save
 
 WHY = ".parachuteignore"

@@ -26,9 +26,9 @@ from mcp.shared.exceptions import MCPError
 from parachuted import __version__
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import ParachuteError
-from parachuted.mcp_server.clients import McpClient
-from parachuted.mcp_server.resources import SCHEME, ClientChanges, NoteResources, VaultChanges
-from parachuted.mcp_server.tools import McpTools, ServedTool
+from parachuted.mcp.clients import McpClient
+from parachuted.mcp.resources import SCHEME, ClientChanges, NoteResources, VaultChanges
+from parachuted.mcp.tools import McpTools, ServedTool
 
 _LONGEST = 2_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.api.calls import key_of
-from tests.mcp_server.peers import RawMcpClient, client
+from tests.mcp.peers import RawMcpClient, client
 from tests.stories.daemon_rig import Live, save
 
 WAIT_S = 60

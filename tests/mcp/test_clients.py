@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from parachuted.keys import EVERYTHING, Identity
-from parachuted.mcp_server import ClientTable
+from parachuted.mcp import ClientTable
 from tests.api.calls import get, key_of, post
-from tests.mcp_server.peers import call, client, refused
+from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import Live, save
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from parachuted.bundled import bundled_folder
 from tests.api.calls import key_of
 from tests.api.routes.test_modules import install
-from tests.mcp_server.peers import call, client, refused
+from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import Live, save
 
 

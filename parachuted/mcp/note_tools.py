@@ -18,7 +18,7 @@ from parachuted.api.routes.history import HistoryQuery
 from parachuted.api.routes.runs import WhyQuery
 from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError, NotFoundError
-from parachuted.mcp_server.tools import ToolCall, an_object, served
+from parachuted.mcp.tools import ToolCall, an_object, served
 from parachuted.suggestions import SuggestingRun, suggestion_tool
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.times import time_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.mcp_server.peers import call, client, listed, refused
+from tests.mcp.peers import call, client, listed, refused
 from tests.stories.daemon_rig import Live, save
 
 

@@ -6,7 +6,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
-from tests.mcp_server.peers import client
+from tests.mcp.peers import client
 from tests.stories.daemon_rig import Live
 
 

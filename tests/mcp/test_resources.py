@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.api.calls import key_of
-from tests.mcp_server.peers import call, client
+from tests.mcp.peers import call, client
 from tests.stories.daemon_rig import Live, save
 
 

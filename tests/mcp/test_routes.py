@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tests.api.calls import ELSEWHERE, key_of
-from tests.mcp_server.peers import (
+from tests.mcp.peers import (
     ACCEPT,
     INITIALIZE,
     RawMcpClient,

@@ -17,12 +17,12 @@ from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel, MediaBody
 from parachuted.heavy import load_heavy
 from parachuted.keys import Identity
-from parachuted.mcp_server.clients import ClientTable, McpClient
-from parachuted.mcp_server.resources import ClientChanges, NoteResources, VaultChanges
-from parachuted.mcp_server.tools import McpTools
+from parachuted.mcp.clients import ClientTable, McpClient
+from parachuted.mcp.resources import ClientChanges, NoteResources, VaultChanges
+from parachuted.mcp.tools import McpTools
 
 if TYPE_CHECKING:  # it brings mcp, which is loaded when the first client connects
-    from parachuted.mcp_server.protocol import McpProtocol
+    from parachuted.mcp.protocol import McpProtocol
 
 _STREAM_HEADERS = {
     "Content-Type": "text/event-stream",

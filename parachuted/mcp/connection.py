@@ -23,7 +23,7 @@ from mcp.types import Implementation, Tool, jsonrpc_message_adapter
 
 from parachuted.agents.sandbox import Container
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
-from parachuted.mcp_client.definition import ServerDefinition
+from parachuted.mcp.definition import ServerDefinition
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.api.calls import get, key_of
-from tests.mcp_server.peers import call, client, refused
+from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import Live, note, save
 
 

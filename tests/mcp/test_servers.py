@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from parachuted.agents.sandbox import Sandboxes
 from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
-from parachuted.mcp_client import McpServers
-from tests.mcp_client.conftest import declare
+from parachuted.hooks import HookApprovals
+from parachuted.mcp import McpServers, ServerRegistry
+from parachuted.mcp.servers import APPROVALS, COMMAND
+from parachuted.vault import VaultRoot
+from tests.mcp.sums import SCRIPT, declare
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A vault whose `.mcp.json` declares one server, in a file of the vault."""
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    shutil.copy(SCRIPT, folder / "sums_server.py")
+    (folder / "sums_server.py").chmod(0o644)
+    declare(folder)
+    return folder
+
+
+@pytest.fixture
+async def servers(vault: Path, tmp_path: Path, sandboxes: Sandboxes) -> McpServers:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return McpServers(
+        ServerRegistry(VaultRoot(vault), home),
+        HookApprovals(home, APPROVALS, COMMAND),
+        sandboxes,
+        vault=vault,
+        home=home,
+        env=dict(os.environ),
+    )
 
 
 def problem(servers: McpServers, name: str = "sums") -> str | None:

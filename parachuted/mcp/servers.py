@@ -31,13 +31,13 @@ from parachuted.errors import (
 )
 from parachuted.heavy import load_heavy
 from parachuted.hooks import HookApprovals
-from parachuted.mcp_client.definition import ServerDefinition
-from parachuted.mcp_client.registry import KnownServer, ServerRegistry
+from parachuted.mcp.definition import ServerDefinition
+from parachuted.mcp.registry import KnownServer, ServerRegistry
 from parachuted.private import is_in
 from parachuted.runs.agent_tools import ServerTool
 
 if TYPE_CHECKING:  # it brings mcp, which is loaded at its first use
-    from parachuted.mcp_client.connection import ServerConnection
+    from parachuted.mcp.connection import ServerConnection
 
 APPROVALS: Final = "mcp-approvals.json"
 COMMAND: Final = "parachute mcp approve NAME"

@@ -10,7 +10,7 @@ import aiohttp
 from parachuted.bundled import bundled_folder
 from tests.api.calls import get
 from tests.api.routes.test_modules import install
-from tests.mcp_server.peers import RawMcpClient, call, client, refused
+from tests.mcp.peers import RawMcpClient, call, client, refused
 from tests.runs.test_agent_hooks import Scripted, no, yes
 from tests.stories.daemon_rig import Live, save
 

@@ -31,7 +31,7 @@ from parachuted.api.http.route import ApiCall
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.errors import ConflictError, ParachuteError
 from parachuted.keys import Capability, Identity
-from parachuted.mcp_server.clients import McpClient
+from parachuted.mcp.clients import McpClient
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.declaration import ToolSpec

@@ -14,8 +14,8 @@ from parachuted.access.origin import UNTRUSTED
 from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.events import Bus, Event
-from parachuted.mcp_server.clients import McpClient
-from parachuted.mcp_server.tools import ToolCall, an_object, served
+from parachuted.mcp.clients import McpClient
+from parachuted.mcp.tools import ToolCall, an_object, served
 from parachuted.search import NoteQuery, Search
 from parachuted.times import moment, time_of
 from parachuted.vault import VaultRoot, printable

@@ -14,8 +14,9 @@ from typing_extensions import TypedDict
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, RequestModel
 from parachuted.errors import ParachuteError
-from parachuted.mcp_client import KnownServer, McpServers
-from parachuted.mcp_client.definition import OWN_SERVER
+from parachuted.mcp.definition import OWN_SERVER
+from parachuted.mcp.registry import KnownServer
+from parachuted.mcp.servers import McpServers
 from parachuted.runs.agent_tools import DeclaredTool, ModuleTools, ServerTool
 from parachuted.vault import printable
 

@@ -18,7 +18,7 @@ from parachuted.errors import (
     ParachuteError,
     StorageFailedError,
 )
-from parachuted.mcp_client.definition import ServerDefinition, read_definition, servers_in
+from parachuted.mcp.definition import ServerDefinition, read_definition, servers_in
 from parachuted.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.vault import VaultPath, VaultRoot, printable
 

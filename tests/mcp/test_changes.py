@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.mcp_server.resources import address_of, path_at
+from parachuted.mcp.resources import address_of, path_at
 from tests.api.calls import key_of
-from tests.mcp_server.peers import call, client, refused
+from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import Live, save
 
 
