@@ -23,13 +23,13 @@ from typing import Any
 
 import aiohttp
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedMessages, say
-from parachuted.vault_state import state_folder
 
 NAMES = ("save", "get", "chat", "chat with claude")
 _PROJECT = Path(__file__).resolve().parent.parent

@@ -12,9 +12,9 @@ from pathlib import Path
 from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
 from parachuted.access.own_folders import OwnFolders
-from parachuted.agent_choice import CLOCK_FILE, BackendChoice
 from parachuted.agents import RunLimits
 from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.choice import CLOCK_FILE, BackendChoice
 from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
@@ -24,6 +24,7 @@ from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, Watch
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.heavy import load_heavy_here
 from parachuted.history import HistoryPruning, Retention, RetentionLimits, Undo
 from parachuted.history.acts import ActFinisher
@@ -76,7 +77,6 @@ from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits,
 from parachuted.times import utc_now
 from parachuted.upkeep import KeptTexts
 from parachuted.vault import Store
-from parachuted.watched_vault import WatchedVault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

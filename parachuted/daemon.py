@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parachuted.access.origins import set_looked_back
-from parachuted.agent_choice import BackendChoice
+from parachuted.agents.choice import BackendChoice
 from parachuted.api import HttpServer, Mode, undo_limits
 from parachuted.change_followers import ChangeFollowers
 from parachuted.composition import (
@@ -29,6 +29,7 @@ from parachuted.composition import (
 from parachuted.config import Settings, is_open_to_others, set_setting
 from parachuted.errors import ConfigError, DaemonError
 from parachuted.events import ChangeListeners, Event
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.heavy import expect_heavy
 from parachuted.history import UndoLimits
 from parachuted.http_routes import DaemonControl, HttpRoutes
@@ -38,7 +39,6 @@ from parachuted.tasks import Causes
 from parachuted.times import utc_now
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, record_declared_origins
 from parachuted.vault import rescue
-from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
     from parachuted.tls import TlsListener

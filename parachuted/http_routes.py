@@ -22,12 +22,12 @@ from parachuted.composition import (
     most_cost_usd,
 )
 from parachuted.config import SettingsListing, listed
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import Restore
+from parachuted.home_files.vault_state import refuse_unfit
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
 from parachuted.tools import Migration
-from parachuted.vault_state import refuse_unfit
-from parachuted.watched_vault import WatchedVault
 from parachuted.web import PageRoutes
 
 if TYPE_CHECKING:

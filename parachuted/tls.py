@@ -26,7 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from parachuted.addresses import listening_sockets, own_address
 from parachuted.errors import DaemonError
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from parachuted.audit.log import AuditLog
 from parachuted.bubbling import PendingChanges
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import Problems
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.events.watcher import make_watcher
 from parachuted.hooks import Hooks
 from parachuted.hooks.loading import SCRIPTS
@@ -25,7 +26,6 @@ from parachuted.search import Search
 from parachuted.state.elapsed_clock import ElapsedClock
 from parachuted.suggestions import Suggestions
 from parachuted.vault import ObjectStore, Store, VaultIndex, rescue
-from parachuted.watched_vault import WatchedVault
 
 log = logging.getLogger(__name__)
 

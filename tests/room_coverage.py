@@ -45,7 +45,7 @@ JOINED = frozenset(
         "modules/hosting/test_run_resources.py",
         "stories/test_watch_queries.py",
         "test_change_followers.py",
-        "test_watched_vault.py",
+        "events/test_watched_vault.py",
     }
 )
 """Tests of what joins several of the rooms."""

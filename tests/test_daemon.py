@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Job, OfflineBackend, Step
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
+from parachuted.home_files.vault_state import state_folder
 from parachuted.vault import ObjectStore
-from parachuted.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"

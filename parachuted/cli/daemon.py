@@ -21,8 +21,8 @@ from parachuted.cli.client import absolute, ask, home_of
 from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
+from parachuted.home_files.vault_state import no_vault, state_folder
 from parachuted.processes.presence import is_locked, refuse_second, running_daemon
-from parachuted.vault_state import no_vault, state_folder
 
 if TYPE_CHECKING:
     from parachuted.config import Settings

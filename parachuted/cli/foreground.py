@@ -19,8 +19,8 @@ from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
 from parachuted.events import Event
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.redact import RedactedLines
-from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
     from parachuted.daemon import Daemon
@@ -106,7 +106,7 @@ async def _serve(
 
 async def _load(watched: WatchedVault) -> Daemon:
     await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
-    from parachuted.agent_choice import choose_agent
+    from parachuted.agents.choice import choose_agent
     from parachuted.agents.credentials import find_login_environment
     from parachuted.daemon import Daemon
 

@@ -12,9 +12,9 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
+from parachuted.home_files.private import replace_private
 from parachuted.hooks.decision import HookAnswer, too_late
 from parachuted.hooks.hook import Hook, HookCounts, HookError, HookStatus, claude_name
-from parachuted.private import replace_private
 
 log = logging.getLogger(__name__)
 

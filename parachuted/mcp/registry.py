@@ -18,8 +18,8 @@ from parachuted.errors import (
     ParachuteError,
     StorageFailedError,
 )
+from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.mcp.definition import ServerDefinition, read_definition, servers_in
-from parachuted.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 FILE: Final = "mcp-servers.json"

@@ -30,10 +30,10 @@ from parachuted.errors import (
     ParachuteError,
 )
 from parachuted.heavy import load_heavy
+from parachuted.home_files.private import is_in
 from parachuted.hooks import HookApprovals
 from parachuted.mcp.definition import ServerDefinition
 from parachuted.mcp.registry import KnownServer, ServerRegistry
-from parachuted.private import is_in
 from parachuted.runs.agent_tools import ServerTool
 
 if TYPE_CHECKING:  # it brings mcp, which is loaded at its first use

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedMessages, ToolUse
-from parachuted.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig
 
 KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"

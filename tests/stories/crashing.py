@@ -76,8 +76,8 @@ import aiohttp  # noqa: E402
 
 from parachuted.access.authority import Authority  # noqa: E402
 from parachuted.access.notes import AppendSection, NoteChange, SetKey  # noqa: E402
-from parachuted.agent_choice import BackendChoice  # noqa: E402
 from parachuted.agents import OfflineBackend  # noqa: E402
+from parachuted.agents.choice import BackendChoice  # noqa: E402
 from parachuted.bundled import bundled_folder  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402

@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import say, use
-from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, post, refused
 from tests.api.routes.test_modules import install
 from tests.engine import containers

@@ -23,7 +23,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.events import DebounceTimes
-from parachuted.vault_state import VaultUnclearError
+from parachuted.home_files.vault_state import VaultUnclearError
 from tests.stories.apart import apart, index_left_by
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing

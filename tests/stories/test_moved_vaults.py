@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"

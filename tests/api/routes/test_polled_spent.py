@@ -14,14 +14,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.agents.gateway import RunToken
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
+from parachuted.home_files.vault_state import state_folder
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
-from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, key_of
 from tests.api.shapes import answer_of
 from tests.stories.daemon_rig import DaemonRig, note, save

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from parachuted.events.watched_vault import utc_now
 from parachuted.keys import KeyFile
-from parachuted.watched_vault import utc_now
 from tests.api.calls import ELSEWHERE, call, get, key_of, post
 from tests.stories.daemon_rig import Live
 

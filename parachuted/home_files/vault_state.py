@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from parachuted.errors import DaemonError, ParachuteError
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 
 log = logging.getLogger(__name__)
 

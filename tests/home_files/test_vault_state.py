@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import DaemonError, ParachuteError
-from parachuted.vault_state import (
+from parachuted.home_files.vault_state import (
     VaultUnclearError,
     adopt,
     known_state_folder,
@@ -226,7 +226,7 @@ def test_a_vault_that_cannot_be_written_is_found_by_its_path(home, vault, monkey
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("parachuted.vault_state._fill_control_folder", refuse)
+    monkeypatch.setattr("parachuted.home_files.vault_state._fill_control_folder", refuse)
     assert state_folder(home, vault) == state_folder(home, vault)
     assert list(vault.iterdir()) == []
 
@@ -245,7 +245,7 @@ def test_an_answer_that_could_not_be_written_is_not_an_answer(home, vault, tmp_p
     def refuse(*_args: object, **_more: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("parachuted.vault_state._write_file", refuse)
+    monkeypatch.setattr("parachuted.home_files.vault_state._write_file", refuse)
     with pytest.raises(ParachuteError, match="cannot be written: Permission denied"):
         separate(home, tmp_path / "copy")
     with pytest.raises(VaultUnclearError):

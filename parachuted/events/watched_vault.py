@@ -21,16 +21,12 @@ from parachuted import __version__
 from parachuted.addresses import listening_sockets
 from parachuted.config import Settings
 from parachuted.errors import DaemonError
-from parachuted.events import (
-    Bus,
-    ChangeCommitter,
-    ChangeDetector,
-    ChangeListeners,
-    DiskScan,
-    Problems,
-    load_ignore,
-    make_watcher,
-)
+from parachuted.events.bus import Bus, Problems
+from parachuted.events.change_detector import ChangeDetector
+from parachuted.events.changes import ChangeCommitter, ChangeListeners
+from parachuted.events.disk_scan import DiskScan, load_ignore
+from parachuted.events.watcher import make_watcher
+from parachuted.home_files.vault_state import no_vault, state_folder
 from parachuted.processes.presence import Presence
 from parachuted.state import open_state
 from parachuted.times import time_of, utc_now
@@ -43,7 +39,6 @@ from parachuted.vault import (
     VaultIndex,
     VaultRoot,
 )
-from parachuted.vault_state import no_vault, state_folder
 
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  where this machine reaches what listens on every address
 _TASKS = "curator_tasks"

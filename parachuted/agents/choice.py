@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from parachuted.agents import (
-    Backend,
-    ClaudeSettings,
+from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
+from parachuted.agents.credentials import (
     CredentialSource,
-    choose_backend,
     describe_credentials,
     find_credential,
-    make_backend,
 )
 from parachuted.agents.gateway import Gateway, MoneyLimits, UsageStore
+from parachuted.agents.job import Backend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import Settings
 from parachuted.state.elapsed_clock import ElapsedClock

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.private import UntrustedFileError, locked, mark_at, read_private, replace_private
+from parachuted.home_files.private import (
+    UntrustedFileError,
+    locked,
+    mark_at,
+    read_private,
+    replace_private,
+)
 
 
 def test_a_file_is_replaced_and_becomes_its_owner_s_alone(tmp_path: Path):

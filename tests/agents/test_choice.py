@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.config import load_settings
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 
 
 async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):

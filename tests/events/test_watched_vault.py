@@ -11,10 +11,10 @@ from pathlib import Path
 
 from parachuted.config import load_settings
 from parachuted.events import Change, ChangeListeners
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.processes.presence import running_daemon
 from parachuted.state import open_state
 from parachuted.vault import printable
-from parachuted.watched_vault import WatchedVault
 from tests.stories.daemon_rig import Live, save
 
 
