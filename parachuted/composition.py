@@ -28,6 +28,7 @@ from parachuted.events.watched_vault import WatchedVault
 from parachuted.heavy import load_heavy_here
 from parachuted.history import HistoryPruning, Retention, RetentionLimits, Undo
 from parachuted.history.acts import ActFinisher
+from parachuted.history.kept_texts import KeptTexts
 from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
@@ -75,7 +76,6 @@ from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
 from parachuted.times import utc_now
-from parachuted.upkeep import KeptTexts
 from parachuted.vault import Store
 
 

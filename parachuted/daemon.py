@@ -152,18 +152,6 @@ class Daemon:
 
         return TlsListener(watched.home, watched.problems.set, watched.clock)
 
-    def _make_disk_upkeep(self) -> DiskUpkeep:
-        return DiskUpkeep(
-            store=self.vault.store,
-            search=self.vault.search,
-            suggestions=self.vault.suggestions,
-            audit=self.vault.audit,
-            elapsed=self.vault.elapsed,
-            journal=self.watched.journal,
-            problems=self.watched.problems,
-            clock=self.watched.clock,
-        )
-
     def _end_runs_of_module(self, event: Event) -> None:
         """A module that was switched off, or whose rights were changed, has no agents at work."""
         name = event.data["name"]
@@ -189,7 +177,7 @@ class Daemon:
                     group.create_task(self._follow_changes(), name="changes"),
                     group.create_task(self._look_through_texts(), name="texts"),
                     group.create_task(self.agents.worker.run(), name="worker"),
-                    group.create_task(self._make_disk_upkeep().run(), name="disk"),
+                    group.create_task(DiskUpkeep(self.watched, self.vault).run(), name="disk"),
                     group.create_task(self.loop.reconciler.follow_up(), name="follow up"),
                     group.create_task(self._home_upkeep.run(), name="home"),
                     group.create_task(self.hooks.hooks.run(), name="hooks"),

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 from parachuted.access.origins import is_looked_back
 from parachuted.errors import StorageFailedError
-from parachuted.upkeep import HomeUpkeep, KeptTexts, record_declared_origins
-from parachuted.vault import IndexEntry, VaultIndex
+from parachuted.upkeep import HomeUpkeep, record_declared_origins
 from tests.api.calls import get
 from tests.stories.daemon_rig import Live, save
 
@@ -41,22 +40,6 @@ def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
     ).flush_key_uses()
 
     assert "were not saved" in caplog.text
-
-
-async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
-    index, kept = VaultIndex(), []
-    for path, digest in (("Folder/a.md", "a"), ("b.bin", None)):
-        index.set(path, IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest))
-    texts = KeptTexts(
-        index=index,
-        reviews=SimpleNamespace(digests=lambda: {"reviewed"}),
-        suggestions=SimpleNamespace(bases=lambda: {"suggested"}),
-        objects=SimpleNamespace(forget_seen=kept.append),
-    )
-    texts.forget_unneeded()
-
-    assert await texts.needed() == {"a", "reviewed", "suggested"}
-    assert kept == [{"a", "reviewed"}]
 
 
 async def test_declared_origins_are_looked_for_once(live: Live, vault):
