@@ -105,7 +105,7 @@ class HttpRoutes:
     def make_app(self) -> api.Application:
         """What answers on the port of the API."""
         watched, vault, authenticator = self._watched, self._vault, self._authenticator
-        writer = api.WriteBatcher(vault.store)
+        writer = api.NoteWriter(vault.store)
         streams = api.EventStreams(
             watched.bus, watched.settings.vault, self._control.started, authenticator.holds
         )
@@ -243,7 +243,7 @@ class HttpRoutes:
             api.SessionMigrationRoutes(index, folder),
         )
 
-    def _agent_routes(self, writer: api.WriteBatcher) -> tuple[object, ...]:
+    def _agent_routes(self, writer: api.NoteWriter) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         watched, vault, agents = self._watched, self._vault, self._agents
         manager, service = self._modules.manager, self._modules.agents

@@ -24,6 +24,7 @@ from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes, undo_limits
@@ -32,7 +33,6 @@ from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.tls import TlsRoutes
-from parachuted.api.routes.write_batcher import WriteBatcher
 
 __all__ = [
     "RESERVED",
@@ -61,6 +61,7 @@ __all__ = [
     "ModuleDispatcher",
     "ModuleRoutes",
     "ModuleSettingRoutes",
+    "NoteWriter",
     "ParaRoutes",
     "PermissionRoutes",
     "PolledRoutes",
@@ -76,7 +77,6 @@ __all__ = [
     "TlsRoutes",
     "VaultHealth",
     "WorkerRoutes",
-    "WriteBatcher",
     "file_routes",
     "make_app",
     "make_supervisor_app",
