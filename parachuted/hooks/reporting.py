@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from datetime import datetime
 
-from parachuted.home_files.private import replace_private
 from parachuted.hooks.decision import HookAnswer, too_late
 from parachuted.hooks.hook import Hook, HookCounts, HookError, HookStatus, claude_name
 
