@@ -32,10 +32,10 @@ from parachuted.errors import (
     ParachuteError,
     StorageFailedError,
 )
+from parachuted.home_files.private import replace_private
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing, next_time
-from parachuted.private import replace_private
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import StateStore
 from parachuted.vault import new_id
