@@ -98,10 +98,10 @@ class Container:
         async with self._ending:
             if self._is_gone:
                 return
+            if self._transport is not None:
+                self._transport.abort()  # the engine does not end one whose output is not read
             await in_own_thread(self._remove)
             self._is_gone = True
-            if self._transport is not None:
-                self._transport.abort()
             self._streams.end()
 
     def end_soon(self, problem: str) -> None:

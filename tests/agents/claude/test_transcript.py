@@ -14,15 +14,14 @@ from claude_agent_sdk import (
 )
 
 from parachuted.agents import RunLimits, RunResult, TextStep, ToolCallStep, ToolResult
-from parachuted.agents.claude.transcript import Transcript, TranscriptUsage, sum_usage
+from parachuted.agents.claude.transcript import Transcript
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 LIMITS = RunLimits(timeout_s=1, max_turns=3, max_cost_usd=0.25)
 
 
-def transcript(before=None):
-    names = {"mcp__curator__read": "read"}
-    return Transcript(LIMITS, before or TranscriptUsage(), names=names)
+def transcript():
+    return Transcript(LIMITS, "claude-haiku-4-5", names={"mcp__curator__read": "read"})
 
 
 def answer(*blocks, message_id="m1", model="haiku"):
@@ -41,8 +40,7 @@ def result(**parts):
     return ResultMessage(
         **{
             **usual,
-            "total_cost_usd": 0.3,
-            "model_usage": {"a": {"inputTokens": 10, "outputTokens": 3}, "b": {"inputTokens": 1}},
+            "usage": {"input_tokens": 1_000, "cache_read_input_tokens": 10, "output_tokens": 100},
             **parts,
         }
     )
@@ -100,18 +98,14 @@ def test_words_and_calls_become_steps_and_a_call_waits_for_its_result():
     ]
 
 
-def test_a_run_is_charged_for_what_its_session_had_not_cost_before():
-    steps = read(
-        transcript(TranscriptUsage(cost_usd=0.1, input_tokens=4, output_tokens=9)),
-        answer(),
-        answer(message_id="m2"),
-        answer(),
-        result(),
-    )
+def test_a_run_is_charged_for_all_of_its_answers():
+    it = transcript()
+    it.count(result())
+    [account] = read(it, answer(), answer(message_id="m2"), answer(), result())
 
-    assert steps == [
-        RunResult(cost_usd=0.2, input_tokens=7, output_tokens=0, turns=2, session_id="s")
-    ]
+    assert (account.input_tokens, account.output_tokens, account.turns) == (2_020, 200, 2)
+    assert account.cost_usd == pytest.approx(0.002 + 0.000_002 + 0.001)
+    assert account.session_id == "s"
 
 
 def test_what_the_cli_says_in_the_models_place_is_not_an_answer():
@@ -240,9 +234,8 @@ def test_a_run_that_was_cut_off_may_have_cost_all_that_it_was_allowed():
     assert list(it.account_unfinished()) == []
 
 
-@pytest.mark.parametrize(
-    ("cost", "models"),
-    [(None, None), ("1", {"a": 1}), ([], {"a": {"inputTokens": "7"}}), (None, [])],
-)
-def test_rubbish_in_an_account_counts_as_nothing(cost, models):
-    assert sum_usage(cost, models) == TranscriptUsage()
+@pytest.mark.parametrize("usage", [None, {}, {"input_tokens": "7", "output_tokens": None}])
+def test_rubbish_in_an_account_counts_as_nothing(usage):
+    [account] = read(transcript(), result(usage=usage))
+
+    assert (account.cost_usd, account.input_tokens, account.output_tokens) == (0, 0, 0)
