@@ -52,6 +52,7 @@ _ALWAYS = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_MAX_RETRIES": "3",  # then the task waits, not a process
     "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
     # milliseconds: a tool may wait for a person's answer, and the run's own time bounds it
     "MCP_TOOL_TIMEOUT": "86400000",

@@ -13,12 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from parachuted.access.grant import Grant
 from parachuted.agents import ConversationInput, SessionStep, TextDelta, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.backends import make_backend
+from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.heavy import load_heavy
 from parachuted.keys.scopes import EVERYWHERE, AccessGrant
 from parachuted.testing import Delay, ScriptedMessages, say, use
@@ -69,6 +71,11 @@ async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[Op
         yield OpenConversation(claude, job, run)
         await claude.close()
         assert await claude.is_gone(20)
+
+
+def environment_of(process: int) -> dict[str, str]:
+    entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if entry)
 
 
 def words(outcome) -> str:
@@ -127,12 +134,18 @@ async def test_a_turn_for_which_anything_changed_gets_another_process(talk, chan
 async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, agent_rig):
     talk.claude.api.add([say("Beans.")])
     await talk.turn("What grows?")
+    [environment] = [env for env in map(environment_of, talk.processes()) if KEY_VARIABLE in env]
     [opened] = talk.claude.backend._backend._open._clients.values()
 
-    answer = await opened.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
+    async with (
+        aiohttp.ClientSession(headers={"x-api-key": environment[KEY_VARIABLE]}) as session,
+        session.post(f"{environment['ANTHROPIC_BASE_URL']}/v1/messages", json={}) as answer,
+    ):
+        assert answer.status == 401
+    denied = await opened.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
 
-    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert not talk.claude.gateway._runs
+    assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert len(talk.claude.api.asked) == 1
     assert not agent_rig.calls
 
 
