@@ -154,7 +154,7 @@ class RunEnvironments:
             prompt = await asyncio.to_thread(write_prompt, sockets, job.system_prompt)
             stack.callback(prompt.unlink, missing_ok=True)
             prompt.chmod(0o644)  # the container's user reads it; the folder is private
-            spec = self._spec(job, native, options, endpoint, prompt.name)
+            spec = self._spec(native, options, endpoint, prompt.name)
             try:
                 async with asyncio.timeout_at(deadline):
                     container = await stack.enter_async_context(sandboxes.open(spec))
@@ -203,7 +203,6 @@ class RunEnvironments:
 
     def _spec(
         self,
-        job: Job,
         native: NativeTools,
         options: ClaudeAgentOptions,
         endpoint: Endpoint,
@@ -212,11 +211,8 @@ class RunEnvironments:
         socket = f"{SOCKETS_IN_BOX}/{GATEWAY_SOCKET}"
         return SandboxSpec(
             sandbox=native.sandbox,
-            sockets=native.sandbox.sockets,
             command=tuple(make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt}")),
             env=make_container_environment(endpoint, HOME_IN_BOX, socket),
-            run=job.id,
-            agent=job.agent,
             cli=find_cli(self._settings.env),
         )
 

@@ -131,11 +131,8 @@ async def _probe(sandboxes: Sandboxes) -> Mapping[str, Any]:
         command = ("python3", "-c", _PROBE.replace("[CLI,", f"[{CLI_IN_BOX!r},"))
         spec = SandboxSpec(
             sandbox=sandbox,
-            sockets=slot.sockets,
             command=command,
             env={},
-            run="doctor",
-            agent="doctor",
             cli=cli,
         )
         async with sandboxes.open(spec) as container:

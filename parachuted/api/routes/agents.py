@@ -18,12 +18,13 @@ from typing_extensions import TypedDict
 from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_hidden
+from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
-    ContainerShape,
     Image,
     SandboxSlot,
+    SandboxSpec,
     container_options,
 )
 from parachuted.api.http.decorators import get, post
@@ -348,14 +349,18 @@ def _container(grant: Grant) -> dict[str, object] | None:
     folders = {
         name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")
     }
-    shape = ContainerShape(
+    slot = SandboxSlot(id="(this run's)", **folders)
+    sandbox = RunSandbox(
         config=grant.sandbox,
+        work=slot.work,
         is_writable=grant.sandbox.workspace_access == "rw",
-        cli=FilePath("(the agent's program)"),
+        home=slot.home,
+        sockets=slot.sockets,
     )
+    spec = SandboxSpec(sandbox=sandbox, command=(), env={}, cli=FilePath("(the agent's program)"))
     options = container_options(
-        shape,
-        SandboxSlot(id="(this run's)", **folders),
+        spec,
+        slot,
         Image(name="parachute-sandbox", kind="built"),
         ContainerOwner(user=(1000, 1000), daemon="(this daemon)", life="(now)"),
     )

@@ -34,11 +34,8 @@ async def shell(boxes):
         async def open_on(script):
             spec = SandboxSpec(
                 sandbox=box,
-                sockets=slot.sockets,
                 command=("sh", "-c", script),
                 env={},
-                run="r",
-                agent="a",
                 cli=find_cli(),
             )
             async with boxes.open(spec) as container:

@@ -293,3 +293,14 @@ async def test_a_build_that_fails_says_why(sandboxes):
             offline=False, dockerfile="FROM parachute-sandbox:host\nRUN false\n"
         ):
             pass
+
+
+async def test_an_engine_that_mounts_other_folders_is_found_out(sandboxes, engine):
+    async with sandboxes.prepare() as slot:
+        (slot.sockets / ".slot").chmod(0o600)
+        (slot.sockets / ".slot").write_text("another")
+        with pytest.raises(AgentUnavailableError, match="mounted other folders"):
+            async with sandboxes.open(spec_of(slot, "cat")):
+                pass
+
+    assert containers(engine, of=of(sandboxes)) == []
