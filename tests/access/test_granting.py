@@ -25,7 +25,6 @@ from parachuted.access.grant import (
     may_begin,
     narrowing_of,
 )
-from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
     Image,
@@ -100,14 +99,8 @@ def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(en
 
     def options(way: Entry) -> dict[str, object]:
         grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
-        sandbox = RunSandbox(
-            config=grant.sandbox,
-            work=slot.work,
-            is_writable=grant.sandbox.workspace_access == "rw",
-            home=slot.home,
-            sockets=slot.sockets,
-        )
-        spec = SandboxSpec(sandbox=sandbox, command=("true",), env={}, cli=tmp_path / "cli")
+        sandbox, cli = slot.sandbox(grant.sandbox), tmp_path / "cli"
+        spec = SandboxSpec(sandbox=sandbox, command=("true",), env={}, cli=cli)
         owner = ContainerOwner(user=(1000, 1000), daemon="d", life="1")
         return container_options(spec, slot, Image(name="i", kind="built"), owner)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from parachuted.access.agent_config import SandboxConfig
+from parachuted.access.grant import Network
 from parachuted.agents.job import RunSandbox
 from parachuted.errors import AgentUnavailableError
 
@@ -83,6 +84,17 @@ class SandboxSlot:
     home: Path
     sockets: Path
     outside: Path
+
+    def sandbox(self, config: SandboxConfig, network: Network = "none") -> RunSandbox:
+        """The sandbox of a run with these folders."""
+        return RunSandbox(
+            config=config,
+            work=self.work,
+            is_writable=config.workspace_access == "rw",
+            home=self.home,
+            sockets=self.sockets,
+            network=network,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from typing_extensions import TypedDict
 from parachuted.access.grant import Grant, may_begin
 from parachuted.access.origins import Origins
 from parachuted.access.paths import is_hidden
-from parachuted.agents.job import RunSandbox
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
@@ -350,14 +349,8 @@ def _container(grant: Grant) -> dict[str, object] | None:
         name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")
     }
     slot = SandboxSlot(id="(this run's)", **folders)
-    sandbox = RunSandbox(
-        config=grant.sandbox,
-        work=slot.work,
-        is_writable=grant.sandbox.workspace_access == "rw",
-        home=slot.home,
-        sockets=slot.sockets,
-    )
-    spec = SandboxSpec(sandbox=sandbox, command=(), env={}, cli=FilePath("(the agent's program)"))
+    cli = FilePath("(the agent's program)")
+    spec = SandboxSpec(sandbox=slot.sandbox(grant.sandbox), command=(), env={}, cli=cli)
     options = container_options(
         spec,
         slot,

@@ -11,7 +11,6 @@ import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents import RunSandbox
 from parachuted.agents.claude.transport import ContainerTransport, parse_line
 from parachuted.agents.sandbox.options import SandboxSpec, find_cli
 
@@ -22,22 +21,12 @@ Shell = Callable[[str], AbstractAsyncContextManager[ContainerTransport]]
 async def shell(boxes):
     """Runs a script in a container; gone when it is left."""
     async with asyncio.timeout(60), boxes.prepare() as slot:
-        box = RunSandbox(
-            config=SandboxConfig(memory="64m", pids_limit=16),
-            work=slot.work,
-            home=slot.home,
-            sockets=slot.sockets,
-            is_writable=True,
-        )
+        box = slot.sandbox(SandboxConfig(memory="64m", pids_limit=16, workspace_access="rw"))
 
         @asynccontextmanager
         async def open_on(script):
-            spec = SandboxSpec(
-                sandbox=box,
-                command=("sh", "-c", script),
-                env={},
-                cli=find_cli(),
-            )
+            command = ("sh", "-c", script)
+            spec = SandboxSpec(sandbox=box, command=command, env={}, cli=find_cli())
             async with boxes.open(spec) as container:
                 transport = ContainerTransport(container)
                 await transport.connect()
