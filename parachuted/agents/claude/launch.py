@@ -165,36 +165,30 @@ def make_environment(
     run at a time.
     """
     env, base_url = settings.env, settings.base_url
-    made = {name: env[name] for name in _PASSED_ON if name in env} | _ALWAYS
-    made["HOME"] = str(home)
+    made = {name: env[name] for name in _PASSED_ON if name in env} | _ALWAYS | {"HOME": str(home)}
     if endpoint is not None:
-        access = {"ANTHROPIC_BASE_URL": endpoint.url, KEY_VARIABLE: endpoint.token}
-        return made | _models(endpoint) | access
+        return made | _through(endpoint, endpoint.url)
     if base_url is None or not is_on_this_machine(base_url):
         made |= {name: env[name] for name in _PROXIES if name in env}
-    return made | (
-        {"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY} if base_url is not None else {}
-    )
+    if base_url is not None:
+        made |= {"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY}
+    return made
 
 
 def make_container_environment(endpoint: Endpoint, home: str, socket: str) -> dict[str, str]:
     """Make the environment of the CLI in a container, whose only way out is the gateway's
     socket.
     """
-    access = {
-        "HOME": home,
-        "ANTHROPIC_UNIX_SOCKET": socket,
-        "ANTHROPIC_BASE_URL": "http://localhost",
-        KEY_VARIABLE: endpoint.token,
-    }
-    return access | _models(endpoint) | _ALWAYS | dict.fromkeys(_NOT_IN_CONTAINER, "1")
+    own = {"HOME": home, "ANTHROPIC_UNIX_SOCKET": socket} | dict.fromkeys(_NOT_IN_CONTAINER, "1")
+    return _ALWAYS | own | _through(endpoint, "http://localhost")
 
 
-def _models(endpoint: Endpoint) -> dict[str, str]:
+def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
     """What it does in the background it does with the run's own model, since the gateway takes no
     other.
     """
-    return dict.fromkeys(_OTHER_MODELS, endpoint.model) if endpoint.model is not None else {}
+    models = dict.fromkeys(_OTHER_MODELS, endpoint.model) if endpoint.model is not None else {}
+    return {"ANTHROPIC_BASE_URL": url, KEY_VARIABLE: endpoint.token} | models
 
 
 def launched(env: Mapping[str, str], cli: Path, niceness: int) -> dict[str, str]:

@@ -146,6 +146,7 @@ class RunEnvironments:
         if gateway is None:
             raise AgentUnavailableError(_NO_GATEWAY)
         options, session = await self._place_session(options, native.sandbox.home)
+        failure: AgentFailedError | None = None
         async with AsyncExitStack() as stack:
             sockets = native.sandbox.sockets
             endpoint = await stack.enter_async_context(
@@ -162,14 +163,16 @@ class RunEnvironments:
                 raise AgentUnavailableError(
                     "the agent's container did not begin in time"
                 ) from error
+            transport = ContainerTransport(container)
+            client = AgentClient(options, partial(_end, container), transport=transport)
             try:
-                transport = ContainerTransport(container)
-                client = AgentClient(options, partial(_end, container), transport=transport)
                 yield RunEnvironment(client=client, session=session)
-            except AgentFailedError:
-                await asyncio.to_thread(self._transcripts.keep, session, native.sandbox.home)
-                raise
-            await asyncio.to_thread(self._transcripts.keep, session, native.sandbox.home)
+            except AgentFailedError as error:
+                failure = error
+        # nothing runs there any more that could put something else in its place
+        await asyncio.to_thread(self._transcripts.keep, session, native.sandbox.home)
+        if failure is not None:
+            raise failure
 
     def _run_token(self, job: Job) -> RunToken:
         return RunToken(

@@ -20,8 +20,6 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _IN_BOX = (".claude", "projects", "-vault")
 _LIMIT = 64 * 1024 * 1024
 _KEEP_S = 30 * 24 * 3600
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def is_session_id(text: str) -> bool:
@@ -74,7 +72,7 @@ class SandboxTranscripts:
         One that is not a plain file of a sane size is left.
         """
         try:
-            data = _read_hostile(home, session_id)
+            data = _read_left(home, session_id)
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_private(self._folder / f"{session_id}.jsonl", data)
             self._forget_old()
@@ -96,26 +94,12 @@ class SandboxTranscripts:
                     path.unlink()
 
 
-def _read_hostile(home: Path, session_id: str) -> bytes:
-    """Read step by step, never through a link, nor from what is not a plain file. Raises
-    OSError.
-    """
-    with contextlib.ExitStack() as opened:
-        here = opened.enter_context(_descriptor(str(home), _FOLDER, None))
-        for name in _IN_BOX:
-            here = opened.enter_context(_descriptor(name, _FOLDER, here))
-        file = opened.enter_context(_descriptor(f"{session_id}.jsonl", _FILE, here))
-        at = os.fstat(file)
-        if not stat.S_ISREG(at.st_mode) or at.st_nlink != 1 or at.st_size > _LIMIT:
-            raise OSError(0, "what is there is not a transcript")
-        with os.fdopen(os.dup(file), "rb") as stream:
-            return stream.read(_LIMIT)
-
-
-@contextlib.contextmanager
-def _descriptor(name: str, flags: int, folder: int | None) -> Iterator[int]:
-    opened = os.open(name, flags, dir_fd=folder)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
+def _read_left(home: Path, session_id: str) -> bytes:
+    """Read it, never through a link, nor from what is not a plain file. Raises OSError."""
+    names = (*_IN_BOX, f"{session_id}.jsonl")
+    path = home.resolve().joinpath(*names)
+    status = path.lstat()
+    is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    if path.resolve() != path or not is_plain or status.st_size > _LIMIT:
+        raise OSError(0, "what is there is not a transcript")
+    return path.read_bytes()
