@@ -88,38 +88,24 @@ class Engine:
         """The image that agents run in: the built one, else the one of this machine's own
         programs.
         """
-        with (
-            _in_words("the engine does not tell its images"),
-            contextlib.suppress(ImageNotFound),
-        ):
-            return Image(
-                name=BUILT_IMAGE, kind="built", id=str(self._client.images.get(BUILT_IMAGE).id)
-            )
-        return self._found_host_image()
+        if self._has_image(BUILT_IMAGE):
+            return Image(name=BUILT_IMAGE, kind="built")
+        return _host_image() if self._has_image(HOST_IMAGE) else None
 
     def host_image(self) -> Image:
         """The image of this machine's own programs, which is made where there is none."""
-        found = self._found_host_image()
-        if found is None:
+        if not self._has_image(HOST_IMAGE):
             for _line in self.build_offline():
                 pass
-            found = self._found_host_image()
-        if found is None:
-            raise AgentUnavailableError("the image of this machine's programs was not made")
-        return found
+        return _host_image()
 
-    def _found_host_image(self) -> Image | None:
-        with (
-            _in_words("the engine does not tell its images"),
-            contextlib.suppress(ImageNotFound),
-        ):
-            return Image(
-                name=HOST_IMAGE,
-                kind="host",
-                id=str(self._client.images.get(HOST_IMAGE).id),
-                mounts=tuple(_host_mounts()),
-            )
-        return None
+    def _has_image(self, name: str) -> bool:
+        with _in_words("the engine does not tell its images"):
+            try:
+                self._client.images.get(name)
+            except ImageNotFound:
+                return False
+        return True
 
     def start(self, options: Mapping[str, object], name: str) -> LaunchedContainer:
         """Start a container with these options."""
@@ -260,6 +246,10 @@ def _raw(attached: Any) -> socket.socket:  # noqa: ANN401  docker has no types
     found.close()
     found.close()
     return stream
+
+
+def _host_image() -> Image:
+    return Image(name=HOST_IMAGE, kind="host", mounts=tuple(_host_mounts()))
 
 
 def _host_mounts() -> list[str]:

@@ -99,15 +99,11 @@ class SandboxSlot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image, and what of this machine is mounted into it, read-only.
-
-    `id` changes when it is rebuilt.
-    """
+    """An image, and what of this machine is mounted into it, read-only."""
 
     name: str
     kind: Literal["built", "host"]
     mounts: tuple[str, ...] = ()
-    id: str = ""
 
 
 LABEL = "org.parachuted.daemon"

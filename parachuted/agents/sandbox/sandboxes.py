@@ -260,7 +260,7 @@ class Sandboxes:
                 found += 1
             was_asked = True
         left = await asyncio.to_thread(self._folders)
-        ours = self._slots()
+        ours = {slot.id for slot in self._in_use.values()}
         await asyncio.to_thread(
             self._drop_folders,
             [folder for folder in left if folder.name not in ours],
@@ -297,9 +297,6 @@ class Sandboxes:
         if image is None or problem is not None:
             raise AgentUnavailableError(problem or _NO_IMAGE)
         return engine, image
-
-    def _slots(self) -> set[str]:
-        return {slot.id for slot in self._in_use.values()}
 
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []

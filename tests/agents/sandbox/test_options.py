@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.sandbox import ContainerOwner, Image, container_options
+from parachuted.agents.sandbox import ContainerOwner, Image, container_options, options
+from parachuted.agents.sandbox.options import check_cli, find_cli
 from parachuted.agents.sandbox.slots import container_user, name_slot
+from parachuted.errors import AgentUnavailableError
 from tests.agents.sandbox.conftest import CLI, boxed, spec_of
 
 IMAGE = Image(name="an-image", kind="built")
@@ -232,3 +234,45 @@ def test_a_box_with_one_finds_the_proxy_by_its_usual_names(network):
     assert env["NO_PROXY"] == "localhost,127.0.0.1"
     assert relay["socket"] == "/sockets/proxy.sock"
     compile(relay["source"], "relay", "exec")
+
+
+def test_the_cli_of_the_sdk_is_found_and_may_be_mounted():
+    cli = find_cli()
+
+    assert cli is not None
+    assert check_cli(cli) == cli.resolve()
+
+
+def test_what_is_not_a_program_of_its_owner_is_never_mounted(tmp_path):
+    plain, open_to_all = tmp_path / "plain", tmp_path / "open"
+    plain.write_text("x")
+    open_to_all.write_text("x")
+    open_to_all.chmod(0o777)
+
+    for path in (
+        plain,
+        open_to_all,
+        tmp_path,
+        tmp_path / "none",
+        "/dev/null",
+        "/var/run/docker.sock",
+    ):
+        with pytest.raises(AgentUnavailableError):
+            check_cli(type(tmp_path)(path))
+
+
+def test_the_places_in_a_box_are_apart_from_each_other():
+    places = [
+        options.VAULT_IN_BOX,
+        options.HOME_IN_BOX,
+        options.SOCKETS_IN_BOX,
+        options.OUTSIDE_IN_BOX,
+        options.CLI_IN_BOX,
+    ]
+
+    assert not [
+        (one, other)
+        for one in places
+        for other in places
+        if one != other and f"{one}/".startswith(f"{other}/")
+    ]
