@@ -25,7 +25,7 @@ from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
 
-_CLOSE_S = 5.0
+_CLOSE_S = 12.0  # the SDK ends its process after 5, and kills it after 10
 _LOOK_S = 0.1
 _Answer = TypeVar("_Answer")
 
