@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 
 log = logging.getLogger(__name__)
 
