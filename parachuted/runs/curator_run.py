@@ -161,11 +161,7 @@ class CuratorRun(Run):
         failed: AgentFailedError | None = None
         try:
             await self.follow(job)
-        except AgentStoppedError:
-            raise
-        except AgentUnavailableError as error:
-            if account.written:
-                raise AgentStoppedError(error.message) from error
+        except (AgentStoppedError, AgentUnavailableError):
             raise
         except AgentFailedError as error:
             failed = error
@@ -182,12 +178,10 @@ class CuratorRun(Run):
         if error is None:
             await self._until_stored(self._close, outcome, self.services.clock())
             return True
-        if not isinstance(error, AgentUnavailableError):
+        if not isinstance(error, AgentUnavailableError) or self.account.written:
             self._sessions.drop(self.task.watcher, self._files.taint)
-        if isinstance(error, AgentStoppedError):
-            await self._until_stored(self._take_back, outcome.reason)
-        elif isinstance(error, AgentUnavailableError):
-            await self._wait(outcome.reason)
+        if isinstance(error, AgentStoppedError | AgentUnavailableError):
+            await self._until_stored(self._put_back, outcome.reason)
         return False
 
     async def _ask_to_wake(self) -> None:
@@ -234,8 +228,8 @@ class CuratorRun(Run):
         self._sessions.keep(self.account, self._files.taint)
         await self._reviews.close(self.task, self._looked, failed=outcome.result == "failed")
 
-    async def _take_back(self, reason: str) -> None:
-        """Take back what a run wrote that is done again later, or it would be there twice."""
+    async def _put_back(self, reason: str) -> None:
+        """The run is done again later: what it wrote is taken back, or it would be there twice."""
         reverted = await run_uninterrupted(self._undo.take_back, [self.id])
         for note in reverted:
             if note.kept:
@@ -245,8 +239,5 @@ class CuratorRun(Run):
                 )
         await self._store.notice([note.path for note in reverted if note.changed])
         self.account.written = ()
-        await self._wait(reason)
-
-    async def _wait(self, reason: str) -> None:
         await self._reviews.release(self._looked)
         await asyncio.to_thread(self.services.accounts.wait, self.account, reason)

@@ -26,6 +26,7 @@ from parachuted.agents import (
 from parachuted.agents.active_runs import Reach
 from parachuted.agents.permission import PendingPermission
 from parachuted.errors import StorageFailedError
+from parachuted.hooks import cause_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
@@ -115,14 +116,12 @@ class RequestedRun(Run):
         own_hooks = hooks.of_run(
             str(task.run),
             agent=definition.name,
-            cause={
-                "id": task.causes[0],
-                "root": None,
-                "depth": 1 + len(task.parents),
-                "actor": definition.name,
-                "run": task.run,
-                "chain": list(task.causes),
-            },
+            cause=cause_data(
+                task.causes,
+                actor=definition.name,
+                run=task.run,
+                depth=1 + len(task.parents),
+            ),
             taint=self.taint,
             module=definition.module,
             folder=request.scope.folder or options.about_folder,

@@ -59,8 +59,8 @@ class RunAudit:
         return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
 
     def record_refused(self, step: Step) -> None:
-        """Tell of a call that no tool has seen: of a name that is none, or with arguments that the
-        tool does not take.
+        """Record a call that no tool has seen: of a name that no tool has, or with arguments that
+        the tool does not take.
         """
         if not isinstance(step, ToolCallStep):
             return
@@ -68,46 +68,36 @@ class RunAudit:
         if self._calls[key]:
             self._calls[key] -= 1
         elif step.result.is_error:
-            self._call(step.tool, step.arguments, step.result, 0.0)
+            self.record_call(step.tool, step.arguments, step.result, 0.0)
+            self._calls[key] -= 1
 
     def record_call(
         self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
     ) -> None:
-        """The agent called a tool that is not ours, such as the CLI's own; it took so many
-        milliseconds.
-        """
+        """The agent called a tool, which took so many milliseconds."""
         self._calls[name, result.is_error] += 1
-        self._call(name, arguments, result, took)
-
-    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-        async def call(arguments: Mapping[str, object]) -> ToolResult:
-            began, result = (
-                time.perf_counter(),
-                ToolResult(text="the call was cut short", is_error=True),
-            )
-            try:
-                result = await tool.call(arguments)
-            finally:
-                self._calls[tool.name, result.is_error] += 1
-                self._call(tool.name, arguments, result, (time.perf_counter() - began) * 1000)
-            return result
-
-        return call
-
-    def _call(
-        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
-    ) -> None:
         path = arguments.get("file_path", arguments.get("path"))
-        paths = [path[:_SHOWN]] if isinstance(path, str) else []
-        error = result.text[:_SHOWN] if result.is_error else None
         self._record(
             "mcp_call",
             self._module,
             f"{self._module}.{name[:_SHOWN]}{left_out_of(result.text)}",
-            paths=paths,
+            paths=[path[:_SHOWN]] if isinstance(path, str) else [],
             took=took,
-            error=error,
+            error=result.text[:_SHOWN] if result.is_error else None,
         )
+
+    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
+        async def call(arguments: Mapping[str, object]) -> ToolResult:
+            started = time.perf_counter()
+            result = ToolResult(text="the call was cut short", is_error=True)
+            try:
+                result = await tool.call(arguments)
+            finally:
+                took = (time.perf_counter() - started) * 1000
+                self.record_call(tool.name, arguments, result, took)
+            return result
+
+        return call
 
     def _record(
         self,
