@@ -327,21 +327,18 @@ class Composition:
             index=self.index,
             clock=self.clock,
         )
-        curator_sessions = CuratorSessions(self.state, self.taints, self.chosen.backend.name)
         self.curator = Curator(
-            store=self.store,
             services=self.run_services,
             briefing=CuratorBriefing(
                 store=self.store,
                 index=self.index,
                 watches=self.watches,
                 services=self.run_services,
-                sessions=curator_sessions,
+                sessions=CuratorSessions(self.state, self.taints, self.chosen.backend.name),
                 limits=self.limits,
                 origins=self.origins,
             ),
             reviews=task_reviews,
-            sessions=curator_sessions,
             hooks=self.run_hooks,
             causes=self.causes,
             undo=self.undo,

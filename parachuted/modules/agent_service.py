@@ -18,7 +18,7 @@ from parachuted.modules.hosting.module_agents import ModuleAgents, scope_of
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.run_options import RunOptions, read_options
+from parachuted.runs.run_options import read_options
 from parachuted.runs.run_request import AgentDefinition, RunBudget, RunReport, RunRequest
 from parachuted.vault import VaultIndex, printable
 
@@ -68,7 +68,7 @@ class AgentService:
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            found = read_options(RunOptions, options)
+            found = read_options(options)
             return RunRequest(
                 definition=self._core[name],
                 prompt=prompt,

@@ -213,18 +213,15 @@ class Curator:
     def __init__(
         self,
         *,
-        store: Store,
         services: RunServices,
         briefing: CuratorBriefing,
         reviews: TaskReviews,
-        sessions: CuratorSessions,
         hooks: RunHooks,
         causes: Causes,
         undo: Undo,
     ) -> None:
-        self._store, self._services, self._briefing = store, services, briefing
-        self._reviews, self._sessions, self._hooks = reviews, sessions, hooks
-        self._causes, self._undo = causes, undo
+        self._services, self._briefing, self._reviews = services, briefing, reviews
+        self._hooks, self._causes, self._undo = hooks, causes, undo
 
     async def perform(self, task: Task) -> RunOutcome:
         """One run of a task that was started.
@@ -233,7 +230,7 @@ class Curator:
         OSError when the disk refuses: try later.
         """
         asked = self._services.active_runs.moment
-        await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
+        await asyncio.to_thread(self._briefing.refuse_conflict, VaultPath(task.watcher))
         looked = await self._reviews.look(task.watcher)
         work = await asyncio.to_thread(self._briefing.prepare, task, looked)
         run = CuratorRun(
@@ -241,7 +238,7 @@ class Curator:
             services=self._services,
             hooks=self._hooks_of(work),
             reviews=self._reviews,
-            sessions=self._sessions,
+            sessions=self._briefing.sessions,
             undo=self._undo,
         )
         try:
@@ -269,18 +266,6 @@ class Curator:
             ),
         )
 
-    def _refuse_conflict(self, watcher: VaultPath) -> None:
-        """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are
-        a person's to resolve.
-        """
-        with contextlib.suppress(NotFoundError, PathRefusedError):
-            line = conflict_line(self._store.read(watcher).data)
-            if line is not None:
-                raise AgentUnavailableError(
-                    f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
-                    "the run begins"
-                )
-
 
 class CuratorBriefing:
     """Puts together the work of each run. `origins` says whose texts are a stranger's."""
@@ -297,7 +282,19 @@ class CuratorBriefing:
         origins: Origins | None = None,
     ) -> None:
         self._store, self._index, self._watches, self._origins = store, index, watches, origins
-        self._services, self._sessions, self._limits = services, sessions, limits
+        self._services, self.sessions, self._limits = services, sessions, limits
+
+    def refuse_conflict(self, watcher: VaultPath) -> None:
+        """Raise AgentUnavailableError while the watcher's own note has conflict markers, which are
+        a person's to resolve. Blocks on the disk.
+        """
+        with contextlib.suppress(NotFoundError, PathRefusedError):
+            line = conflict_line(self._store.read(watcher).data)
+            if line is not None:
+                raise AgentUnavailableError(
+                    f"{printable(watcher)} has conflict markers (line {line}); resolve them, and "
+                    "the run begins"
+                )
 
     def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
@@ -344,7 +341,7 @@ class CuratorBriefing:
             limits=self._limits,
             changes=tuple(changes),
             at=account.started,
-            session_id=self._sessions.get(task.watcher),
+            session_id=self.sessions.get(task.watcher),
             agent=NAME,
             causes=task.causes,
             watched=len(grant.watched) - len(grant.past) + grant.left_out,
@@ -389,7 +386,7 @@ class CuratorBriefing:
         """What it has read before it begins: the differences in its prompt, and all of the
         session that it goes on with.
         """
-        self._sessions.recall(watcher, files)
+        self.sessions.recall(watcher, files)
         for review in reviews if self._origins is not None else ():
             if review.source and self._origins is not None:
                 files.taint.read(printable(review.source), self._origins.of(review.source))

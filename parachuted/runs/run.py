@@ -13,14 +13,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from parachuted.access.authority import Entry
 from parachuted.agents import Backend, Job, Step, TextStep, ToolCallStep
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns, Reach
-from parachuted.audit.chain import AuditRecorder
+from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.errors import AgentFailedError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount, RunAccounts
@@ -47,7 +47,7 @@ class RunServices:
     active_runs: ActiveRuns
     bus: Bus
     clock: Callable[[], datetime]
-    audit: AuditRecorder
+    audit: AuditRecorder = field(default_factory=NullAuditRecorder)
     model: str | None = None
 
 

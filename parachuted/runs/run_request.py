@@ -18,7 +18,7 @@ from parachuted.access.run_records import RunWatch
 from parachuted.agents import ConversationInput, RunLimits, RunResult, Tool
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import RunFollower
-from parachuted.runs.run_options import ConversationOptions
+from parachuted.runs.run_options import RunOptions
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import new_id
 
@@ -84,7 +84,7 @@ class RunConversation:
     """
 
     input: ConversationInput
-    options: ConversationOptions = field(default_factory=ConversationOptions)
+    options: RunOptions = field(default_factory=RunOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,9 @@ class RunRequest:
     conversation: RunConversation | None = None
 
     @property
-    def options(self) -> ConversationOptions:
+    def options(self) -> RunOptions:
         """Those of its conversation; without one, none are set."""
-        return self.conversation.options if self.conversation else ConversationOptions()
+        return self.conversation.options if self.conversation else RunOptions()
 
     @property
     def may_read(self) -> bool:

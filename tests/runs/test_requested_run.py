@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.errors import HookRefusedError
+from parachuted.agents import Job
+from parachuted.errors import AgentFailedError, HookRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunBudget, RunReport, RunRequest
@@ -38,7 +39,11 @@ def module_rig(tmp_path: Path) -> Iterator[ModuleRig]:
 
 
 async def run(
-    module_rig: ModuleRig, *blocks: Block, module: str | None = None, **more: object
+    module_rig: ModuleRig,
+    *blocks: Block,
+    script: Callable[[Job], Awaitable[list[Block]]] | None = None,
+    module: str | None = None,
+    **more: object,
 ) -> RunReport:
     definition = AgentDefinition(
         name="helper",
@@ -53,7 +58,7 @@ async def run(
         entry="schedule",
         budget=RunBudget(limits=LIMITS),
     )
-    return await module_rig.agents(ScriptedBackend(blocks), **more).runner.run(request)
+    return await module_rig.agents(ScriptedBackend(script or blocks), **more).runner.run(request)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +111,18 @@ async def test_what_it_writes_is_of_its_module_or_of_the_daemons_own_agent(
     (document,) = module_rig.history.runs()
     assert (write.author.by, document["agent"]) == (by, "helper")
     assert [cause["id"] for cause in document["causes"]] == list(write.author.causes)
+
+
+async def test_a_run_that_fails_is_recorded_as_failed_and_its_caller_learns_why(
+    module_rig: ModuleRig,
+):
+    async def broken(_job: Job) -> list[Block]:
+        raise RuntimeError("the backend fell over")
+
+    with pytest.raises(AgentFailedError, match="broke: RuntimeError"):
+        await run(module_rig, script=broken)
+    (document,) = module_rig.history.runs()
+    assert (document["outcome"], document["reason"]) == (
+        "failed",
+        "the backend scripted broke: RuntimeError",
+    )

@@ -6,12 +6,11 @@ import pytest
 
 from parachuted.access.narrowing import AgentNarrowing
 from parachuted.errors import ActRefusedError
-from parachuted.runs.run_options import ConversationOptions, RunOptions, read_options
+from parachuted.runs.run_options import read_options
 
 
 def test_a_conversation_has_options_of_its_own_beside_those_of_any_run():
     found = read_options(
-        ConversationOptions,
         {
             "model": "claude-x",
             "attachments": ["a.md"],
@@ -20,6 +19,7 @@ def test_a_conversation_has_options_of_its_own_beside_those_of_any_run():
             "working_directory": "",
             "history": None,
         },
+        "conversation",
     )
 
     assert (found.model, found.attachments, found.timeout_s) == ("claude-x", ("a.md",), 3)
@@ -28,13 +28,13 @@ def test_a_conversation_has_options_of_its_own_beside_those_of_any_run():
 
 
 def test_any_run_can_be_narrowed():
-    found = read_options(RunOptions, {"narrowing": AgentNarrowing(write=()), "max_turns": 2})
+    found = read_options({"narrowing": AgentNarrowing(write=()), "max_turns": 2})
     assert (found.narrowing.write, found.max_turns) == ((), 2)
 
 
 @pytest.mark.parametrize(("folder", "known"), [("Work/", "Work"), ("../x", None), (None, None)])
 def test_hooks_know_the_folder_of_a_conversation_as_far_as_it_is_one(folder, known):
-    found = read_options(ConversationOptions, {"conversation_folder": folder})
+    found = read_options({"conversation_folder": folder}, "conversation")
     assert found.about_folder == known
 
 
@@ -51,4 +51,4 @@ def test_hooks_know_the_folder_of_a_conversation_as_far_as_it_is_one(folder, kno
 )
 def test_what_does_not_fit_is_refused_with_its_place(options, says):
     with pytest.raises(ActRefusedError, match=says):
-        read_options(ConversationOptions, options)
+        read_options(options, "conversation")

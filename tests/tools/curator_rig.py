@@ -10,7 +10,6 @@ from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
-from parachuted.audit.chain import NullAuditRecorder
 from parachuted.history import Undo
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
@@ -81,23 +80,19 @@ class CuratorRig(ReconcilerRig):
             active_runs=self.at_work,
             bus=bus,
             clock=self.clock,
-            audit=NullAuditRecorder(),
         )
-        sessions = CuratorSessions(self.state, taints, backend.name)
         return Curator(
-            store=self.store,
             services=services,
             briefing=CuratorBriefing(
                 store=self.store,
                 index=self.index,
                 watches=self.watches,
                 services=services,
-                sessions=sessions,
+                sessions=CuratorSessions(self.state, taints, backend.name),
                 limits=LIMITS,
                 origins=origins,
             ),
             reviews=self.task_reviews,
-            sessions=sessions,
             hooks=RunHooks(self.store, bus, asker, origins),
             causes=self.causes,
             undo=self.undo,

@@ -21,12 +21,7 @@ from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import RunFollower
-from parachuted.runs.run_options import (
-    ConversationOptions,
-    RunOptions,
-    StartOptions,
-    read_options,
-)
+from parachuted.runs.run_options import RunOptions, read_options
 from parachuted.runs.run_request import (
     AgentDefinition,
     RunBudget,
@@ -109,8 +104,9 @@ class ModuleAgents:
         """
         is_persons = authority.asked_by == "person"
         entry: Entry = "chat" if said is not None and is_persons else authority.entry
+        found = read_options(options, "start" if said is None else "conversation")
         request = await asyncio.to_thread(
-            self._request, agent, prompt, _read(options, said), authority, entry, said
+            self._request, agent, prompt, found, authority, entry, said
         )
         return await self._runs.run(replace(request, follower=follower))
 
@@ -120,9 +116,9 @@ class ModuleAgents:
         """The MCP servers that such a run of a conversation could call; none where the caller is
         limited to some paths. Raises what `follow` raises for its options.
         """
-        said = ConversationInput()
+        found = read_options(options, "conversation")
         request = await asyncio.to_thread(
-            self._request, agent, "", _read(options, said), authority, authority.entry, said
+            self._request, agent, "", found, authority, authority.entry, ConversationInput()
         )
         if authority.is_limited:
             return ()
@@ -156,9 +152,7 @@ class ModuleAgents:
         `conversation`: that budget pays where a person began the work. Raises what
         `AgentRunner.run` raises.
         """
-        limits = read_options(RunOptions, {"max_cost_usd": max_usd}).limits(
-            self._runs.admission.limits
-        )
+        limits = read_options({"max_cost_usd": max_usd}).limits(self._runs.admission.limits)
         name = self._approved.name
         definition = AgentDefinition(
             name=f"{name}/question",
@@ -195,7 +189,7 @@ class ModuleAgents:
 
         Raises NotFoundError and ActRefusedError.
         """
-        found = read_options(RunOptions, options)
+        found = read_options(options)
         return await asyncio.to_thread(self._request, agent, prompt, found, authority, entry)
 
     def _request(
@@ -208,44 +202,36 @@ class ModuleAgents:
         said: ConversationInput | None = None,
     ) -> RunRequest:
         """Blocks on the disk."""
-        talk = options if isinstance(options, ConversationOptions) else None
         overrides: tuple[AgentConfig, ...] = ()
         if agent in self._core and agent in self._approved.manifest.permissions.mcp:
-            definition, own_words = self._core[agent], _AGENTS_WORDS
+            definition = self._core[agent]
         else:
-            definition, overrides = self._define(agent, talk)
-            own_words = self._own_words
-        is_turn = talk is not None and entry == "chat"
+            definition, overrides = self._define(agent, options, is_turn=said is not None)
+        is_turn = said is not None and entry == "chat"
+        is_beside = options.budget is not None and authority.asked_by == "person"
         admission = self._runs.admission
-        is_beside = (
-            isinstance(options, StartOptions)
-            and options.budget is not None
-            and authority.asked_by == "person"
-        )
+        most = admission.conversation_limits if is_turn else admission.limits
         return RunRequest(
             definition=definition,
             prompt=prompt,
             entry=entry,
             budget=RunBudget(
-                limits=options.limits(
-                    admission.conversation_limits if is_turn else admission.limits
-                ),
-                pool="conversation" if is_turn or is_beside else "work",
+                limits=options.limits(most), pool="conversation" if is_turn or is_beside else "work"
             ),
             scope=scope_of(options, overrides),
-            origin=authority.words(own_words, options.origin),
-            session=options.session_id if isinstance(options, StartOptions) else None,
+            origin=authority.words(self._own_words, options.origin),
+            session=options.session_id,
             authority=authority,
-            conversation=RunConversation(input=said, options=talk) if said and talk else None,
+            conversation=RunConversation(input=said, options=options) if said else None,
         )
 
     @property
     def _own_words(self) -> Origin:
         """What words of the module itself count as."""
-        return _AGENTS_WORDS if self.is_trusted else "imported"
+        return "agent" if self.is_trusted else "imported"
 
     def _define(
-        self, agent: str, talk: ConversationOptions | None
+        self, agent: str, options: RunOptions, *, is_turn: bool
     ) -> tuple[AgentDefinition, tuple[AgentConfig, ...]]:
         """The agent, and what a person takes from it in modules.yaml, where an override can only
         narrow. Raises NotFoundError and ActRefusedError. Blocks on the disk.
@@ -257,8 +243,7 @@ class ModuleAgents:
                 f"the module {module} has no agent {agent[:80]!r}; it has "
                 f"{', '.join(self._configs) or 'none'}"
             )
-        overridden = self._overridden_fields(agent)
-        override = _read_override(overridden, f"the agent {agent} of the module {module}")
+        overridden, override = self._override(agent)
         if override is not None:
             own = "allow_workspace_skills" not in overridden or override.allow_workspace_skills
             persons = "allow_user_skills" not in overridden or override.allow_user_skills
@@ -268,12 +253,15 @@ class ModuleAgents:
                 allow_user_skills=config.allow_user_skills and persons,
             )
         name = f"{module}/{agent}"
-        system = self._system_prompt(config, talk) + self._added_prompt()
+        system = options.system_prompt
+        if system is None:
+            system = self._own_prompt(config)
+        system += _CONVERSATION_RULES if is_turn else _RULES
         definition = AgentDefinition(
             name=name,
-            config=replace(config, model=talk.model) if talk and talk.model else config,
+            config=replace(config, model=options.model or config.model),
             bounds=self._bounds,
-            system_prompt=system,
+            system_prompt=system + self._added_prompt(),
             module=module,
             calls=self._runs.briefing.tools.callable_tools(
                 self._approved.manifest.permissions.mcp, name
@@ -285,22 +273,29 @@ class ModuleAgents:
     def _configs(self) -> Mapping[str, AgentConfig]:
         return {**self._declared(self._approved.name), **self._approved.manifest.agents}
 
-    def _overridden_fields(self, agent: str) -> Mapping[str, object]:
-        fields = self._approved.overrides.get(agent)
-        if fields is not None and not isinstance(fields, Mapping):
+    def _override(self, agent: str) -> tuple[Mapping[str, object], AgentConfig | None]:
+        """What a person wrote of it in modules.yaml.
+
+        A mistake there lets the agent do nothing, rather than more than was meant.
+        """
+        module, fields = self._approved.name, self._approved.overrides.get(agent) or {}
+        if not isinstance(fields, Mapping):
             raise ActRefusedError(
-                f"modules.yaml: {self._approved.name}.agents.{agent}: should be a mapping, such as "
+                f"modules.yaml: {module}.agents.{agent}: should be a mapping, such as "
                 "{paths: [Daily/]}"
             )
-        return fields or {}
+        try:
+            return fields, _OVERRIDE.validate_python(dict(fields)) if fields else None
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise ActRefusedError(
+                f"modules.yaml, of the agent {agent} of the module {module}: {place}: "
+                f"{first['msg']}"
+            ) from error
 
-    def _system_prompt(self, config: AgentConfig, talk: ConversationOptions | None) -> str:
-        """A conversation can say another than the agent has; it may be a file of the approved
-        copy.
-        """
-        rules = _RULES if talk is None else _CONVERSATION_RULES
-        if talk is not None and talk.system_prompt is not None:
-            return talk.system_prompt + rules
+    def _own_prompt(self, config: AgentConfig) -> str:
+        """What the agent declares; it may be a file of the approved copy."""
         words = config.system_prompt
         if config.prompt_file is not None:
             path = VaultPath.parse(config.prompt_file)  # of a copy in which there are no links
@@ -311,15 +306,12 @@ class ModuleAgents:
                     f"the module has no file {printable(path)}, which should be the system prompt"
                 ) from error
             words = words[:_LONGEST_PROMPT]
-        return (words or config.description or "You are a helpful agent.") + rules
+        return words or config.description or "You are a helpful agent."
 
     def _added_prompt(self) -> str:
         """What a person has the module's agents told besides."""
         words = (self._prompts.get(self._approved.name) or "").strip()
         return f"\n{words[:_LONGEST_PROMPT]}\n" if words else ""
-
-
-_AGENTS_WORDS: Origin = "agent"
 
 
 def scope_of(options: RunOptions, overrides: tuple[AgentConfig, ...] = ()) -> RunScope:
@@ -329,22 +321,3 @@ def scope_of(options: RunOptions, overrides: tuple[AgentConfig, ...] = ()) -> Ru
         overrides=(*overrides, *narrowing_configs(options.narrowing)),
         narrowing=options.narrowing,
     )
-
-
-def _read(options: Mapping[str, object], said: ConversationInput | None) -> StartOptions:
-    return read_options(StartOptions if said is None else ConversationOptions, options)
-
-
-def _read_override(fields: Mapping[str, object], who: str) -> AgentConfig | None:
-    """What a person wrote in modules.yaml.
-
-    A mistake there lets the agent do nothing, rather than more than was meant.
-    """
-    if not fields:
-        return None
-    try:
-        return _OVERRIDE.validate_python(dict(fields))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ActRefusedError(f"modules.yaml, of {who}: {place}: {first['msg']}") from error

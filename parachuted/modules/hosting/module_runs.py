@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import cast
 
 from parachuted.access.authority import Authority, pass_on
 from parachuted.access.origin import UNTRUSTED
@@ -190,18 +192,17 @@ class ModuleRuns:
     async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
         authority = self._acting()
         rest = {name: value for name, value in options.items() if name != "conversation"}
-        return AgentResources(
-            skills=tuple(
-                AgentSkill(
-                    name=one.name,
-                    description=one.description,
-                    path=one.path,
-                    is_strangers=one.origin in UNTRUSTED,
-                )
-                for one in await self._agents.skills(authority)
-            ),
-            mcp_servers=await self._agents.servers(agent, rest, authority),
-        )
+        skills = [
+            AgentSkill(
+                name=skill.name,
+                description=skill.description,
+                path=skill.path,
+                is_strangers=skill.origin in UNTRUSTED,
+            )
+            for skill in await self._agents.skills(authority)
+        ]
+        servers = await self._agents.servers(agent, rest, authority)
+        return AgentResources(skills=tuple(skills), mcp_servers=servers)
 
     async def skill(self, name: str) -> str:
         """Its text; what a stranger wrote marks who reads it."""
@@ -237,44 +238,31 @@ class ModuleRuns:
         return authority
 
 
-def _step_of(step: Step) -> AgentStep | None:  # noqa: PLR0911  one for each kind
+_SHOWN: Mapping[type, type] = {
+    TextDelta: AgentTextDelta,
+    ThinkingDelta: AgentThinkingDelta,
+    TextStep: AgentText,
+    ToolUseStep: AgentToolUse,
+    SessionStep: AgentSession,
+    UsageStep: AgentUsage,
+    QuestionStep: AgentQuestion,
+    PermissionStep: AgentPermissionRequest,
+}
+"""The steps that a module gets as they are, and what it gets each as."""
+
+
+def _step_of(step: Step) -> AgentStep | None:
     """The step as a module gets it; None: it gets none."""
-    match step:
-        case TextDelta():
-            return AgentTextDelta(text=step.text)
-        case ThinkingDelta():
-            return AgentThinkingDelta(text=step.text)
-        case TextStep():
-            return AgentText(text=step.text)
-        case ToolUseStep():
-            return AgentToolUse(id=step.id, tool=step.tool, arguments=dict(step.arguments))
-        case ToolCallStep():
-            return AgentToolCall(
-                id=step.id,
-                tool=step.tool,
-                arguments=dict(step.arguments),
-                answer=step.result.text[:_LONGEST_ANSWER],
-                is_error=step.result.is_error,
-            )
-        case SessionStep():
-            return AgentSession(
-                session_id=step.session_id,
-                is_resumed=step.is_resumed,
-                tools=step.tools,
-                model=step.model,
-            )
-        case UsageStep():
-            return AgentUsage(
-                input_tokens=step.input_tokens,
-                output_tokens=step.output_tokens,
-                cache_read_tokens=step.cache_read_tokens,
-                cost_usd=step.cost_usd,
-                context_tokens=step.context_tokens,
-            )
-        case QuestionStep():
-            return AgentQuestion(id=step.id, questions=step.questions)
-        case PermissionStep():
-            return AgentPermissionRequest(
-                id=step.id, tool=step.tool, arguments=step.arguments, patterns=step.patterns
-            )
-    return None
+    if isinstance(step, ToolCallStep):
+        return AgentToolCall(
+            id=step.id,
+            tool=step.tool,
+            arguments=dict(step.arguments),
+            answer=step.result.text[:_LONGEST_ANSWER],
+            is_error=step.result.is_error,
+        )
+    shown = _SHOWN.get(type(step))
+    if shown is None:
+        return None
+    values = {one.name: getattr(step, one.name) for one in fields(step)}
+    return cast("AgentStep", shown(**values))
