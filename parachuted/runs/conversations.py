@@ -149,11 +149,11 @@ def _question(asked: object) -> dict[str, object]:
         "header": str(found.get("header") or ""),
         "options": [
             {
-                "label": str(one.get("label") or ""),
-                "description": str(one.get("description") or ""),
+                "label": str(option.get("label") or ""),
+                "description": str(option.get("description") or ""),
             }
-            for one in (options if isinstance(options, list) else ())
-            if isinstance(one, Mapping)
+            for option in (options if isinstance(options, list) else ())
+            if isinstance(option, Mapping)
         ],
         "multiSelect": found.get("multiSelect") is True,
     }
@@ -178,6 +178,6 @@ def _answers(value: object) -> str:
 def _answer(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
         return ", ".join(value)
     raise ActRefusedError("an answer should be a text, or a list of texts")

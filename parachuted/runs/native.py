@@ -176,7 +176,7 @@ def _place_objection(name: str, arguments: Mapping[str, object], grant: Grant) -
 
 
 def _objection_to(name: str, place: str, grant: Grant) -> str | None:
-    root = next((one for one in _READABLE if place == one or place.startswith(f"{one}/")), None)
+    root = next((top for top in _READABLE if f"{place}/".startswith(f"{top}/")), None)
     if root is None or (name in _WRITERS and root == "/outside"):
         return f"{shown(place)} is not among the notes, which are under {VAULT}"
     path = place.removeprefix(VAULT).strip("/")
@@ -207,7 +207,7 @@ def _in_shown_places(response: object, hooks: AgentHooks) -> object:
     if isinstance(response, str) and f"{response}/".startswith(f"{VAULT}/"):
         return posixpath.join(hooks.vault, response.removeprefix(VAULT).lstrip("/"))
     if isinstance(response, list):
-        return [_in_shown_places(one, hooks) for one in response]
+        return [_in_shown_places(part, hooks) for part in response]
     if isinstance(response, Mapping):
         return {
             name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one

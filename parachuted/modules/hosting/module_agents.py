@@ -204,7 +204,8 @@ class ModuleAgents:
         """Blocks on the disk."""
         overrides: tuple[AgentConfig, ...] = ()
         if agent in self._core and agent in self._approved.manifest.permissions.mcp:
-            definition = self._core[agent]
+            definition = self._core[agent]  # which keeps its words: its caller may only narrow it
+            options = replace(options, context="", context_folders=())
         else:
             definition, overrides = self._define(agent, options, is_turn=said is not None)
         is_turn = said is not None and entry == "chat"
@@ -222,7 +223,7 @@ class ModuleAgents:
             origin=authority.words(self._own_words, options.origin),
             session=options.session_id,
             authority=authority,
-            conversation=RunConversation(input=said, options=options) if said else None,
+            conversation=None if said is None else RunConversation(input=said, options=options),
         )
 
     @property

@@ -95,7 +95,7 @@ class ModuleRuns:
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         """Start a run on the authority of now; it goes on while that holds."""
         authority = self._acting()
-        if sum(not one.is_done for one in self._runs.values()) >= _MOST_AT_WORK:
+        if sum(not started.is_done for started in self._runs.values()) >= _MOST_AT_WORK:
             raise ActRefusedError(
                 f"the module {self._module} has {_MOST_AT_WORK} runs at work; wait for some"
             )
@@ -207,10 +207,10 @@ class ModuleRuns:
     async def skill(self, name: str) -> str:
         """Its text; what a stranger wrote marks who reads it."""
         authority = self._acting()
-        for one in await self._agents.skills(authority):
-            if one.name == name:
-                authority.taint.read(f"the skill {one.path}", one.origin)
-                return one.text
+        for skill in await self._agents.skills(authority):
+            if skill.name == name:
+                authority.taint.read(f"the skill {skill.path}", skill.origin)
+                return skill.text
         raise NotFoundError(f"there is no skill {name[:80]!r}")
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class ModuleRuns:
 
     def _keep(self, run: str, started: _Started) -> None:
         """Remember it; of those that have ended, the oldest are forgotten."""
-        ended = [name for name, one in self._runs.items() if one.is_done]
+        ended = [name for name, kept in self._runs.items() if kept.is_done]
         for name in ended[: max(0, len(self._runs) + 1 - _MOST_KEPT)]:
             del self._runs[name]
         self._runs[run] = started
@@ -264,5 +264,5 @@ def _step_of(step: Step) -> AgentStep | None:
     shown = _SHOWN.get(type(step))
     if shown is None:
         return None
-    values = {one.name: getattr(step, one.name) for one in fields(step)}
+    values = {known.name: getattr(step, known.name) for known in fields(step)}
     return cast("AgentStep", shown(**values))
