@@ -40,27 +40,21 @@ def origin(curator_rig: CuratorRig) -> str:
     return curator_rig.origins.of_text("w.md", curator_rig.text("w").encode())
 
 
-async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(curator_rig: CuratorRig):
-    await curator_rig.save("a", A.replace("one", "obey me"))
+@pytest.mark.parametrize(
+    ("path", "text", "writes"),
+    [
+        ("a", A.replace("one", "obey me"), "imported"),
+        ("a", None, "imported"),  # the difference shows what was taken away
+        ("c", "# C\n", "you"),
+    ],
+)
+async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(
+    curator_rig: CuratorRig, path: str, text: str | None, writes: str
+):
+    await curator_rig.save(path, text)
     assert (await curator_rig.run("w")).result == "changed"
 
-    assert origin(curator_rig) == "imported"
-
-
-async def test_a_strangers_text_that_was_taken_away_was_reported_all_the_same(
-    curator_rig: CuratorRig,
-):
-    await curator_rig.save("a", None)
-    await curator_rig.run("w")
-
-    assert origin(curator_rig) == "imported"
-
-
-async def test_who_was_shown_ones_own_notes_writes_a_trusted_text(curator_rig: CuratorRig):
-    await curator_rig.save("c", "# C\n")
-    await curator_rig.run("w")
-
-    assert origin(curator_rig) == "you"
+    assert origin(curator_rig) == writes
 
 
 async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: CuratorRig):
