@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any, cast
 
 from parachuted.agents import ConversationInput, PromptFile, QuestionStep, Step, Tool, ToolResult
 from parachuted.errors import ActRefusedError
@@ -111,8 +112,7 @@ def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s:
     """The tool by which the agent asks the person, and waits so many seconds for the answer."""
 
     async def ask(arguments: Mapping[str, object]) -> ToolResult:
-        listed = arguments.get("questions")
-        questions = tuple(map(_question, listed if isinstance(listed, list) else ()))
+        questions = tuple(map(_question, cast("list[Any]", arguments["questions"])))
         name = f"q-{secrets.token_hex(4)}"
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -141,21 +141,16 @@ def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s:
     )
 
 
-def _question(asked: object) -> dict[str, object]:
-    found = asked if isinstance(asked, Mapping) else {}
-    options = found.get("options")
+def _question(asked: Mapping[str, Any]) -> dict[str, object]:
+    """A question as apps read it; that it fits the schema was checked before the call."""
     return {
-        "question": str(found.get("question") or ""),
-        "header": str(found.get("header") or ""),
+        "question": asked["question"],
+        "header": asked.get("header", ""),
         "options": [
-            {
-                "label": str(option.get("label") or ""),
-                "description": str(option.get("description") or ""),
-            }
-            for option in (options if isinstance(options, list) else ())
-            if isinstance(option, Mapping)
+            {"label": option["label"], "description": option.get("description", "")}
+            for option in asked.get("options", ())
         ],
-        "multiSelect": found.get("multiSelect") is True,
+        "multiSelect": asked.get("multiSelect", False),
     }
 
 
