@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from parachuted.access.origin import UNTRUSTED, Origin, Taint
+from parachuted.access.run_records import RunWatch
 from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 from parachuted.vault import new_id
@@ -49,7 +50,7 @@ class RunRestrictions(Protocol):
         """The module whose agent it is."""
 
     @property
-    def watch(self) -> Any:  # noqa: ANN401  a RunWatch, which knows of authority
+    def watch(self) -> RunWatch | None:
         """What watches over the writes of the tool that it has called; None: this is no such
         call.
         """

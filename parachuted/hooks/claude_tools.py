@@ -46,26 +46,28 @@ def _writing(path: str, text: str) -> tuple[_Counterpart, _Counterpart]:
 
 
 _OF_NOTES = (
-    "append_note",
     "edit_section",
     "list_notes",
+    "move_note",
     "read_note",
     "search_notes",
+    "set_key",
     "write_note",
 )
 _OF_CURATOR = ("list_context_files", "no_change", "read_context", "update_context")
 OUR_TOOLS: Mapping[str, tuple[_Counterpart, ...]] = MappingProxyType(
     {
-        "append_note": _writing("path", "text"),
         "edit_section": _writing("path", "text"),
         "list_context_files": (),
         "list_system_files": (),
-        "list_notes": (_Counterpart("Glob", {"pattern": "pattern"}),),
+        "list_notes": (_Counterpart("Glob", {"folder": "path"}),),
+        "move_note": (_Counterpart("Edit", {"path": _FILE}), _Counterpart("Write", {"to": _FILE})),
         "no_change": (),
         "read_context": (_Counterpart("Read", {_FILE: _FILE}),),
         "read_note": (_Counterpart("Read", {"path": _FILE}),),
         "read_system_file": (),
         "search_notes": (_Counterpart("Grep", {"query": "pattern"}),),
+        "set_key": _writing("path", "value"),
         "suggest_change": (),
         "update_context": _writing(_FILE, "content"),
         "use_skill": (),

@@ -84,8 +84,8 @@ class AgentService:
 
 
 _READING, _WRITING = (
-    ("list_notes", "read_note", "search_notes"),
-    ("write_note", "append_note", "edit_section"),
+    ("read_note", "list_notes", "search_notes"),
+    ("write_note", "edit_section", "set_key", "move_note"),
 )
 _OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
 _CURATOR_IS = (

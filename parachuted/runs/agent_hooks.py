@@ -359,7 +359,7 @@ def replaced_text(store: Store, tool: str, arguments: Mapping[str, object]) -> s
     note's; "": nothing. Blocks on the disk.
     """
     place, name = arguments.get("file_path", arguments.get("path")), arguments.get("section")
-    if tool == "append_note" or not isinstance(place, str):
+    if arguments.get("append") is True or not isinstance(place, str):
         return ""
     try:
         note = parse_note(store.read(VaultPath.parse(place)).data)

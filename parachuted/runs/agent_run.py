@@ -33,9 +33,9 @@ from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_sandboxes import SandboxedRun, SandboxProvider
 from parachuted.runs.agent_tools import ModuleTools, ServerTools
 from parachuted.runs.agent_toolset import AgentToolset
-from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.conversations import Attachments, load_attachments
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.lifecycle import RunAudit, RunLifecycle
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
@@ -77,7 +77,7 @@ class PreparedAgentRun:
         lost: str | None = None,
         *,
         lifecycle: RunLifecycle,
-        vaults: BoundedVaults,
+        vaults: GrantedVaults,
         hooks: RunHooks,
         guards: RunGuards,
         skills: AgentSkills,

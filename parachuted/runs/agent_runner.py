@@ -33,8 +33,8 @@ from parachuted.runs.agent_tools import (
     ServerTools,
     is_for,
 )
-from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.lifecycle import RunLifecycle
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import AgentDefinition, RunReport, RunRequest
@@ -118,7 +118,7 @@ class AgentRunner:
         *,
         lifecycle: RunLifecycle,
         admission: RunAdmission,
-        vaults: BoundedVaults,
+        vaults: GrantedVaults,
         hooks: RunHooks,
         guards: RunGuards,
         skills: AgentSkills,

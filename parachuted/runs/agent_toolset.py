@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from parachuted.access.authority import Authority
@@ -13,7 +14,6 @@ from parachuted.agents import Step, Tool
 from parachuted.runs.agent_tools import (
     DeclaredTool,
     ModuleTools,
-    NoteTools,
     ServerTool,
     ServerToolCalls,
     ServerTools,
@@ -21,8 +21,9 @@ from parachuted.runs.agent_tools import (
     module_tools,
     server_tools,
 )
-from parachuted.runs.bounded_vault import BoundedVault
 from parachuted.runs.conversations import question_tool
+from parachuted.runs.granted_vault import GrantedVault
+from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.run_request import RunRequest
 from parachuted.runs.skills import Skill, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
@@ -42,7 +43,7 @@ class AgentToolset:
     grant: Grant
     taint: Taint
     authority: Callable[[], Authority]
-    vault: BoundedVault
+    vault: GrantedVault
     modules: ModuleTools
     servers: ServerTools | None
     suggestions: ProposalSink | None
@@ -55,9 +56,10 @@ class AgentToolset:
         one = self.order.definition
         if not one.has_tools:
             return ()
-        notes = NoteTools(vault=self.vault, may_write=self.order.may_write)
+        run = self.task.run
+        notes = NoteTools(vault=self.vault, writing=lambda _what, _path: nullcontext(run))
         made = [
-            *(notes.tools() if self.order.may_read else ()),
+            *(notes.tools(may_write=self.order.may_write) if self.order.may_read else ()),
             *([skill_tool(skills, self.taint)] if skills else []),
             *(one.tools(self.taint) if one.tools else ()),
         ]
@@ -146,7 +148,7 @@ class AgentToolset:
             run=self.task.run or "",
             causes=self.task.causes,
             origin=lambda: self.taint.origin,
-            read=notes.read,
+            read=notes.seen.digests,
         )
         sink = _RememberingSink(suggestions=suggestions, suggested=self.suggested)
         return suggestion_tool(sink, run)

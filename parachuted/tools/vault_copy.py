@@ -137,7 +137,7 @@ class VaultCopy:
                 yield printable(path), why
         if self._strangers:
             why = (
-                "text of strangers, which list_notes with its folder finds, and read_note alone "
+                "text of strangers, which list_notes names when it is asked, and read_note alone "
                 "reads"
             )
             yield f"({self._strangers} files)", why

@@ -15,7 +15,7 @@ from parachuted.agents import Tool, ToolResult
 from parachuted.hooks import HookEvent
 from parachuted.hooks.claude_tools import OUR_TOOLS, forms
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.agent_tools import NoteTools
+from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.skills import TOOL as SKILL_TOOL
 from parachuted.tools.context_files import ContextFiles
 from tests.hooks.serving import running_hooks
@@ -99,8 +99,8 @@ async def asked(
         ),
         ("edit_section", NOTE, "Edit", "Edit", {"file_path": "Work/a.md", "new_string": "- new"}),
         (
-            "append_note",
-            NOTE,
+            "set_key",
+            {"path": "Work/a.md", "key": "k", "value": "- new"},
             "Edit|Write",
             "Edit",
             {"file_path": "Work/a.md", "new_string": "- new"},
@@ -121,7 +121,7 @@ async def asked(
             {"file_path": "Work/AGENTS.md"},
         ),
         ("search_notes", {"query": "roof"}, "Grep", "Grep", {"pattern": "roof"}),
-        ("list_notes", {"pattern": "Work/**"}, "Glob", "Glob", {"pattern": "Work/**"}),
+        ("list_notes", {"folder": "Work"}, "Glob", "Glob", {"path": "Work"}),
         ("read_note", {"path": "a.md"}, "mcp__.*", "mcp__vault__read_note", {"path": "a.md"}),
         ("update_context", CONTEXT, "update_context|Edit", "update_context", CONTEXT),
         ("update_context", CONTEXT, "*", "update_context", CONTEXT),
@@ -251,7 +251,7 @@ async def test_a_rule_about_claude_codes_tool_means_ours(rule: str, is_meant: bo
         ),
         (
             "list_notes",
-            {"pattern": "**"},
+            {"folder": "Work"},
             "Glob",
             {"filenames": ["done"], "numFiles": 1, "truncated": False},
         ),
@@ -284,7 +284,7 @@ async def test_what_our_tool_answered_is_a_list_of_blocks_as_of_any_tool_of_a_se
 
 def test_every_tool_of_ours_is_known_by_its_name_and_its_arguments():
     context = ContextFiles.tools(ContextFiles(store=None, grant=None, author=None, clock=None))  # type: ignore[arg-type]
-    notes = NoteTools(vault=None, may_write=True).tools()  # type: ignore[arg-type]
+    notes = NoteTools(vault=None, writing=None).tools(may_write=True)  # type: ignore[arg-type]
     schemas = {tool.name: tool.schema["properties"] for tool in (*context, *notes)}
 
     assert OUR_TOOLS.keys() - schemas.keys() == {

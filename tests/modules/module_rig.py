@@ -31,8 +31,8 @@ from parachuted.runs import HookAsker, RunHooks, RunLifecycle
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_sandboxes import SandboxProvider
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
-from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
@@ -164,7 +164,7 @@ class ModuleRig:
         self.store = Store(self.root, self.objects, self.history, self.clock, notice=self.notice)
         self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()
-        self.vaults = BoundedVaults(self.store, self.library.index, self.library.search, self.audit)
+        self.vaults = GrantedVaults(self.store, self.library.index, self.library.search, self.audit)
 
         self.state = open_state(folder / "state.journal")
         self.scheduler = ModuleScheduler(
@@ -271,7 +271,7 @@ class ModuleRig:
 
     def bounded(
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
-    ) -> BoundedVault:
+    ) -> GrantedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
         return self.vaults.of_module("daily", bounds, authority=acted_on, **more)
 

@@ -101,7 +101,7 @@ async def write(
         ),
         ("update_context", {"file_path": "g/AGENTS.md", "section": "History"}, ""),
         ("update_context", {"file_path": "g/AGENTS.md", "section": "Missing"}, ""),
-        ("append_note", {"path": "g/AGENTS.md", "section": "Facts"}, ""),
+        ("edit_section", {"path": "g/AGENTS.md", "section": "Facts", "append": True}, ""),
         ("write_note", {"path": "g/AGENTS.md"}, OWN),
         ("write_note", {"path": "g/new.md"}, ""),
         ("write_note", {"path": "../../etc/passwd"}, ""),

@@ -57,7 +57,7 @@ async def test_what_came_of_it_is_reported_by_what_it_wrote_then_by_what_it_sugg
         payload={"text": "x"},
         reasoning="It is missing.",
     )
-    writes = use("append_note", path="Brain/a.md", section="Facts", text="- one")
+    writes = use("edit_section", path="Brain/a.md", section="Facts", text="- one")
     for blocks, expected in (
         ([say("ok")], "unchanged"),
         ([proposes, say("ok")], "suggested"),
@@ -70,7 +70,7 @@ async def test_what_came_of_it_is_reported_by_what_it_wrote_then_by_what_it_sugg
         assert run.ran(outcome).suggested == (() if expected == "unchanged" else ("s-1",))
 
 
-@pytest.mark.parametrize("tool", ["write_note", "append_note", "edit_section"])
+@pytest.mark.parametrize("tool", ["write_note", "edit_section"])
 async def test_a_run_whose_writes_a_hook_refuses_has_failed_with_the_hooks_words(
     module_rig: ModuleRig, monkeypatch: pytest.MonkeyPatch, tool: str
 ):

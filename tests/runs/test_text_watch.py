@@ -4,21 +4,24 @@ beyond it is asked of a person.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Literal
 
 import pytest
 
 from parachuted.access.authority import Authority, acting
+from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.access.paths import is_control
 from parachuted.access.run_records import ProposedChange
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.keys import AccessGrant, PathGlob
-from parachuted.runs.agent_tools import NoteTools
-from parachuted.runs.bounded_vault import BoundedVault
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault
+from parachuted.runs.note_tools import NoteTools
+from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import Author, digest_of
 from tests.modules.module_rig import ModuleRig, acted_on
 
@@ -41,6 +44,10 @@ class Watch:
     def is_stranger(self, path: str, digest: str | None, data: bytes | None) -> bool:
         del digest
         return path.startswith("Inbox/") or b"stranger" in (data or b"")
+
+    @property
+    def origin(self) -> str:
+        return self.taint.origin
 
     def has_read(self, path: str, digest: str | None, data: bytes | None) -> None:
         if self.is_stranger(path, digest, data):
@@ -77,7 +84,7 @@ def module_rig(tmp_path) -> Iterator[ModuleRig]:
     module_rig.close()
 
 
-def vault(module_rig: ModuleRig, watch: Watch, *globs: str) -> BoundedVault:
+def vault(module_rig: ModuleRig, watch: Watch, *globs: str) -> GrantedVault:
     bounds = ModuleBounds.of_module(
         "helper", read=globs or ("Work/**", "Inbox/**"), write=globs or ("Work/**", "Inbox/**")
     )
@@ -87,8 +94,12 @@ def vault(module_rig: ModuleRig, watch: Watch, *globs: str) -> BoundedVault:
     )
 
 
+def note_tools(vault: GrantedVault) -> NoteTools:
+    return NoteTools(vault=vault, writing=lambda _what, _path: nullcontext("r1"))
+
+
 async def call(notes: NoteTools, name: str, **given: str) -> str:
-    (tool,) = [one for one in notes.tools() if one.name == name]
+    (tool,) = [tool for tool in notes.tools(may_write=True) if tool.name == name]
     return (await tool.call(given)).text
 
 
@@ -204,13 +215,15 @@ async def test_a_search_shows_no_strangers_words_until_the_run_has_read_some(mod
 
 
 async def test_the_agent_learns_that_something_was_left_out_and_what_reading_it_costs(module_rig):
-    notes = NoteTools(vault=vault(module_rig, Watch()), may_write=True)
+    watch = Watch()
+    notes = note_tools(vault(module_rig, watch))
 
-    assert "(1 more came from strangers" in await call(notes, "list_notes")
-    assert "(2 more were found in texts of strangers" in await call(
-        notes, "search_notes", query="beans"
-    )
-    assert "strangers" not in await call(notes, "list_notes", pattern="Work/*.md")
+    assert "2 notes of strangers are left out" in await call(notes, "list_notes")
+    assert "2 notes of strangers" in await call(notes, "search_notes", query="beans")
+    assert "strangers" in await call(notes, "list_notes", folder="Work")
+    assert not watch.taint
+    assert "Inbox/mail.md" in await call(notes, "list_notes", cursor="strangers")
+    assert watch.taint
     assert "from a stranger" in await call(notes, "read_note", path="Work/letter.md")
     assert "put forward as s-1" in await call(notes, "write_note", path="Work/new.md", text="x")
 
@@ -333,9 +346,9 @@ async def test_a_run_is_not_shown_what_is_private_and_cannot_lose_it(module_rig)
     text = "# Day\n\nbeans\n\n# Health #private\n\nheliotrope\n\n# Log\n\nsown\n"
     module_rig.save("Work/day.md", text)
     module_rig.library.settled()
-    notes = NoteTools(vault=vault(module_rig, Watch()), may_write=True)
+    notes = note_tools(vault(module_rig, Watch()))
 
-    shown = await call(notes, "read_note", path="Work/day.md")
+    shown = json.loads(await call(notes, "read_note", path="Work/day.md"))["text"]
     assert "heliotrope" not in shown
     assert "# (private part 1: left out)\n# Log" in shown
     assert "Work/day.md" not in await call(notes, "search_notes", query="heliotrope")
@@ -352,5 +365,11 @@ async def test_a_modules_own_code_sees_what_is_private_in_notes_that_it_may_writ
 
     assert "heliotrope" in await owner.read("Work/day.md")
     assert await reader.read("Work/day.md") == "# (private part 1: left out)\n"
-    with acting(Authority(within=object())):
+    with acting(
+        Authority(
+            within=CurrentRun(
+                grant=Grant(agent="a", reads=EVERYWHERE, writes=EVERYWHERE, lane=NOWHERE)
+            )
+        )
+    ):
         assert "heliotrope" not in await owner.read("Work/day.md")

@@ -242,7 +242,7 @@ async def test_an_upload_is_no_way_to_watch_or_to_fill_the_disk(module_rig, dail
         await daily.upload(
             "Daily/spy.md", pieces(b"---\nwatch: [Private/di", b"ary.md]\n---\n# Spy\n")
         )
-    monkeypatch.setattr("parachuted.runs.bounded_vault._LARGEST_UPLOAD", 10)
+    monkeypatch.setattr("parachuted.runs.granted_vault._LARGEST_UPLOAD", 10)
     with pytest.raises(EditRefusedError, match="larger than"):
         await daily.upload("Daily/large.bin", pieces(b"x" * 6, b"x" * 6))
     assert not (module_rig.vault / "Daily/spy.md").exists()
