@@ -15,8 +15,8 @@ import yaml
 
 from benchmarks.report import Figure
 from parachuted.access.authority import Authority
-from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.search import Search
 from parachuted.vault import (
     History,

@@ -61,12 +61,14 @@ from parachuted.runs import (
     CuratorBriefing,
     CuratorSessions,
     RunHooks,
-    RunLifecycle,
     RunRecovery,
+    RunServices,
     TaskReviews,
 )
+from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.agent_toolset import AgentTools
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
@@ -307,7 +309,7 @@ class Composition:
             self.bus, self.clock, agent.ask_s, never=self.state.table("permissions")
         )
         self.run_hooks = RunHooks(self.store, self.bus, self.hooks, self.origins)
-        self.lifecycle = RunLifecycle(
+        self.run_services = RunServices(
             backend=self.chosen.backend,
             model=self.chosen.model,
             accounts=RunAccounts(self.history, self.objects, self.causes),
@@ -329,12 +331,12 @@ class Composition:
         curator_sessions = CuratorSessions(self.state, self.taints, self.chosen.backend.name)
         self.curator = Curator(
             store=self.store,
-            lifecycle=self.lifecycle,
+            services=self.run_services,
             briefing=CuratorBriefing(
                 store=self.store,
                 index=self.index,
                 watches=self.watches,
-                lifecycle=self.lifecycle,
+                services=self.run_services,
                 sessions=curator_sessions,
                 limits=self.limits,
                 origins=self.origins,
@@ -436,7 +438,7 @@ class Composition:
             timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
         )
         return AgentRunner(
-            lifecycle=self.lifecycle,
+            services=self.run_services,
             admission=RunAdmission(
                 self.budget,
                 self.limits,
@@ -454,10 +456,11 @@ class Composition:
                 permissions=self.permissions,
                 answer_s=talk.ask_s,
             ),
-            skills=AgentSkills(self.root, self.user_home, self.origins),
-            contexts=self.contexts,
-            modules=self.modules,
-            servers=self.mcp_servers,
+            briefing=AgentBriefing(
+                AgentSkills(self.root, self.user_home, self.origins),
+                AgentTools(self.modules, self.mcp_servers),
+                self.contexts,
+            ),
             boxes=self._make_boxes(),
         )
 

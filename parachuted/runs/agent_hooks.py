@@ -95,6 +95,40 @@ class AgentHooks:
     _ends: list[str] = field(default_factory=list)
     _refusals: list[str] = field(default_factory=list)
 
+    def wants(self, event: str) -> bool:
+        return self.asker.wants(event)
+
+    async def ask(
+        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
+    ) -> HookDecision:
+        """What hooks say of something of this agent's work. Their words may reach the agent."""
+        if not self.wants(event):
+            return HookDecision()
+        hook_event = HookEvent(
+            event=event,
+            at=self.clock(),
+            vault=self.vault,
+            module=self.module,
+            session_id=self.known_as,
+            cwd=self.cwd,
+            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
+            cause=self.cause,
+            diff=diff,
+            authority=self.authority(),
+        )
+        decision = await self.asker.ask(hook_event)
+        has_words = decision.context or decision.sources or decision.updated_output is not None
+        if has_words or not decision.allowed:
+            self.added()
+            if decision.sources:
+                await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
+        return decision
+
+    @property
+    def known_as(self) -> str:
+        """The session that hooks know this work by."""
+        return self.conversation_id or self.session_id
+
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
@@ -103,35 +137,22 @@ class AgentHooks:
 
         `source` is `user` for a person's words. Raises ActRefusedError.
         """
-        if not self.asker.wants("prompt.before"):
-            return prompt
-        decision = await self.asker.ask(
-            self.hook_event("prompt.before", {"prompt": prompt, "source": source})
-        )
+        decision = await self.ask("prompt.before", {"prompt": prompt, "source": source})
         if not decision.allowed:
             raise ActRefusedError(f"a hook objected to the prompt: {decision.reason}")
-        if decision.context:
-            await self._shows(decision)
         return "\n\n".join([prompt, *decision.context])
 
     async def session_started(self, source: str) -> tuple[str, ...]:
         """A session of conversation starts, or goes on after a while (`source` is `startup` or
         `resume`); what hooks have the agent know.
         """
-        about = {
-            "session_id": self.conversation_id or self.session_id,
-            "module": self.module,
-            "working_directory": str(self.cwd or self.vault),
-        }
+        about = {"session_id": self.known_as, "module": self.module}
         folder = "" if self.cwd is None else str(self.cwd.relative_to(self.vault))
-        self.publish("session.start", **{**about, "working_directory": folder})
-        if not self.asker.wants("session.start"):
-            return ()
-        decision = await self.asker.ask(
-            self.hook_event("session.start", {"source": source, **about})
+        self.publish("session.start", **about, working_directory=folder)
+        whole = str(self.cwd or self.vault)
+        decision = await self.ask(
+            "session.start", {"source": source, **about, "working_directory": whole}
         )
-        if decision.context:
-            await self._shows(decision)
         return decision.context
 
     async def stopping(self, last_said: str | None, *, is_again: bool = False) -> HookDecision:
@@ -139,27 +160,16 @@ class AgentHooks:
 
         The caller may let it go on when a hook objects to its end; `is_again`: it has already.
         """
-        if not self.asker.wants("stop.before"):
-            return HookDecision()
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
-        decision = await self.asker.ask(self.hook_event("stop.before", data))
-        if not decision.allowed or decision.context:  # its words are the next prompt's
-            await self._shows(decision)
-        return decision
+        return await self.ask("stop.before", data)
 
     async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
         """The older part of the session is about to be summed up; what hooks say of it."""
-        if not self.asker.wants("compact.before"):
-            return CompactionAnswer()
-        decision = await self.asker.ask(
-            self.hook_event(
-                "compact.before", {"trigger": trigger, "custom_instructions": instructions}
-            )
+        decision = await self.ask(
+            "compact.before", {"trigger": trigger, "custom_instructions": instructions}
         )
         if not decision.allowed:
             return CompactionAnswer(objection=f"a hook objected: {decision.reason}")
-        if decision.context:
-            await self._shows(decision)
         return CompactionAnswer(instructions="\n\n".join(decision.context))
 
     async def before_call(
@@ -217,12 +227,8 @@ class AgentHooks:
         self.publish(
             event, **_brief({key: value for key, value in fields.items() if key != "is_interrupt"})
         )
-        if not self.asker.wants(event):
-            return HookDecision()
-        decision = await self.asker.ask(self.hook_event(event, {**fields, **unseen}))
+        decision = await self.ask(event, {**fields, **unseen})
         self._may_end(decision)
-        if decision.sources or decision.context or decision.updated_output is not None:
-            await self._shows(decision)
         return decision
 
     def outcome(
@@ -252,23 +258,6 @@ class AgentHooks:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ends[0] if self._ends else None
 
-    def hook_event(
-        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
-    ) -> HookEvent:
-        """Something of this agent's work as a hook gets it."""
-        return HookEvent(
-            event=event,
-            at=self.clock(),
-            vault=self.vault,
-            module=self.module,
-            session_id=self.conversation_id or self.session_id,
-            cwd=self.cwd,
-            data={**data, "agent_id": self.session_id, "agent_type": self.agent},
-            cause=self.cause,
-            diff=diff,
-            authority=self.authority(),
-        )
-
     def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
         async def call(arguments: Mapping[str, object]) -> ToolResult:
             if (reason := self.ended()) is not None:
@@ -297,7 +286,7 @@ class AgentHooks:
         return call
 
     async def _replaced(self, name: str, arguments: Mapping[str, object]) -> str:
-        if name not in WRITING_TOOLS or not any(map(self.asker.wants, TOOL_EVENTS)):
+        if name not in WRITING_TOOLS or not any(map(self.wants, TOOL_EVENTS)):
             return ""
         return await asyncio.to_thread(self.replaced, name, arguments)
 
@@ -308,30 +297,16 @@ class AgentHooks:
         use: str,
         unseen: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
-        if not self.asker.wants("tool.before"):
-            return HookDecision()
-        fields = {
-            "tool_name": name,
-            "tool_input": dict(arguments),
-            "tool_use_id": use,
-            **unseen,
-        }
-        decision = await self.asker.ask(self.hook_event("tool.before", fields))
+        fields = {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+        decision = await self.ask("tool.before", {**fields, **unseen})
         self._may_end(decision)
         if not decision.allowed and name in WRITING_TOOLS:
             self.refused(f"a hook refused {name}: {decision.reason}")
-        if decision.sources or decision.context or not decision.allowed:
-            await self._shows(decision)
         return decision
 
     def _may_end(self, decision: HookDecision) -> None:
         if decision.stop:
             self._ends.append(f"a hook ended the run: {decision.reason}")
-
-    async def _shows(self, decision: HookDecision) -> None:
-        self.added()
-        if decision.sources:
-            await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
 
 
 def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:

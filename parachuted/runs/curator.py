@@ -35,7 +35,7 @@ from parachuted.history.undo import Undo
 from parachuted.hooks import cause_data
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.curator_run import CuratorRun, CuratorSessions, CuratorWork
-from parachuted.runs.lifecycle import RunLifecycle
+from parachuted.runs.run import RunServices
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.tools.context_files import ContextFiles, ContextGrant
@@ -214,7 +214,7 @@ class Curator:
         self,
         *,
         store: Store,
-        lifecycle: RunLifecycle,
+        services: RunServices,
         briefing: CuratorBriefing,
         reviews: TaskReviews,
         sessions: CuratorSessions,
@@ -222,7 +222,7 @@ class Curator:
         causes: Causes,
         undo: Undo,
     ) -> None:
-        self._store, self._lifecycle, self._briefing = store, lifecycle, briefing
+        self._store, self._services, self._briefing = store, services, briefing
         self._reviews, self._sessions, self._hooks = reviews, sessions, hooks
         self._causes, self._undo = causes, undo
 
@@ -232,21 +232,20 @@ class Curator:
         Raises AgentUnavailableError when the agent could not begin, and StorageFailedError or
         OSError when the disk refuses: try later.
         """
-        asked = self._lifecycle.moment
+        asked = self._services.active_runs.moment
         await asyncio.to_thread(self._refuse_conflict, VaultPath(task.watcher))
         looked = await self._reviews.look(task.watcher)
         work = await asyncio.to_thread(self._briefing.prepare, task, looked)
         run = CuratorRun(
             work,
-            lifecycle=self._lifecycle,
+            services=self._services,
+            hooks=self._hooks_of(work),
             reviews=self._reviews,
             sessions=self._sessions,
-            hooks=self._hooks_of(work),
             undo=self._undo,
         )
-        await self._lifecycle.open(run.account)
         try:
-            return await self._lifecycle.run(run, since=asked)
+            return await run.perform(since=asked)
         except AgentStoppedError as error:
             raise AgentUnavailableError(error.message) from error
 
@@ -292,13 +291,13 @@ class CuratorBriefing:
         store: Store,
         index: VaultIndex,
         watches: WatchRegistry,
-        lifecycle: RunLifecycle,
+        services: RunServices,
         sessions: CuratorSessions,
         limits: RunLimits,
         origins: Origins | None = None,
     ) -> None:
         self._store, self._index, self._watches, self._origins = store, index, watches, origins
-        self._lifecycle, self._sessions, self._limits = lifecycle, sessions, limits
+        self._services, self._sessions, self._limits = services, sessions, limits
 
     def prepare(self, task: Task, looked: Sequence[PendingChange]) -> CuratorWork:
         """The agent's grant and prompt. Blocks on the disk."""
@@ -327,8 +326,8 @@ class CuratorBriefing:
         self._recall(files, reviews, task.watcher)
         account = RunAccount(
             task=task,
-            backend=self._lifecycle.backend.name,
-            model=self._lifecycle.model,
+            backend=self._services.backend.name,
+            model=self._services.model,
             started=self._store.clock(),
             changes=changes,
             written=files.written,

@@ -158,4 +158,4 @@ async def test_without_a_model_no_agent_of_a_module_is_said_to_run_here(module_r
     assert {name for name, one in known.items() if one.runs_here} == {"curator"}
     assert "needs a model" in str(known["telegram-bot/responder"].problem)
     with pytest.raises(AgentUnavailableError, match="needs a model"):
-        await desk.runs.run(known["telegram-bot/responder"].order)
+        await desk.runs.run(known["telegram-bot/responder"].request)

@@ -29,10 +29,10 @@ from parachuted.errors import (
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.runs.agent_runner import AgentRunner
-from parachuted.runs.agent_sandboxes import OpenedSandbox, SandboxedRun
 from parachuted.runs.agent_tools import ModuleTrust
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run_request import AgentDefinition, RunRequest
+from parachuted.runs.requested_run import OpenedSandbox, RequestedRun
+from parachuted.runs.run_request import AgentDefinition, RunBudget, RunRequest, RunScope
 from parachuted.tasks import Task
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.module_rig import LIMITS, ModuleRig
@@ -57,21 +57,23 @@ def order(
     does_without_shell: bool = False,
     **more: object,
 ) -> RunRequest:
-    own = {
-        name: more.pop(name) for name in ("entry", "origin", "session", "folder") if name in more
-    }
+    own = {name: more.pop(name) for name in ("entry", "origin", "session") if name in more}
+    scope = RunScope(folder=more.pop("folder", None))
     definition = AgentDefinition(
         name="helper",
-        who="the agent helper",
         config=AgentConfig(**{**NOTES, **more}),
         system_prompt="You help.",
-        watcher="helper",
         bounds=ModuleBounds(who="the core", reads=EVERYWHERE, writes=EVERYWHERE),
         calls=calls,
         does_without_shell=does_without_shell,
     )
+    budget = RunBudget(limits=LIMITS)
     return RunRequest(
-        definition=definition, prompt=prompt, limits=LIMITS, **{"entry": "cli", **own}
+        definition=definition,
+        prompt=prompt,
+        budget=budget,
+        scope=scope,
+        **{"entry": "cli", **own},
     )
 
 
@@ -80,23 +82,23 @@ class FakeSandboxes:
 
     def __init__(self, folder: Path, problem: str | None = None) -> None:
         self.folder, self.says = folder, problem
-        self.opened: list[SandboxedRun] = []
+        self.opened: list[RequestedRun] = []
         self.left: list[str] = []
 
     async def problem(self) -> str | None:
         return self.says
 
     @contextlib.asynccontextmanager
-    async def open(self, boxed: SandboxedRun) -> AsyncIterator[OpenedSandbox]:
+    async def open(self, run: RequestedRun) -> AsyncIterator[OpenedSandbox]:
         async def before(_name: str, _arguments: object) -> str | None:
             return None
 
         async def after(_name: str, _arguments: object, _result: ToolResult) -> NativeCallResult:
             return NativeCallResult()
 
-        self.opened.append(boxed)
+        self.opened.append(run)
         box = RunSandbox(
-            config=boxed.grant.sandbox,
+            config=run.grant.sandbox,
             work=self.folder,
             is_writable=True,
             home=self.folder,
@@ -104,9 +106,7 @@ class FakeSandboxes:
         )
         try:
             yield OpenedSandbox(
-                native=NativeTools(
-                    tools=boxed.grant.native, sandbox=box, before=before, after=after
-                ),
+                native=NativeTools(tools=run.grant.native, sandbox=box, before=before, after=after),
                 prompt="Your copy has 1 files.\n",
             )
         except BaseException:
@@ -300,8 +300,8 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
         ]
 
     class RecordingRunner(AgentRunner):
-        def grant(self, order: RunRequest) -> Grant:
-            grants.append(super().grant(order))
+        def grant(self, request: RunRequest) -> Grant:
+            grants.append(super().grant(request))
             return grants[-1]
 
     async def ask(_module: str, _tool: str, _arguments: object, authority: Authority) -> str:
@@ -319,7 +319,7 @@ async def test_an_agent_that_is_asked_for_help_is_bound_by_who_asks_and_what_it_
         tools=lambda: [("brain", tool)],
         call_tool=ask,
     )
-    runs = RecordingRunner(admission=parts.admission, **parts.parts)
+    runs = RecordingRunner(**parts.parts)
     ran = await runs.run(order("outer", calls=("brain_ask",)))
 
     assert (grants[1].bash, grants[1].may_read("Private/x.md")) == (False, False)
@@ -429,7 +429,7 @@ async def test_an_agent_whose_interfaces_are_listed_calls_tools_of_their_provide
         await parts.runner.run(order(calls=("brain_do", "mail_do"), allowed_interfaces=allowed))
     left_by_a_person = AgentConfig(**NOTES, allowed_interfaces=("BrainInterface",))
     await parts.runner.run(
-        replace(order(calls=("brain_do", "mail_do")), narrowing=(left_by_a_person,))
+        replace(order(calls=("brain_do", "mail_do")), scope=RunScope(overrides=(left_by_a_person,)))
     )
     offered = [
         [tool.name for tool in job.tools if tool.name.endswith("_do")] for job in backend.jobs

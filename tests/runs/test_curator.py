@@ -20,7 +20,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.runs import curator as curator_module
-from parachuted.runs import curator_run, lifecycle
+from parachuted.runs import curator_run, run
 from parachuted.testing import Block, ScriptedBackend, say, use
 from parachuted.vault import VaultPath
 from tests.bubbling.reconciler_rig import watching
@@ -448,7 +448,7 @@ async def test_a_backend_that_never_ends_is_ended(tmp_path: Path, monkeypatch: p
 
     curator_rig = await study_with(tmp_path)
     ask(curator_rig, Endless(lambda _job: None))
-    monkeypatch.setattr(lifecycle, "_GRACE_S", 0.01 - LIMITS.timeout_s)
+    monkeypatch.setattr(run, "_GRACE_S", 0.01 - LIMITS.timeout_s)
 
     assert (await curator_rig.run("w")).result == "failed"
 

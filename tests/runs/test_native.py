@@ -15,8 +15,8 @@ from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolRes
 from parachuted.audit.chain import AuditEvent
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.lifecycle import RunAudit
-from parachuted.runs.native import call_objection, make_native
+from parachuted.runs.native import NativeGate, call_objection
+from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import Task
 from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 
@@ -57,14 +57,6 @@ class Hooks:
     def tell(self, hook_event: HookEvent) -> None: ...
 
 
-def check(command: str, allowed: bool | tuple[str, ...]) -> str | None:  # noqa: FBT001  as access/bash_rules.py
-    return (
-        None
-        if allowed is True or (isinstance(allowed, tuple) and command.startswith(allowed))
-        else f"{command} is not allowed"
-    )
-
-
 class Shell:
     """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
 
@@ -88,15 +80,19 @@ class Shell:
         self.audit = RunAudit(
             self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden"
         )
-        self.native = make_native(
+        sandbox = RunSandbox(
+            config=SandboxConfig(),
+            work=self.desk.work,
+            is_writable=True,
+            home=self.desk.folder,
+            sockets=self.desk.folder,
+        )
+
+        async def refuse(_command: str) -> bool:
+            return False
+
+        gate = NativeGate(
             grant=grant,
-            sandbox=RunSandbox(
-                config=SandboxConfig(),
-                work=self.desk.work,
-                is_writable=True,
-                home=self.desk.folder,
-                sockets=self.desk.folder,
-            ),
             taint=self.desk.taint,
             hooks=AgentHooks(
                 asker=self.hooks,
@@ -106,8 +102,10 @@ class Shell:
                 agent="gardener",
             ),
             audit=self.audit,
-            check_command=check,
+            ask_command=refuse,
+            cut_network=lambda: None,
         )
+        self.native = gate.tools(sandbox)
         return self.native
 
     async def bash(self, command: str) -> str:
@@ -130,7 +128,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         ("Task", {}, "does not have Task"),
         ("Bash", {}, "must be a text"),
         ("Bash", {"command": 7}, "must be a text"),
-        ("Bash", {"command": "rm -rf /"}, "not allowed"),
+        ("Bash", {"command": "rm -rf /"}, "not run"),
         ("Bash", {"command": "git log", "run_in_background": True}, "background"),
         ("Read", {"file_path": "/etc/passwd"}, "not among the notes"),
         ("Read", {"file_path": "../etc/passwd"}, "not among the notes"),
@@ -150,7 +148,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def test_a_call_beyond_the_grant_is_refused_in_words(
     name: str, arguments: dict[str, object], words: str
 ):
-    reason = call_objection(name, arguments, GRANT, Taint(), check)
+    reason = call_objection(name, arguments, GRANT, Taint())
     assert reason is not None
     assert words in reason
 
@@ -169,7 +167,7 @@ def test_a_call_beyond_the_grant_is_refused_in_words(
     ],
 )
 def test_a_call_within_the_grant_is_made(name: str, arguments: dict[str, object]):
-    assert call_objection(name, arguments, GRANT, Taint(), check) is None
+    assert call_objection(name, arguments, GRANT, Taint()) is None
 
 
 @pytest.mark.parametrize("name", ["Bash", "WebFetch"])
@@ -178,7 +176,7 @@ def test_after_strangers_texts_there_is_no_shell_and_no_network(name: str):
     taint.read("Inbox/mail.md", "imported")
 
     reason = call_objection(
-        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint, check
+        name, {"command": "git log", "url": "https://example.org"}, GRANT, taint
     )
     assert reason is not None
     assert "Inbox/mail.md (imported)" in reason
@@ -196,7 +194,7 @@ async def test_a_page_of_the_web_is_a_strangers_text(shell: Shell):
 async def test_an_agent_without_network_fetches_nothing():
     grant = replace(GRANT, network="none")
     assert (
-        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint(), check)
+        call_objection("WebFetch", {"url": "https://example.org"}, grant, Taint())
         == "this agent has no network"
     )
 
@@ -264,8 +262,10 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
     arguments = {"file_path": "/vault/Projects/roof.md"}
     await native.before("Read", arguments)
     await native.after("Read", arguments, ToolResult(text="text"))
-    shell.audit.note(ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text")))
-    shell.audit.note(
+    shell.audit.record_refused(
+        ToolCallStep(tool="Read", arguments=arguments, result=ToolResult(text="text"))
+    )
+    shell.audit.record_refused(
         ToolCallStep(tool="Edit", arguments=arguments, result=ToolResult(text="no", is_error=True))
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from parachuted.agents import TextStep, Tool, ToolCallStep, ToolResult, call_tool
 from parachuted.audit.chain import AuditEvent
-from parachuted.runs.lifecycle import RunAudit
+from parachuted.runs.run_audit import RunAudit
 from parachuted.tasks import RunOutcome, Task
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -59,13 +59,13 @@ def audit(kept):
         due_at=NOON,
         run="r1",
     )
-    return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted")
+    return RunAudit(kept, lambda: NOON, task, agent="curator", backend="scripted", module="curator")
 
 
 def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
-    audit.began()
-    audit.ended(RunOutcome(result="changed", reason="updated a.md"))
-    audit.ended(RunOutcome(result="failed", reason="it ran out of time"))
+    audit.record_start()
+    audit.record_end(RunOutcome(result="changed", reason="updated a.md"))
+    audit.record_end(RunOutcome(result="failed", reason="it ran out of time"))
 
     assert kept.reported() == [
         ("agent_start", "agents.scripted", True),
@@ -90,8 +90,8 @@ async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept,
         (name, arguments, await call_tool(tools, name, arguments)) for name, arguments in calls
     ]
     for name, arguments, result in results:
-        audit.note(ToolCallStep(tool=name, arguments=arguments, result=result))
-    audit.note(TextStep(text="done"))
+        audit.record_refused(ToolCallStep(tool=name, arguments=arguments, result=result))
+    audit.record_refused(TextStep(text="done"))
 
     assert kept.reported() == [
         ("mcp_call", "curator.read", True),
@@ -114,7 +114,9 @@ async def test_a_call_in_which_a_tool_breaks_is_reported_too(kept, audit):
 async def test_what_an_agent_names_may_be_anything(kept, audit):
     for path in ("\ud800", "x" * 10_000_000, 7, None):
         result = await call_tool(audit.tools([TOOL]), "y" * 1_000_000, {"file_path": path})
-        audit.note(ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result))
+        audit.record_refused(
+            ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result)
+        )
 
     assert all(len(repr(event)) < 5_000 for event in kept.events)
     assert kept.events[0].paths == ["\\ud800"]

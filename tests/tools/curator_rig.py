@@ -10,6 +10,7 @@ from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
 from parachuted.agents import Backend, RunLimits
 from parachuted.agents.active_runs import ActiveRuns
+from parachuted.audit.chain import NullAuditRecorder
 from parachuted.history import Undo
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
@@ -18,8 +19,8 @@ from parachuted.runs import (
     CuratorBriefing,
     CuratorSessions,
     RunHooks,
-    RunLifecycle,
     RunRecovery,
+    RunServices,
     TaskReviews,
 )
 from parachuted.runs.agent_hooks import HookAsker
@@ -74,22 +75,23 @@ class CuratorRig(ReconcilerRig):
     ) -> Curator:
         """A curator that asks that backend."""
         bus = self.reconciler.bus
-        lifecycle = RunLifecycle(
+        services = RunServices(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
             active_runs=self.at_work,
             bus=bus,
             clock=self.clock,
+            audit=NullAuditRecorder(),
         )
         sessions = CuratorSessions(self.state, taints, backend.name)
         return Curator(
             store=self.store,
-            lifecycle=lifecycle,
+            services=services,
             briefing=CuratorBriefing(
                 store=self.store,
                 index=self.index,
                 watches=self.watches,
-                lifecycle=lifecycle,
+                services=services,
                 sessions=sessions,
                 limits=LIMITS,
                 origins=origins,

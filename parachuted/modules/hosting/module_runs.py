@@ -100,11 +100,8 @@ class ModuleRuns:
         started = _Started(authority)
         # In the daemon the loop makes it the module's own; a module host's ends by `close`.
         rest = dict(options)
-        work = (
-            self._agents.converse(agent, prompt, rest, authority, started, started.said)
-            if rest.pop("conversation", False) is True
-            else self._agents.follow(agent, prompt, rest, authority, started)
-        )
+        said = started.said if rest.pop("conversation", False) is True else None
+        work = self._agents.follow(agent, prompt, rest, authority, started, said)
         started.task = task = asyncio.get_running_loop().create_task(
             work,
             name=f"a run of {self._module}/{agent[:80]}",

@@ -1,22 +1,23 @@
-"""Lifecycle: a run ends once, with its reason, in the audit, the history and on the bus."""
+"""Run: it ends once, with its reason, in the audit, the history and on the bus."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents import Backend, Job, RunLimits, Step
-from parachuted.agents.active_runs import ActiveRun, ActiveRuns
+from parachuted.agents.active_runs import ActiveRuns, Reach
 from parachuted.audit.chain import AuditEvent
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
+from parachuted.keys import NOWHERE
 from parachuted.runs import AgentHooks, NoHooks
-from parachuted.runs.lifecycle import RunAudit, RunLifecycle
+from parachuted.runs.run import Run, RunServices
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome, Task
 from parachuted.testing import ScriptedBackend, say, use
@@ -47,22 +48,20 @@ JOB = Job(
 DONE = RunOutcome(result="unchanged", reason="done")
 
 
-class LifecycleRig:
-    """A run whose work is replaced by each test; `backend` is what `follow` asks."""
+async def nothing() -> RunOutcome:
+    return DONE
 
-    refusal: str | None = None
+
+class SmallRun(Run):
+    """A run whose work each test replaces."""
+
     cancelled = "nobody waits for it"
+    is_final = True
 
-    def __init__(self, folder: Path) -> None:
-        self.events: list[Event] = []
-        self.audited: list[AuditEvent] = []
+    def __init__(self, services: RunServices, hooks: AgentHooks) -> None:
+        super().__init__(services, hooks, TASK, agent="helper")
+        self.act: Callable[[], Awaitable[RunOutcome]] = nothing
         self.closed: list[tuple[RunOutcome, BaseException | None]] = []
-        self.is_final = True
-        self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
-        self.state = open_state(folder / "state.journal")
-        self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
-        self.bus.subscribe(self.events.append)
-        self.audit = RunAudit(self, lambda: NOON, TASK, agent="helper", backend="scripted")
         self.account = RunAccount(
             task=TASK,
             backend="scripted",
@@ -73,38 +72,51 @@ class LifecycleRig:
             system_prompt="",
             written=(),
         )
+
+    async def work(self) -> RunOutcome:
+        return await self.act()
+
+    async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+        self.closed.append((outcome, error))
+        return self.is_final
+
+    def reach(self) -> Reach:
+        return NOWHERE, NOWHERE
+
+
+class RunRig:
+    """With what a run works, and what it left."""
+
+    refusal: str | None = None
+
+    def __init__(self, folder: Path) -> None:
+        self.events: list[Event] = []
+        self.audited: list[AuditEvent] = []
+        self.history, self.objects = History(folder / "history.db"), ObjectStore(folder / "objects")
+        self.state = open_state(folder / "state.journal")
+        self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
+        self.bus.subscribe(self.events.append)
         self.hooks = AgentHooks(
             asker=NoHooks(), clock=lambda: NOON, vault=folder, session_id="r-1", agent="helper"
         )
+        self.run = self.run_with(ScriptedBackend())
 
     def record(self, event: AuditEvent) -> None:
         self.audited.append(event)
 
-    @property
-    def active(self) -> ActiveRun:
-        return ActiveRun(run="r-1", agent="helper", entry="bubble", since=NOON)
-
-    async def work(self) -> RunOutcome:
-        return DONE
-
-    async def close(self, outcome: RunOutcome, error: BaseException | None) -> bool:
-        self.closed.append((outcome, error))
-        return self.is_final
-
-    def lifecycle(self, backend: Backend | None = None) -> RunLifecycle:
-        return RunLifecycle(
-            backend=backend or ScriptedBackend(),
+    def run_with(self, backend: Backend) -> SmallRun:
+        services = RunServices(
+            backend=backend,
             accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
             active_runs=self.active_runs,
             bus=self.bus,
             clock=lambda: NOON,
+            audit=self,
         )
+        return SmallRun(services, self.hooks)
 
-    async def run(self) -> RunOutcome:
-        return await self.lifecycle().run(self, since=self.active_runs.moment)
-
-    async def follow(self, backend: Backend) -> str:
-        return await self.lifecycle(backend).follow(JOB, self.account, self.audit, self.hooks)
+    async def perform(self) -> RunOutcome:
+        return await self.run.perform(since=self.active_runs.moment)
 
     def ends(self) -> list[tuple[str, str | None]]:
         """How the audit says that it ended."""
@@ -116,17 +128,17 @@ class LifecycleRig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[LifecycleRig]:
-    rig = LifecycleRig(tmp_path)
+def rig(tmp_path: Path) -> Iterator[RunRig]:
+    rig = RunRig(tmp_path)
     yield rig
     rig.history.close()
     rig.objects.close()
     rig.state.close()
 
 
-async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: LifecycleRig):
-    assert await rig.run() == DONE
-    assert rig.closed == [(DONE, None)]
+async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: RunRig):
+    assert await rig.perform() == DONE
+    assert rig.run.closed == [(DONE, None)]
     assert rig.ends() == [("agents.scripted: unchanged", None)]
     assert [(event.event, event.data["outcome"]) for event in rig.events] == [
         ("run.finished", "unchanged")
@@ -142,28 +154,30 @@ async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: Lifecyc
     ],
 )
 async def test_a_run_that_fails_is_closed_with_its_reason_before_its_error_is_raised(
-    rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+    rig: RunRig, error: Exception, reason: str
 ):
     async def fail() -> RunOutcome:
         raise error
 
-    monkeypatch.setattr(rig, "work", fail)
+    rig.run.act = fail
     with pytest.raises(type(error)):
-        await rig.run()
+        await rig.perform()
 
-    assert [(outcome.result, outcome.reason) for outcome, _ in rig.closed] == [("failed", reason)]
+    assert [(outcome.result, outcome.reason) for outcome, _ in rig.run.closed] == [
+        ("failed", reason)
+    ]
     assert rig.ends() == [("agents.scripted: failed", reason)]
     assert [event.data["reason"] for event in rig.events] == [reason]
 
 
-async def test_a_run_that_is_tried_again_has_not_finished(rig: LifecycleRig):
-    rig.is_final = False
-    await rig.run()
+async def test_a_run_that_is_tried_again_has_not_finished(rig: RunRig):
+    rig.run.is_final = False
+    await rig.perform()
 
-    assert (len(rig.closed), rig.events) == (1, [])
+    assert (len(rig.run.closed), rig.events) == (1, [])
 
 
-async def test_a_cancelled_run_is_closed(rig: LifecycleRig, monkeypatch: pytest.MonkeyPatch):
+async def test_a_cancelled_run_is_closed(rig: RunRig):
     working = asyncio.Event()
 
     async def work() -> RunOutcome:
@@ -171,25 +185,25 @@ async def test_a_cancelled_run_is_closed(rig: LifecycleRig, monkeypatch: pytest.
         await asyncio.Event().wait()
         return DONE
 
-    monkeypatch.setattr(rig, "work", work)
-    running = asyncio.get_running_loop().create_task(rig.run(), name="run")
+    rig.run.act = work
+    running = asyncio.get_running_loop().create_task(rig.perform(), name="run")
     await working.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    assert [outcome.reason for outcome, _ in rig.closed] == ["nobody waits for it"]
+    assert [outcome.reason for outcome, _ in rig.run.closed] == ["nobody waits for it"]
 
 
-async def test_the_words_after_the_last_call_are_the_answer(rig: LifecycleRig):
+async def test_the_words_after_the_last_call_are_the_answer(rig: RunRig):
     blocks = [say("Let me see."), use("nothing"), say("One."), say("Two.")]
 
-    assert await rig.follow(ScriptedBackend(blocks)) == "One.\n\nTwo."
+    assert await rig.run_with(ScriptedBackend(blocks)).follow(JOB) == "One.\n\nTwo."
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), TimeoutError(), ValueError("odd")])
 async def test_a_backend_that_breaks_has_failed_and_cancels_no_one(
-    rig: LifecycleRig, error: BaseException
+    rig: RunRig, error: BaseException
 ):
     class Broken:
         name = "odd"
@@ -199,4 +213,4 @@ async def test_a_backend_that_breaks_has_failed_and_cancels_no_one(
             raise error
 
     with pytest.raises(AgentFailedError, match="the backend odd broke"):
-        await rig.follow(Broken())
+        await rig.run_with(Broken()).follow(JOB)
