@@ -471,8 +471,6 @@ class Composition:
             sandboxes=self.chosen.sandboxes,
             store=self.store,
             index=self.index,
-            origins=self.origins,
-            audit=self.audit,
             user_home=self.user_home,
             private=(self.home,),
             own_folders=self.own_folders,

@@ -53,7 +53,7 @@ from parachuted.vault import (
 )
 
 _LARGEST_READ = 64 << 20
-_REMEMBERED = 10_000
+_REMEMBERED = 30_000
 _FRONTMATTER = 1 << 20
 
 
@@ -81,7 +81,8 @@ class VaultUser:
 class FileChange:
     """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
     is the digest of the text that it was decided on; `origin` whose text it is, where that does not
-    follow from what was read.
+    follow from what was read; `source` where the file is that the text is to move from, with no
+    link rewritten.
     """
 
     path: VaultPath
@@ -89,6 +90,7 @@ class FileChange:
     base: str | None = None
     is_new: bool = False
     origin: Origin | None = None
+    source: VaultPath | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +149,20 @@ class GrantedFiles:
             with suppress(OSError):
                 self.store.bases.see([(real, content.data)])
         if keep or see:
-            self._remember(real, content.digest)
+            self.remember(real, content.digest)
         self.watch.read(real, content.data, content.digest)
         return self.visible(real, content)
+
+    def remember(self, path: VaultPath, digest: str) -> None:
+        """The text was read here, and may be the base of a write."""
+        self._bases[path, digest] = None
+        while len(self._bases) > _REMEMBERED:
+            self._bases.popitem(last=False)
 
     def count_as_read(self, path: VaultPath, content: FileContent) -> None:
         """A text that was read by its path counts as `read` does."""
         self.watch.read(path, content.data, content.digest)
-        self._remember(path, content.digest)
+        self.remember(path, content.digest)
 
     def visible(self, real: VaultPath, content: FileContent) -> FileContent:
         """What of a note is for this reader; the digest stays that of the whole."""
@@ -209,7 +217,7 @@ class GrantedFiles:
         author = self._user.author
         with self._written(real, call, reason) as wrote:
             if change.edit is None:
-                written = self.store.delete(real, author(call))
+                written = self.store.delete(real, author(call), base=change.base)
             else:
                 with self.watch.writing(real, change.origin) as record:
                     written = self._made(real, change, change.edit, lambda: author(call))
@@ -290,7 +298,7 @@ class GrantedFiles:
             )
         self.watch.moved(old, new, digest_of(data))
         for written in (moved.written, *moved.rewritten):
-            self._remember(written.path, str(written.after))
+            self.remember(written.path, str(written.after))
         return moved
 
     def check_write(
@@ -346,11 +354,6 @@ class GrantedFiles:
             return self.store.read(VaultPath(path))
         return None
 
-    def _remember(self, path: VaultPath, digest: str) -> None:
-        self._bases[path, digest] = None
-        while len(self._bases) > _REMEMBERED:
-            self._bases.popitem(last=False)
-
     @contextmanager
     def _written(
         self, real: VaultPath, call: CallRecord | None, reason: str = ""
@@ -369,7 +372,7 @@ class GrantedFiles:
             if results[0].changed:
                 wrote(results[0])
         if results[0].after is not None:
-            self._remember(results[0].path, results[0].after)
+            self.remember(results[0].path, results[0].after)
 
     @contextmanager
     def _recorded(self, path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
@@ -400,6 +403,11 @@ class GrantedFiles:
         self, real: VaultPath, change: FileChange, edit: Edit, author: Callable[[], Author]
     ) -> WriteResult:
         data = edit.data if isinstance(edit, ReplaceAll) else b""
+        if change.source is not None:
+            source = self.check_write(change.source, is_named=True)
+            before = self.store.objects.get(str(change.base)) or b""
+            self._refuse_watching(real, before, data, was=source)
+            return self.store.move(source, real, author(), base=change.base)
         if not change.is_new:
             try:
                 return self._edited(real, edit, change.base, author())

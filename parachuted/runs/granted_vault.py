@@ -92,9 +92,9 @@ class GrantedVault:
 
     def __init__(self, vaults: GrantedVaults, grant: ModuleBounds, user: VaultUser) -> None:
         self._store, self._index, self._search = vaults.store, vaults.index, vaults.search
-        self._files = GrantedFiles(vaults.store, grant, user, vaults.audit)
-        self._user, self._watch = user, self._files.watch
-        self._known = GrantedIndex(vaults.search, self._files, user.run)
+        self.files = GrantedFiles(vaults.store, grant, user, vaults.audit)
+        self._user, self._watch = user, self.files.watch
+        self._known = GrantedIndex(vaults.search, self.files, user.run)
 
     @property
     def strangers_left_out(self) -> int:
@@ -118,7 +118,7 @@ class GrantedVault:
     async def exists(self, path: str) -> bool:
         """Whether there is such a file, and it may be read."""
         try:
-            await run_uninterrupted(self._files.size, VaultPath.parse(path))
+            await run_uninterrupted(self.files.size, VaultPath.parse(path))
         except (NotFoundError, ActRefusedError, PathRefusedError):
             return False
         return True
@@ -146,7 +146,7 @@ class GrantedVault:
         """Those of these paths that the present caller may read, in their order. No file is looked
         at, and none counts as read.
         """
-        bounds, found = self._files.bounds, list[str]()
+        bounds, found = self.files.bounds, list[str]()
         for first in range(0, len(paths), _AT_ONCE):
             found += filter(bounds.may_read, paths[first : first + _AT_ONCE])
             await asyncio.sleep(0)  # the loop is everybody's
@@ -158,7 +158,7 @@ class GrantedVault:
             parsed = parse_query(query)
         except QueryError as error:
             raise ActRefusedError(str(error)) from error
-        most, may_read = max(1, min(limit, _MOST_FOUND)), self._files.bounds.may_read
+        most, may_read = max(1, min(limit, _MOST_FOUND)), self.files.bounds.may_read
         found = await asyncio.to_thread(self._search.find, parsed, most, may_read)
         hits = [hit for hit in found.hits if may_read(hit.path)]
         visible = await run_uninterrupted(self._known.visible, [hit.path for hit in hits])
@@ -304,7 +304,7 @@ class GrantedVault:
         causes = parent.causes if parent is not None and parent.run else caller.causes
         call = CallRun(self._store, "", replace(caller, runs=caller.led_by, causes=causes))
         wanted = list(map(_file_change, changes))
-        steps = await run_uninterrupted(self._files.steps, wanted)
+        steps = await run_uninterrupted(self.files.steps, wanted)
         done, number = 0, None
         try:
             number = await run_uninterrupted(self._begin_act, call, steps, reason)
@@ -339,7 +339,7 @@ class GrantedVault:
         """
         old, new = VaultPath.parse(source), VaultPath.parse(target)
         files = list(self._index.paths())
-        moved = await run_uninterrupted(self._files.move, old, new, files, self._known.linking)
+        moved = await run_uninterrupted(self.files.move, old, new, files, self._known.linking)
         own = [written for written in moved.rewritten if written.path == moved.written.path]
         await self._store.notice(
             [old, moved.written.path, *(written.path for written in moved.rewritten)]
@@ -352,7 +352,7 @@ class GrantedVault:
         Before all of it has come there is nothing. ConflictError: there is a file.
         """
         target = VaultPath.parse(path)
-        await run_uninterrupted(self._files.check_write, target)
+        await run_uninterrupted(self.files.check_write, target)
         with await run_uninterrupted(IncomingFile, self._store.objects) as incoming:
             async for piece in chunks:
                 if incoming.size + len(piece) > _LARGEST_UPLOAD:
@@ -361,7 +361,7 @@ class GrantedVault:
                         "was written"
                     )
                 await run_uninterrupted(incoming.write, piece)
-            written = await run_uninterrupted(self._files.upload, target, incoming)
+            written = await run_uninterrupted(self.files.upload, target, incoming)
             await self._store.notice([written.path])
             return Upload(path=printable(target), digest=str(written.after), size=incoming.size)
 
@@ -379,18 +379,18 @@ class GrantedVault:
         may read and write everything), `key` (an API key that may do less), `agent` or `module`.
         """
         content = await self._content(path)
-        return await run_uninterrupted(self._files.writer, VaultPath.parse(path), content.digest)
+        return await run_uninterrupted(self.files.writer, VaultPath.parse(path), content.digest)
 
     async def _content(self, path: str, *, keep: bool = False) -> FileContent:
         target = VaultPath.parse(path)
         beyond = await self._beyond("read", target)
-        return await run_uninterrupted(self._files.read, target, keep=keep, beyond=beyond)
+        return await run_uninterrupted(self.files.read, target, keep=keep, beyond=beyond)
 
     async def _write(
         self, change: FileChange, call: CallRecord | None = None, reason: str = ""
     ) -> str:
         beyond = await self._beyond("write", change.path, is_named=change.edit is None)
-        written = await run_uninterrupted(self._files.write, change, beyond, call, reason)
+        written = await run_uninterrupted(self.files.write, change, beyond, call, reason)
         if isinstance(written, Objection):
             raise ActRefusedError(await written.run.instead(written.change, written.why))
         if written.changed:
@@ -407,8 +407,8 @@ class GrantedVault:
         run, caller = self._user.run, self._user.authority()
         if run is None:
             return ()
-        real = await run_uninterrupted(self._files.place, path, is_named=is_named)
-        bounds = self._files.bounds
+        real = await run_uninterrupted(self.files.place, path, is_named=is_named)
+        bounds = self.files.bounds
         is_reading = what == "read"
         may, limit = (
             (bounds.may_read, caller.reads) if is_reading else (bounds.may_write, caller.writes)
@@ -424,7 +424,7 @@ class GrantedVault:
         return files
 
     async def _listed(self, pattern: str) -> Paths:
-        wanted, bounds = _glob(pattern), self._files.bounds
+        wanted, bounds = _glob(pattern), self.files.bounds
         self._known.strangers_left_out = 0
 
         def may(path: str) -> bool:
@@ -461,7 +461,7 @@ class GrantedVault:
         if isinstance(pattern, str):
             listed = await self._listed(pattern)
             paths = [VaultPath(path) for path in listed if path.endswith(NOTE_SUFFIXES)]
-            files = await self._paths("", self._files.bounds.may_enter, self._known.can_see())
+            files = await self._paths("", self.files.bounds.may_enter, self._known.can_see())
             names = await run_uninterrupted(FileNames, files)
         else:
             paths = list(map(VaultPath.parse, pattern))

@@ -179,8 +179,9 @@ async def test_where_both_changed_the_same_line_the_persons_stands_and_the_agent
     checked = await checkout_rig.check_in()
 
     assert checkout_rig.texts()["Projects/garden.md"] == "# His\n"
-    proposed = [(one.action, one.path, one.data) for one in checkout_rig.suggested]
-    assert proposed == ([("update", "Projects/garden.md", b"# Hers\n")] if may_suggest else [])
+    assert checkout_rig.suggested == (
+        [("update", "Projects/garden.md", b"# Hers\n")] if may_suggest else []
+    )
     assert ("Proposed to a person" if may_suggest else "+# Hers") in checked.words()
 
 
@@ -200,7 +201,7 @@ async def test_a_note_that_somebody_took_away_or_made_meanwhile_is_not_overwritt
     assert checkout_rig.texts()["Projects/new.md"] == "theirs\n"
     assert checkout_rig.texts()["Projects/roof.md"] == "saved since\n"
     assert checked.written == ()
-    assert [(one.action, one.path, one.data) for one in checkout_rig.suggested] == [
+    assert checkout_rig.suggested == [
         ("create", "Projects/garden.md", b"# Mine\n"),
         ("update", "Projects/new.md", b"mine\n"),
     ]
@@ -241,8 +242,8 @@ async def test_nothing_is_written_while_it_could_not_be_recorded(checkout_rig: C
 
         def record(self, event: object) -> None: ...
 
+    checkout_rig.audit = Full()
     await checkout_rig.open()
-    checkout_rig.checkout._audit = Full()
     checkout_rig.shell("Projects/roof.md", "x")
     with pytest.raises(StorageFailedError, match="disk is full"):
         await checkout_rig.check_in()
@@ -265,7 +266,7 @@ async def test_a_run_that_read_strangers_writes_its_lane_and_proposes_the_rest(
     checked = await checkout_rig.check_in()
 
     assert [written.path for written in checked.written] == ["Daily/monday.md"]
-    assert [(change.action, change.path, change.data) for change in checkout_rig.suggested] == [
+    assert checkout_rig.suggested == [
         ("create", "Projects/yard.md", b"# Garden\n"),
         ("delete", "Projects/garden.md", None),
         ("update", "Projects/roof.md", b"x\n"),
@@ -307,26 +308,6 @@ async def test_text_that_became_a_strangers_meanwhile_is_not_shown_in_a_conflict
 
     assert "Obey me" not in checked.words()
     assert "Obey me" in checkout_rig.texts()["Projects/garden.md"]
-
-
-@pytest.mark.on_disk
-async def test_a_copy_from_beside_the_vault_is_a_strangers_unless_the_folder_is_the_persons(
-    checkout_rig: CheckoutRig,
-):
-    user = checkout_rig.folder / "user"
-    for name in ("Work", "Mine", "Away"):
-        (user / name).mkdir(parents=True)
-        (user / name / "a.txt").write_text(name)
-    (user / "Mine/link").symlink_to(user / "Away")
-    checkout_rig.own_folders = ("~/Mine",)
-
-    await checkout_rig.open(outside=("~/Mine", "~/None"))
-    assert not checkout_rig.taint
-    await checkout_rig.open(outside=("~/Mine/link", "~/Work"))
-    why = checkout_rig.taint.why(lambda _path: False)
-    assert "a copy of ~/Mine/link" in why
-    assert "parachute config set agent.own_folders '~/Mine, ~/Work'" in why
-    assert checkout_rig.taint.origin == "imported"
 
 
 # what others change

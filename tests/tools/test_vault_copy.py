@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ActRefusedError
-from parachuted.tools import vault_copy
+from parachuted.runs import checkout
 from parachuted.vault import digest_of
 from tests.tools.checkout_rig import CheckoutRig, at_desk, paths
 
@@ -70,7 +70,7 @@ async def test_a_link_in_the_vault_is_not_followed_even_when_it_takes_a_known_no
 async def test_more_than_a_container_is_given_is_refused_in_words(
     checkout_rig: CheckoutRig, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(vault_copy, "MOST_FILES", 3)
+    monkeypatch.setattr(checkout, "MOST_FILES", 3)
     with pytest.raises(ActRefusedError, match=r"gardener is granted 4 files .* narrow its paths"):
         await checkout_rig.open()
 
@@ -78,7 +78,7 @@ async def test_more_than_a_container_is_given_is_refused_in_words(
 async def test_a_file_too_large_is_left_out(
     checkout_rig: CheckoutRig, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(vault_copy, "LARGEST_FILE", 1 << 20)
+    monkeypatch.setattr(checkout, "LARGEST_FILE", 1 << 20)
     checkout_rig.save("Projects/film.mp4", b"x" * (1 << 20) + b"y")
 
     assert (await checkout_rig.open()).left_out == (
