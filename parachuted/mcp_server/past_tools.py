@@ -17,9 +17,9 @@ from parachuted.api.routes.runs import WhyQuery
 from parachuted.api.routes.suggestions import SuggestionsQuery
 from parachuted.errors import ActRefusedError
 from parachuted.mcp_server.tools import ToolCall
-from parachuted.runs.tool_definitions import an_object, tool
 from parachuted.suggestions import SuggestingRun, suggestion_tool
 from parachuted.suggestions.payload import ProposalSink
+from parachuted.tools.definitions import an_object, tool
 from parachuted.vault import VaultPath, VaultRoot
 
 _CURATOR, _MOST_LISTED = "curator", 200

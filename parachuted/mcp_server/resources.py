@@ -16,9 +16,9 @@ from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.events import Bus, Event
 from parachuted.mcp_server.clients import McpClient
 from parachuted.mcp_server.tools import ToolCall
-from parachuted.runs.tool_definitions import an_object, tool
 from parachuted.search import NoteQuery, Search
 from parachuted.times import moment, time_of
+from parachuted.tools.definitions import an_object, tool
 from parachuted.vault import VaultRoot, printable
 
 SCHEME = "note:///"

@@ -35,8 +35,8 @@ from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.modules.results import Response
-from parachuted.runs.note_tools import NoteTools, refused
-from parachuted.runs.tool_definitions import Schema, ToolDefinition, tools_in
+from parachuted.runs.note_tools import NoteTools
+from parachuted.tools.definitions import Schema, ToolDefinition, refused, tools_in
 from parachuted.vault import VaultRoot, new_id
 
 log = logging.getLogger(__name__)

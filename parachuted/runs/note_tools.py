@@ -6,8 +6,6 @@ answered as text and changes nothing. The definitions are part of every prompt, 
 
 from __future__ import annotations
 
-import json
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -15,17 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parachuted.access.notes import AppendSection, SetSection
-from parachuted.agents import Tool, ToolResult
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
+from parachuted.agents import Tool
+from parachuted.errors import NotFoundError
 from parachuted.runs.granted_vault import GrantedVault
-from parachuted.runs.tool_definitions import ToolDefinition, an_object, tool, tools_in
 from parachuted.times import time_of
+from parachuted.tools.definitions import agent_tools, an_object, plain, tool, tools_in
 from parachuted.vault import parse_note
 
 _MOST_LISTED, _MOST_FOUND = 500, 50
 _LARGEST_TEXT = 256 << 10
 _MOST_SEEN = 10_000
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _WRITTEN = an_object("path", "digest", path="string", digest="string", run="string")
 _LEFT_OUT = (
     "notes of strangers are left out; list_notes with the cursor strangers names them, read_note "
@@ -73,10 +70,9 @@ class NoteTools:
 
     def tools(self, *, may_write: bool) -> tuple[Tool, ...]:
         """As an agent in this process has them."""
-        return tuple(
-            self._of_agent(definition)
-            for definition in tools_in(NoteTools)
-            if may_write or definition.capability == "read"
+        return agent_tools(
+            self,
+            (known for known in tools_in(NoteTools) if may_write or known.capability == "read"),
         )
 
     @tool(
@@ -152,7 +148,7 @@ class NoteTools:
         is_idempotent=True,
     )
     async def write_note(self, path: str, text: str) -> Mapping[str, object]:
-        base, text = self.seen.whole(path), _plain(text)
+        base, text = self.seen.whole(path), plain(text)
         if base is None and await self.vault.exists(path):
             raise NotFoundError(
                 f"{path} is there already, and you have not read it; read it, then decide what its "
@@ -181,7 +177,7 @@ class NoteTools:
         text: str,
         append: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> Mapping[str, object]:
-        text = _plain(text)
+        text = plain(text)
         async with self.writing("added to" if append else "edited", path) as run:
             if append:
                 digest = await self.vault.edit(path, [AppendSection(section, text)])
@@ -219,39 +215,6 @@ class NoteTools:
         left_out = self.vault.strangers_left_out
         return {"note": f"{left_out} {_LEFT_OUT}"} if left_out else {}
 
-    def _of_agent(self, definition: ToolDefinition) -> Tool:
-        async def call(arguments: Mapping[str, object]) -> ToolResult:
-            try:
-                answer = await definition.call(self, sent=arguments)
-            except ParachuteError as error:
-                return refused(error)
-            return ToolResult(text=json.dumps(answer, ensure_ascii=False))
-
-        return Tool(
-            name=definition.name,
-            description=definition.description,
-            schema={**definition.takes, "additionalProperties": False},
-            call=call,
-            server="vault",
-        )
-
-
-def refused(error: ParachuteError) -> ToolResult:
-    """What went wrong, in words for a model."""
-    if isinstance(error, ConflictError):
-        text = f"{error.message}; read the note again, then decide again"
-        return ToolResult(text=text, is_error=True)
-    return ToolResult.of_error(error)
-
 
 def _written(path: str, digest: str, run: str | None) -> Mapping[str, object]:
     return {"path": path, "digest": digest, **({"run": run} if run else {})}
-
-
-def _plain(text: str) -> str:
-    found = _UNPRINTABLE.search(text.replace("\r\n", "\n"))
-    if found is not None:
-        raise EditRefusedError(
-            f"the text holds the character {found[0]!r} at {found.start()}, which is not text"
-        )
-    return text

@@ -165,7 +165,7 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig
             "update_context", file_path=G, section="Facts", content="- peas"
         )
         assert answer.is_error
-        assert "a person changed this section meanwhile" in answer.text
+        assert "read the note again, then decide again" in answer.text
     await tools_rig.call("read_context", file_path=G)
 
     assert not (

@@ -1,16 +1,26 @@
-"""Tool definitions: a function is a tool, its parameters are the schema of its arguments."""
+"""Tool definitions: a method is a tool, its parameters are the schema of its arguments, and what
+goes wrong is answered as text.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ValidationError, create_model
+
+from parachuted.agents import Tool, ToolResult
+from parachuted.errors import ConflictError, EditRefusedError, ParachuteError
 
 Schema: TypeAlias = Mapping[str, object]
-_Method = TypeVar("_Method", bound=Callable[..., Awaitable[Mapping[str, object]]])
+Answer: TypeAlias = Mapping[str, object] | str
+_Method = TypeVar("_Method", bound=Callable[..., Awaitable[Answer]])
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 _NOT_SENT = frozenset({"self", "call"})
 _DEFINED = "__tool__"
 
@@ -31,18 +41,23 @@ class ToolDefinition:
     is_destructive: bool
     is_idempotent: bool
     arguments: type[BaseModel]
-    function: Callable[..., Awaitable[Mapping[str, object]]]
+    function: Callable[..., Awaitable[Answer]]
 
-    async def call(self, *owner: object, sent: Mapping[str, object]) -> Mapping[str, object]:
-        """Call it with arguments that the schema has checked."""
-        return await self.function(*owner, **dict(self.arguments.model_validate(sent)))
+    async def call(self, *owner: object, sent: Mapping[str, object]) -> Answer:
+        """Call it with arguments that the schema has checked. Raises EditRefusedError."""
+        try:
+            arguments = self.arguments.model_validate(sent)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise EditRefusedError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        return await self.function(*owner, **dict(arguments))
 
 
 def tool(
     description: str,
     module: str,
-    capability: Literal["read", "write"],
-    answers: Schema,
+    capability: Literal["read", "write"] = "write",
+    answers: Schema = MappingProxyType({}),
     *,
     is_destructive: bool = False,
     is_idempotent: bool = False,
@@ -92,6 +107,47 @@ def _brief(shape: Mapping[str, Any]) -> Mapping[str, object]:
     found = kinds[0] if kinds else shape
     key = "enum" if "enum" in found else "type"
     return {key: found[key]} if key in found else {}
+
+
+def agent_tools(owner: object, definitions: Iterable[ToolDefinition]) -> tuple[Tool, ...]:
+    """Those tools of that object, as an agent in this process has them."""
+    return tuple(_agent_tool(owner, definition) for definition in definitions)
+
+
+def _agent_tool(owner: object, definition: ToolDefinition) -> Tool:
+    async def call(sent: Mapping[str, object]) -> ToolResult:
+        try:
+            answer = await definition.call(owner, sent=sent)
+        except ParachuteError as error:
+            return refused(error)
+        text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+        return ToolResult(text=text)
+
+    return Tool(
+        name=definition.name,
+        description=definition.description,
+        schema={**definition.takes, "additionalProperties": False},
+        call=call,
+        server=definition.module,
+    )
+
+
+def refused(error: ParachuteError) -> ToolResult:
+    """What went wrong, in words for a model."""
+    if isinstance(error, ConflictError):
+        text = f"{error.message}; read the note again, then decide again"
+        return ToolResult(text=text, is_error=True)
+    return ToolResult.of_error(error)
+
+
+def plain(text: str) -> str:
+    """The text, where it holds no character that is none. Raises EditRefusedError."""
+    found = UNPRINTABLE.search(text.replace("\r\n", "\n"))
+    if found is not None:
+        raise EditRefusedError(
+            f"the text holds the character {found[0]!r} at {found.start()}, which is not text"
+        )
+    return text
 
 
 def an_object(*required: str, **properties: object) -> Schema:
