@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure
+from parachuted.access.authority import Authority
+from parachuted.access.grant import CURATOR, Entry, Exposure, Grant, exactly, exposure
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry

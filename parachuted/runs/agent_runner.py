@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
-from typing import cast
 
 from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin
 from parachuted.access.narrowed import narrowed_grant
@@ -166,9 +165,7 @@ class AgentRunner:
             authority.is_limited
         ):  # the caller is limited to paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return (
-            grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
-        )
+        return grant if authority.within is None else authority.within.narrowed(grant)
 
     async def problem(self, grant: Grant) -> str | None:
         """Why what was granted cannot run here, and what to install; None: it can."""

@@ -13,7 +13,8 @@ from aiohttp import web
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from parachuted.access.authority import Authority, Entry
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Entry
 from parachuted.access.run_records import RunFilter
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.permission import Answer, PendingPermission, PermissionRequests
