@@ -5,7 +5,7 @@ beyond it is asked of a person.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Literal
 
@@ -252,16 +252,6 @@ async def test_a_no_is_the_refusal_that_there_was_before(module_rig):
     assert "heliotrope" in module_rig.text("Private/diary.md")
 
 
-async def test_what_a_person_allowed_once_is_asked_again(module_rig):
-    watch = Watch("Private/diary.md")
-    notes = vault(module_rig, watch)
-    await notes.read("Private/diary.md")
-    watch.allows.clear()
-
-    with pytest.raises(ActRefusedError):
-        await notes.read("Private/diary.md")
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -331,11 +321,6 @@ async def test_without_a_run_nothing_is_asked_and_nothing_left_out(module_rig):
     assert "Inbox/mail.md" in await plain.list()
     with pytest.raises(ActRefusedError):
         await plain.read("Private/diary.md")
-
-
-def test_the_watch_of_these_tests_is_one():
-    reported: Mapping[str, object] = Watch().taint.sources
-    assert reported == {}
 
 
 def limited(paths: AccessGrant) -> Authority:
