@@ -24,6 +24,7 @@ from parachuted.vault import (
     printable,
 )
 from parachuted.vault.note import conflict_line
+from parachuted.vault.root import read_all
 from parachuted.vault_state import CONTROL_FOLDER
 
 
@@ -134,10 +135,12 @@ def _conflict_line(folder: int, name: str) -> int | None:
         descriptor = os.open(name, _READ, dir_fd=folder)
     except OSError:
         return None  # a link, or gone meanwhile
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         at = os.fstat(descriptor)
         is_read = stat.S_ISREG(at.st_mode) and at.st_size <= _LARGEST
-        return conflict_line(file.read()) if is_read else None
+        return conflict_line(read_all(descriptor)) if is_read else None
+    finally:
+        os.close(descriptor)
 
 
 def _stash(root: VaultRoot) -> str:
