@@ -20,7 +20,6 @@ from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks.approvals import HookApprovals, ScriptReview
-from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
     ALLOWED,
     HookAnswer,
@@ -34,7 +33,7 @@ from parachuted.hooks.decision import (
 from parachuted.hooks.hook import NEVER_CLOSED, Hook, HookError, HookStatus, is_blocking
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
-from parachuted.hooks.matching import Match, compile_hook
+from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.participant import HookParticipant
 from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
@@ -94,7 +93,7 @@ class Hooks:
         self._set = HookSet()
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, tuple[Hook, ...]] = {}
-        self._matches: dict[str, Match] = {}
+        self._matches: dict[str, Callable[[HookEvent], bool]] = {}
         self._participants: tuple[HookParticipant, ...] = ()
         self.wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
@@ -310,7 +309,7 @@ class Hooks:
         """
         chosen: dict[object, Hook] = {}
         for hook in self._by_event.get(hook_event.event, ()):
-            if self._matches[hook.id](hook_event) is None:
+            if not self._matches[hook.id](hook_event):
                 continue
             same = chosen.setdefault((hook.command, hook.argv), hook)
             if (not hook.is_async, bool(hook.blocks_on_failure)) > (
@@ -365,10 +364,7 @@ class Hooks:
         is_background: bool = False,
     ) -> tuple[HookAnswer, HookRunRecord]:
         """Run it on the occurrence's document, or on `stdin`."""
-        shaped = (
-            self._matches[hook.id](hook_event) if hook.id in self._matches else None
-        ) or hook_event
-        stdin = encode(document(shaped)) if stdin is None else stdin
+        stdin = encode(document(hook_event)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
             ran = not_started(refusal)
@@ -388,10 +384,6 @@ class Hooks:
         answer = replace(
             read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic()
         )
-        if answer.updated_input is not None:
-            answer = replace(
-                answer, updated_input=in_our_shape(hook_event, shaped, answer.updated_input)
-            )
         self._reporter.note_run(hook.id, hook_event.event, ran.took_ms, answer.failure)
         record = self._recorder.keep(
             hook=hook.id,

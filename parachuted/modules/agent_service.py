@@ -177,9 +177,7 @@ class AgentListing:
         options = {} if folder is None else {"working_directory": folder}
         request = await self._agents.request(name, "", options, authority=Authority(), entry="cli")
         definition, runs = request.definition, self._agents.runs
-        grant = runs.grant(request)
-        here, missing = await runs.possible(request, grant)
-        problem = await runs.obstacle(request, here)
+        grant, here = runs.grant(request), await runs.here(request)
         tools = (
             *(_READING if request.may_read else ()),
             *(_WRITING if grant.writes.alternatives != () else ()),
@@ -195,8 +193,8 @@ class AgentListing:
             calls=grant.tools,
             config=definition.config,
             request=request,
-            problem=problem or missing,
-            runs_here=problem is None,
+            problem=here.obstacle or here.missing,
+            runs_here=here.obstacle is None,
         )
 
     async def all(self) -> list[AgentStatus]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin
 from parachuted.access.narrowed import narrowed_grant
@@ -30,7 +30,6 @@ from parachuted.vault import printable
 
 _DEEPEST = 3
 _LONGEST_PROMPT = 1 << 20
-_OFFLINE = "offline"
 _NO_BOXES = "this daemon has none"
 _PAUSED = "runs are paused; `parachute resume` lets them go on"
 
@@ -94,6 +93,17 @@ class RunAdmission:
         return None if over is None else str(over)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantHere:
+    """What a run may do on this machine as it is. `missing` says what it has to do without,
+    `obstacle` why it cannot begin at all.
+    """
+
+    grant: Grant
+    missing: str | None = None
+    obstacle: str | None = None
+
+
 class AgentRunner:
     """Lets agents work."""
 
@@ -121,19 +131,19 @@ class AgentRunner:
         well.
         """
         asked = self._services.active_runs.moment
-        grant, missing = await self.possible(request, self.grant(request))
-        await self._check(request, grant)
+        here = await self.here(request)
+        self._check(request, here.obstacle)
         async with self.admission.room(request):
             run = RequestedRun(
                 request,
-                grant,
+                here.grant,
                 services=self._services,
                 vaults=self._vaults,
                 hooks=self._hooks,
                 guards=self._guards,
                 boxes=self._boxes,
             )
-            run.missing = missing
+            run.missing = here.missing
             await self._ask_to_begin(run)
             await self.briefing.prepare(run)
             place = self.admission.reserved(run.task, request)
@@ -167,49 +177,46 @@ class AgentRunner:
             grant = replace(grant, outside=())
         return grant if authority.within is None else authority.within.narrowed(grant)
 
-    async def problem(self, grant: Grant) -> str | None:
-        """Why what was granted cannot run here, and what to install; None: it can."""
-        if not grant.needs_container:
-            return None
-        return _NO_BOXES if self._boxes is None else await self._boxes.problem()
+    async def here(self, request: RunRequest) -> GrantHere:
+        """What that run may do on this machine as it is.
 
-    async def obstacle(self, request: RunRequest, grant: Grant) -> str | None:
-        """Why no run of it could begin on this machine as it is; None: it can."""
-        if self._is_offline and request.conversation is None:
-            return (
-                f"{request.definition.who} needs a model, and there is none; see `parachute auth "
-                "status`"
-            )
-        problem = await self.problem(grant)
+        Where there is no container, all work without the folders beside the vault, and some
+        without a shell.
+        """
+        grant, who = self.grant(request), request.definition.who
+        within = replace(grant, outside=(), native=(), bash=False)
+        if self._is_offline and request.conversation is not None:  # nothing is done then
+            return GrantHere(grant=within)
+        if self._is_offline:
+            needs = f"{who} needs a model, and there is none; see `parachute auth status`"
+            return GrantHere(grant=grant, obstacle=needs)
+        problem = None
+        if grant.needs_container:
+            problem = _NO_BOXES if self._boxes is None else await self._boxes.problem()
         if problem is None:
-            return None
-        return (
-            f"{request.definition.who} asks for {_wish(grant)}, which needs a container, and there "
-            f"is none here: {problem}"
+            return GrantHere(grant=grant)
+        lost = [*(["a shell"] if grant.bash else []), *map(printable, grant.outside)]
+        if grant.network == "none" and (not grant.bash or request.definition.does_without_shell):
+            missing = (
+                f"out of its reach, since there is no container: {', '.join(lost)} ({problem})"
+            )
+            return GrantHere(grant=within, missing=missing)
+        wishes = [
+            *(["a shell"] if grant.bash else []),
+            *(["the network"] if grant.network != "none" else []),
+            *(["folders beside the vault"] if grant.outside else []),
+        ]
+        return GrantHere(
+            grant=grant,
+            obstacle=f"{who} asks for {' and '.join(wishes)}, which needs a container, and there "
+            f"is none here: {problem}",
         )
 
     @property
     def _is_offline(self) -> bool:
-        return self._services.backend.name == _OFFLINE
+        return self._services.backend.name == "offline"
 
-    async def possible(self, request: RunRequest, grant: Grant) -> tuple[Grant, str | None]:
-        """Where there is no container, all work without the folders beside the vault, and some
-        without a shell: what its prompt says of that.
-        """
-        if self._is_offline and request.conversation is not None:  # nothing is done then
-            return replace(grant, outside=(), native=(), bash=False), None
-        problem = await self.problem(grant)
-        needs_more = grant.network != "none" or (
-            bool(grant.bash) and not request.definition.does_without_shell
-        )
-        if problem is None or needs_more:
-            return grant, None
-        lost = [*(["a shell"] if grant.bash else []), *map(printable, grant.outside)]
-        return replace(
-            grant, outside=(), native=(), bash=False
-        ), f"out of its reach, since there is no container: {', '.join(lost)} ({problem})"
-
-    async def _check(self, request: RunRequest, grant: Grant) -> None:
+    def _check(self, request: RunRequest, obstacle: str | None) -> None:
         who = request.definition.who
         request.authority.check()
         if len(request.prompt) > _LONGEST_PROMPT:
@@ -235,7 +242,7 @@ class AgentRunner:
             raise ActRefusedError(
                 f"{who} does not begin: the session that it would go on with is another agent's"
             )
-        if (obstacle := await self.obstacle(request, grant)) is not None:
+        if obstacle is not None:
             raise (AgentUnavailableError if self._is_offline else ActRefusedError)(obstacle)
         if request.authority.depth >= _DEEPEST:
             raise ActRefusedError(
@@ -250,15 +257,6 @@ class AgentRunner:
                 f"{definition.who} starts only when a person allows it, and none has; see "
                 "`parachute permissions list`"
             )
-
-
-def _wish(grant: Grant) -> str:
-    wishes = (
-        ("a shell", grant.bash),
-        ("the network", grant.network != "none"),
-        ("folders beside the vault", grant.outside),
-    )
-    return " and ".join(word for word, wanted in wishes if wanted) or "tools of its own"
 
 
 NAME = "maintenance"

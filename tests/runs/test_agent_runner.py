@@ -33,9 +33,9 @@ from parachuted.runs.agent_tools import ModuleTrust
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.requested_run import OpenedSandbox, RequestedRun
 from parachuted.runs.run_request import AgentDefinition, RunBudget, RunRequest, RunScope
-from parachuted.tasks import Task
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.module_rig import LIMITS, ModuleRig
+from tests.runs.task_rig import make_task
 from tests.runs.test_run_guard import FakeSuggestions
 
 NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
@@ -481,17 +481,7 @@ async def test_runs_that_begin_together_by_whatever_way_take_no_more_places_than
     backend = ScriptedBackend([say("ok")])
     parts = module_rig.agents(backend, runs=3)
     runs = parts.runner
-    curators = Task(
-        id="t-1",
-        watcher="W.md",
-        state="running",
-        causes=("c-1",),
-        parents=(),
-        first_at=module_rig.clock(),
-        last_at=module_rig.clock(),
-        due_at=module_rig.clock(),
-        run="r-1",
-    )
+    curators = make_task()
     parts.budget.reserve(curators)
     outcomes = await asyncio.gather(*(_outcome(runs, order(entry=entry)) for entry in ENTRIES))
     assert len(backend.jobs) == 2

@@ -26,9 +26,9 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_audit import RunAudit
 from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.run_request import RunBudget
-from parachuted.tasks import Task
 from parachuted.vault import Author, WriteResult
-from tests.modules.module_rig import LIMITS, NOON, ModuleRig
+from tests.modules.module_rig import LIMITS, ModuleRig
+from tests.runs.task_rig import make_task
 
 
 @dataclass
@@ -130,17 +130,7 @@ class AgentSandboxRig:
         grant = build_grant(
             agent, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
         )
-        task = Task(
-            id="t",
-            watcher="w",
-            state="running",
-            causes=("c-1",),
-            parents=(),
-            first_at=NOON,
-            last_at=NOON,
-            due_at=NOON,
-            run="r-1",
-        )
+        task = make_task()
         rig = self.module_rig
         hooks = RunHooks(rig.store, rig.bus).of_run("r-1", agent="a", cause=None, taint=self.taint)
         audit = RunAudit(rig.audit, rig.clock, task, agent="a", backend="scripted", module="a")

@@ -12,12 +12,12 @@ from parachuted.access.agent_config import SandboxConfig
 from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
-from parachuted.audit.chain import AuditEvent
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.native import NativeGate, call_objection
 from parachuted.runs.run_audit import RunAudit
-from parachuted.tasks import Task
+from tests.modules.module_rig import MemoryAudit
+from tests.runs.task_rig import make_task
 from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 
 GRANT = replace(
@@ -26,18 +26,6 @@ GRANT = replace(
     network=("example.org",),
     bash=("git",),
 )
-
-
-class Recorded:
-    """An audit in memory."""
-
-    refusal: str | None = None
-
-    def __init__(self) -> None:
-        self.events: list[AuditEvent] = []
-
-    def record(self, event: AuditEvent) -> None:
-        self.events.append(event)
 
 
 class Hooks:
@@ -61,22 +49,12 @@ class Shell:
     """A run of the CLI: `call` is one call of a tool of it, with what the tool does to the copy."""
 
     def __init__(self, checkout_rig: CheckoutRig) -> None:
-        self.desk, self.recorder, self.hooks = checkout_rig, Recorded(), Hooks()
+        self.desk, self.recorder, self.hooks = checkout_rig, MemoryAudit(), Hooks()
 
     async def open(self, grant: Grant = GRANT) -> NativeTools:
         self.desk.grant = grant
         await self.desk.open()
-        task = Task(
-            id="t",
-            watcher="Modules/garden",
-            state="running",
-            causes=("c1",),
-            parents=(),
-            first_at=NOON,
-            last_at=NOON,
-            due_at=NOON,
-            run="r1",
-        )
+        task = make_task("Modules/garden")
         self.audit = RunAudit(
             self.recorder, lambda: NOON, task, agent="gardener", backend="claude", module="garden"
         )
@@ -98,7 +76,7 @@ class Shell:
                 asker=self.hooks,
                 clock=lambda: NOON,
                 vault=self.desk.vault,
-                session_id="r1",
+                session_id="r-1",
                 agent="gardener",
             ),
             audit=self.audit,
@@ -274,8 +252,8 @@ async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
         for event in shell.recorder.events
     ]
     assert reported == [
-        ("garden.Read", ["Projects/roof.md"], True, "r1"),
-        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r1"),
+        ("garden.Read", ["Projects/roof.md"], True, "r-1"),
+        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r-1"),
     ]
 
 

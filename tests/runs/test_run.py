@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,22 +18,12 @@ from parachuted.keys import NOWHERE
 from parachuted.runs import AgentHooks, NoHooks
 from parachuted.runs.run import Run, RunServices
 from parachuted.state import open_state
-from parachuted.tasks import Causes, RunOutcome, Task
+from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
 from parachuted.vault import History, ObjectStore
+from tests.runs.task_rig import NOON, make_task
 
-NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-TASK = Task(
-    id="t-1",
-    watcher="w.md",
-    state="running",
-    causes=("c1",),
-    parents=(),
-    first_at=NOON,
-    last_at=NOON,
-    due_at=NOON,
-    run="r-1",
-)
+TASK = make_task()
 JOB = Job(
     id="r-1",
     watcher="w.md",
