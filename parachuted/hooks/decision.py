@@ -203,6 +203,7 @@ def _last(values: Sequence[_T | None]) -> _T | None:
 
 
 _BLOCKED = 2
+_LONGEST_CONTEXT = 10_000
 _BYTE_ORDER_MARK = "\ufeff"
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
 _SHOWN = 300
@@ -337,7 +338,14 @@ def _read_beside_failure(hook: Hook, text: str) -> HookAnswer | None:
 
 
 def _as_context(hook: Hook, text: str) -> tuple[str, ...]:
-    return (text,) if text and hook.event in _TEXT_IS_CONTEXT else ()
+    return (_short(text),) if text and hook.event in _TEXT_IS_CONTEXT else ()
+
+
+def _short(text: str) -> str:
+    """Context for a model, which every later turn carries along."""
+    if len(text) <= _LONGEST_CONTEXT:
+        return text
+    return f"{text[:_LONGEST_CONTEXT]}\n[cut: these are the first of {len(text):,} characters]"
 
 
 def _check(hook: Hook, value: object) -> _AnswerDocument:
@@ -373,7 +381,7 @@ def _answer(hook: Hook, document: _AnswerDocument) -> HookAnswer:
         permission_reason=reason,
         updated_input=specific.updated_input if specific else None,
         updated_output=specific.updated_output if specific else None,
-        context=(specific.context,) if specific and specific.context else (),
+        context=(_short(specific.context),) if specific and specific.context else (),
         sources=tuple(specific.sources) if specific else (),
         messages=(document.message,) if document.message else (),
         stop_reason=None if document.goes_on else document.stop_reason or f"{hook.id} says to stop",

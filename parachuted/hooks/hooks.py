@@ -35,7 +35,7 @@ from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
 from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.participant import HookParticipant
-from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
+from parachuted.hooks.reporting import HookReporter, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, not_started
 
@@ -89,7 +89,6 @@ class Hooks:
         self._env = {name: env[name] for name in _PASSED_ON if name in env}
         self._env.setdefault("PATH", _PATH)
         self._fails_closed, self._must_approve = fails_closed, must_approve
-        self._long = LongTexts(home / "run" / "hook-texts")
         self._set = HookSet()
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, tuple[Hook, ...]] = {}
@@ -339,7 +338,7 @@ class Hooks:
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
             running = [self._run(hook, hook_event, is_background=is_background) for hook in stage]
-            answers += [self._long.shorten(answer) for answer, _ in await _all(running)]
+            answers += [answer for answer, _ in await _all(running)]
             decision = combine(hook_event.event, answers)
             if not decision.allowed or decision.stop:
                 break
@@ -404,7 +403,7 @@ class Hooks:
         self._reporter.note_run(one.id, hook_event.event, took_ms, answer.failure)
         if answer.failure is not None and self._fails_closed and one.event != NEVER_CLOSED:
             answer = replace(answer, blocks=answer.failure)
-        return self._long.shorten(answer)
+        return answer
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

@@ -46,11 +46,11 @@ from parachuted.vault import (
     Store,
     VaultPath,
     WriteResult,
-    decide_all,
     digest_of,
     place_incoming,
     printable,
 )
+from parachuted.vault.edit_request import decide
 
 _LARGEST_READ = 64 << 20
 _REMEMBERED = 30_000
@@ -470,10 +470,7 @@ class GrantedFiles:
         """The text with the edit in it, merged with what others wrote since its base."""
         request = EditRequest(edit=edit, base=base)
         known = self.store.bases.text
-        decided = decide_all([request], before.data, lambda *asked: known(real, *asked))
-        if isinstance(refused := decided.merged[0], ParachuteError):
-            raise refused
-        return decided.data
+        return decide(request, before.data, lambda *asked: known(real, *asked))[0]
 
     def _keeping_private(
         self, real: VaultPath, edit: Edit, before: FileContent, base: str | None

@@ -342,3 +342,12 @@ def test_what_a_tool_gave_may_be_changed():
     said = specific("PostToolUse", updatedToolOutput="shorter")
 
     assert read_answer(hook("tool.after"), ran(said)).updated_output == "shorter"
+
+
+@pytest.mark.parametrize(
+    "said", [b"x" * 20_000, specific("SessionStart", additionalContext="x" * 20_000)]
+)
+def test_context_is_cut_after_ten_thousand_characters(said: object):
+    (context,) = read_answer(hook("session.start"), ran(said)).context
+
+    assert context == "x" * 10_000 + "\n[cut: these are the first of 20,000 characters]"

@@ -491,17 +491,6 @@ async def test_the_last_hundred_errors_are_kept(opened: HooksOpener):
         assert len(stand.hooks.errors) == 100
 
 
-async def test_long_words_go_to_a_file(opened: HooksOpener):
-    opened.commands(SessionStart="printf 'x%.0s' $(seq 20000)")
-    async with opened() as stand:
-        (context,) = (await stand.ask("session.start")).context
-
-    (file,) = (stand.home / "run" / "hook-texts").iterdir()
-    assert file.read_text() == "x" * 20_000
-    assert str(file) in context
-    assert len(context) < 2_500
-
-
 # approval
 
 

@@ -430,12 +430,8 @@ def _suggestion(rng: random.Random, folder: str) -> ToolUse:
 
 
 def _stranger(rng: random.Random) -> ToolUse:
-    return rng.choice(
-        [
-            use("read_note", path="Inbox/mail.md"),
-            use("list_notes", folder="Inbox", cursor="strangers"),
-        ]
-    )
+    asked = use("list_notes", folder="Inbox", cursor="strangers")
+    return rng.choice([use("read_note", path="Inbox/mail.md"), asked])
 
 
 def _nested(depth: int) -> dict[str, object]:

@@ -545,13 +545,7 @@ OUTS = (
     OutputChannel(
         name="a section of a person's note",
         acts=lambda number: [
-            use(
-                "edit_section",
-                path="Work/own.md",
-                section="New",
-                text=mark_of(number),
-                append=True,
-            )
+            use("edit_section", path="Work/own.md", section="New", text=mark_of(number))
         ],
     ),
     OutputChannel(
