@@ -84,14 +84,13 @@ class Authority:
     # whether who asked still may ask, and may also give an agent more than its grant
     holds: Callable[[], bool] = lambda: True
     may_administer: bool = False
-
+    # by which way, and by what, it was asked for
     entry: Entry = "module"
     asked_by: AskedBy = "module"
     # the id of the API key that asked, or empty; the name of who asked; the id of the audit
     caller: str = ""
     who: str = ""
     request_id: str = ""
-
     # what led here; without causes, each act begins one
     causes: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()

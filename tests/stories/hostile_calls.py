@@ -260,7 +260,6 @@ _OURS = (
     "edit_section",
     "list_notes",
     "search_notes",
-    "set_key",
     "move_note",
     "suggest_change",
 )
@@ -339,7 +338,6 @@ def _on_path(rng: random.Random, path: str) -> ToolUse:
             use("read_note", path=path),
             use("write_note", path=path, text=text),
             use("list_notes", folder=path),
-            use("set_key", path=path, key="a", value=text),
             use("move_note", path=path, to=path),
             use("search_notes", query=path),
             use("edit_section", path=path, section=rng.choice(_SECTIONS), text=text, append=True),

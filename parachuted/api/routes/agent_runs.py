@@ -31,8 +31,7 @@ from parachuted.times import Time, time_of
 from parachuted.vault import History, new_id, printable
 
 _MODULE = "curator"
-_SHOWN = 80
-_REASON = 300
+_SHOWN, _REASON = 80, 300
 _STOPPED = "a person stopped all agents"
 
 
