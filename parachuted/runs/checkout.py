@@ -28,7 +28,8 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.granted_files import FileChange, GrantedFiles, Objection
+from parachuted.runs.granted_files import GrantedFiles, Objection
+from parachuted.runs.note_values import FileChange
 from parachuted.runs.run_guard import RunGuard
 from parachuted.tools.checkin import (
     CheckinAction,

@@ -31,7 +31,7 @@ from parachuted.errors import (
 )
 from parachuted.history.acts import ActStep
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.note_values import has_spans
+from parachuted.runs.note_values import FileChange, has_spans
 from parachuted.runs.text_watch import TextWatch
 from parachuted.tools import Mover, MoveResult, Writing
 from parachuted.vault import (
@@ -75,22 +75,6 @@ class VaultUser:
     module: str = ""
     origins: Origins | None = None
     own: Origin = "agent"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileChange:
-    """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
-    is the digest of the text that it was decided on; `origin` whose text it is, where that does not
-    follow from what was read; `source` where the file is that the text is to move from, with no
-    link rewritten.
-    """
-
-    path: VaultPath
-    edit: Edit | None
-    base: str | None = None
-    is_new: bool = False
-    origin: Origin | None = None
-    source: VaultPath | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,9 +403,7 @@ class GrantedFiles:
 
     def _edited(self, real: VaultPath, edit: Edit, base: str | None, author: Author) -> WriteResult:
         self.refuse_large(real, real)
-        before = self.store.read(real)
-        self._check_base(real, base, before)
-        edit = self._keeping_private(real, edit, before, base)
+        before, edit = self._present(real, edit, base)
         if base not in {None, before.digest} and self.store.bases.text(real, str(base)) is None:
             raise ConflictError(
                 f"{printable(real)} changed since it was read, and that text is not kept; read it "
@@ -441,48 +423,52 @@ class GrantedFiles:
         """
         path, edit, base = str(real), change.edit, change.base
         whole = edit.data if isinstance(edit, ReplaceAll) else None
+        new = ProposedChange(path=path, action="create", base=None, data=whole)
         if change.is_new:
-            return ProposedChange(path=path, action="create", base=None, data=whole)
+            return new
+        if edit is None:
+            gone = self.store.read(real, keep=True).digest
+            return ProposedChange(path=path, action="delete", base=gone, data=None)
         try:
-            before = self.store.read(real, keep=True)
+            before, edit = self._present(real, edit, base, keep=True)
         except NotFoundError:
             if base is not None or whole is None:
                 raise
-            return ProposedChange(path=path, action="create", base=None, data=whole)
-        if edit is None:
-            return ProposedChange(path=path, action="delete", base=before.digest, data=None)
-        self._check_base(real, base, before)
-        edit = self._keeping_private(real, edit, before, base)
+            return new
         if base is not None and isinstance(edit, ReplaceAll):
             return ProposedChange(path=path, action="update", base=base, data=edit.data)
         data = self._applied(real, edit, base if has_spans(edit) else None, before)
         return ProposedChange(path=path, action="update", base=before.digest, data=data)
 
-    def _check_base(self, real: VaultPath, base: str | None, present: FileContent) -> None:
-        """Any kept text can be named by its digest, and a merge with it would reveal it."""
-        if base not in {None, present.digest} and (real, base) not in self._bases:
+    def _present(
+        self, real: VaultPath, edit: Edit, base: str | None, *, keep: bool = False
+    ) -> tuple[FileContent, Edit]:
+        """The file as it is, and the edit with the private parts that its author does not see.
+
+        Any kept text can be named by its digest, and a merge with it would reveal it, so the base
+        is one that was read here.
+        """
+        before = self.store.read(real, keep=keep)
+        has_moved = base not in {None, before.digest}
+        if has_moved and (real, base) not in self._bases:
             raise NotFoundError(
                 f"the text this was decided on ({str(base)[:12]}) is not one that was read here; "
                 f"read {printable(real)} again"
             )
+        if self._sees_private(real):
+            return before, edit
+        whole = edit_keeping_private(edit, before.data)
+        if whole != edit and has_moved:
+            raise EditRefusedError(
+                f"{printable(real)} has a private part and has changed meanwhile; read it again"
+            )
+        return before, whole
 
     def _applied(self, real: VaultPath, edit: Edit, base: str | None, before: FileContent) -> bytes:
         """The text with the edit in it, merged with what others wrote since its base."""
         request = EditRequest(edit=edit, base=base)
         known = self.store.bases.text
         return decide(request, before.data, lambda *asked: known(real, *asked))[0]
-
-    def _keeping_private(
-        self, real: VaultPath, edit: Edit, before: FileContent, base: str | None
-    ) -> Edit:
-        if self._sees_private(real):
-            return edit
-        kept = edit_keeping_private(edit, before.data)
-        if kept != edit and base not in {None, before.digest}:
-            raise EditRefusedError(
-                f"{printable(real)} has a private part and has changed meanwhile; read it again"
-            )
-        return kept
 
     def _refuse_watching(
         self, path: VaultPath, before: bytes, after: bytes, *, was: VaultPath | None = None

@@ -1,22 +1,25 @@
-"""Granted index: what the search index knows of notes, as far as one user may see it. Everything
-here blocks on the disk.
+"""Granted index: what the indexes know of files and notes, as far as one user may see it. All but
+the lists of files blocks on the disk.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage
+from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage, Paths
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.run_records import RunWatch
 from parachuted.errors import ActRefusedError, ParachuteError, StorageFailedError
+from parachuted.keys import PathGlob
 from parachuted.runs.granted_files import GrantedFiles
 from parachuted.runs.note_values import Resolve, make_note, make_row
 from parachuted.search import NoteQuery, Search
-from parachuted.vault import FileNames, VaultPath, printable, resolve
+from parachuted.vault import FileNames, VaultIndex, VaultPath, printable, resolve
 
 BATCH = 200
+_AT_ONCE = 2_000
 _LARGEST_IN_BATCH = 10 << 20
 _INDEX_S, _LINKS_S = 0.2, 5.0
 
@@ -24,9 +27,44 @@ _INDEX_S, _LINKS_S = 0.2, 5.0
 class GrantedIndex:
     """`strangers_left_out` counts what the last list or search has left out."""
 
-    def __init__(self, search: Search, files: GrantedFiles, run: RunWatch | None) -> None:
-        self._search, self._files, self._run = search, files, run
+    def __init__(
+        self, index: VaultIndex, search: Search, files: GrantedFiles, run: RunWatch | None
+    ) -> None:
+        self._index, self._search, self._files, self._run = index, search, files, run
         self.strangers_left_out = 0
+
+    async def listed(self, wanted: PathGlob) -> Paths:
+        bounds, watch = self._files.bounds, self._files.watch
+        self.strangers_left_out = 0
+
+        def may(path: str) -> bool:
+            if not (wanted.matches(path) and bounds.may_read(path)):
+                return False
+            may_be_named = watch.may_be_named(path, by_name=bool(wanted.folder))
+            self.strangers_left_out += not may_be_named
+            return may_be_named
+
+        found = await self.paths(
+            wanted.folder, lambda folder: wanted.enters(folder) and bounds.may_enter(folder), may
+        )
+        watch.read_names(found)
+        return sorted(found, key=printable)
+
+    async def paths(
+        self, top: str, enters: Callable[[str], bool], may: Callable[[str], bool]
+    ) -> Paths:
+        """The files below that folder, from the index, which belongs to the loop's thread."""
+        found: list[str] = []
+        looked = 0
+        for folder in filter(enters, self._index.below(top)):
+            for name in tuple(self._index.files(folder)):
+                path = f"{folder}/{name}" if folder else name
+                if may(path):
+                    found.append(path)
+                looked += 1
+                if looked % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # the loop is everybody's
+        return found
 
     def note(self, path: VaultPath, beyond: Sequence[str]) -> Note:
         content = self._files.read(path, see=True, beyond=beyond)

@@ -42,11 +42,13 @@ from parachuted.history.run_account import CallRun
 from parachuted.keys import PathGlob
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.granted_files import FileChange, GrantedFiles, Objection, VaultUser
+from parachuted.runs.granted_files import GrantedFiles, Objection, VaultUser
 from parachuted.runs.granted_index import BATCH, GrantedIndex
 from parachuted.runs.note_values import (
+    FileChange,
     checked,
     encoded,
+    file_change,
     key_filters,
     set_key,
     vault_edit,
@@ -94,7 +96,7 @@ class GrantedVault:
         self._store, self._index, self._search = vaults.store, vaults.index, vaults.search
         self.files = GrantedFiles(vaults.store, grant, user, vaults.audit)
         self._user, self._watch = user, self.files.watch
-        self._known = GrantedIndex(vaults.search, self.files, user.run)
+        self._known = GrantedIndex(vaults.index, vaults.search, self.files, user.run)
 
     @property
     def strangers_left_out(self) -> int:
@@ -132,7 +134,7 @@ class GrantedVault:
         folder = _glob(pattern).folder
         if looks and folder:
             await self._store.notice([f"{VaultPath.parse(folder)}/"])
-        return [printable(path) for path in await self._listed(pattern)]
+        return [printable(path) for path in await self._known.listed(_glob(pattern))]
 
     async def scope(self) -> str:
         """A word for what the present caller may read: "" for all that the module may, else the
@@ -303,7 +305,7 @@ class GrantedVault:
         parent = caller.call
         causes = parent.causes if parent is not None and parent.run else caller.causes
         call = CallRun(self._store, "", replace(caller, runs=caller.led_by, causes=causes))
-        wanted = list(map(_file_change, changes))
+        wanted = list(map(file_change, changes))
         steps = await run_uninterrupted(self.files.steps, wanted)
         done, number = 0, None
         try:
@@ -423,45 +425,12 @@ class GrantedVault:
                 return ()
         return files
 
-    async def _listed(self, pattern: str) -> Paths:
-        wanted, bounds = _glob(pattern), self.files.bounds
-        self._known.strangers_left_out = 0
-
-        def may(path: str) -> bool:
-            if not (wanted.matches(path) and bounds.may_read(path)):
-                return False
-            may_be_named = self._watch.may_be_named(path, by_name=bool(wanted.folder))
-            self._known.strangers_left_out += not may_be_named
-            return may_be_named
-
-        found = await self._paths(
-            wanted.folder, lambda folder: wanted.enters(folder) and bounds.may_enter(folder), may
-        )
-        self._watch.read_names(found)
-        return sorted(found, key=printable)
-
-    async def _paths(
-        self, top: str, enters: Callable[[str], bool], may: Callable[[str], bool]
-    ) -> Paths:
-        """The files below that folder, from the index, which belongs to the loop's thread."""
-        found: list[str] = []
-        looked = 0
-        for folder in filter(enters, self._index.below(top)):
-            for name in tuple(self._index.files(folder)):
-                path = f"{folder}/{name}" if folder else name
-                if may(path):
-                    found.append(path)
-                looked += 1
-                if looked % _AT_ONCE == 0:
-                    await asyncio.sleep(0)  # the loop is everybody's
-        return found
-
     async def _batches(self, pattern: str | Sequence[str]) -> AsyncIterator[NoteBatch]:
         names: FileNames | None = None
         if isinstance(pattern, str):
-            listed = await self._listed(pattern)
+            listed = await self._known.listed(_glob(pattern))
             paths = [VaultPath(path) for path in listed if path.endswith(NOTE_SUFFIXES)]
-            files = await self._paths("", self.files.bounds.may_enter, self._known.can_see())
+            files = await self._known.paths("", self.files.bounds.may_enter, self._known.can_see())
             names = await run_uninterrupted(FileNames, files)
         else:
             paths = list(map(VaultPath.parse, pattern))
@@ -544,14 +513,6 @@ class GrantedVaults:
             run=run,
         )
         return GrantedVault(self, grant, user)
-
-
-def _file_change(change: NoteChange) -> FileChange:
-    path = VaultPath.parse(change.path)
-    if change.text is not None:
-        return FileChange(path=path, edit=ReplaceAll(data=encoded(change.text)), is_new=True)
-    edit = None if change.edits is None else vault_edit(change.edits, change.base)
-    return FileChange(path=path, edit=edit, base=change.base)
 
 
 def _glob(pattern: str) -> PathGlob:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
 from parachuted.access.notes import (
     AppendSection,
     Note,
+    NoteChange,
     NoteEdit,
     NoteLink,
     NoteRow,
@@ -18,6 +20,7 @@ from parachuted.access.notes import (
     SetKey,
     SetSection,
 )
+from parachuted.access.origin import Origin
 from parachuted.errors import EditRefusedError
 from parachuted.search import CatalogueNote as IndexedRow
 from parachuted.search import KeyFilter, row_of
@@ -27,10 +30,12 @@ from parachuted.vault import (
     Edit,
     FileContent,
     Link,
+    ReplaceAll,
     ReplaceSection,
     ReplaceSpans,
     SeveralEdits,
     TextSpan,
+    VaultPath,
     links_in,
     parse_note,
     printable,
@@ -134,6 +139,30 @@ def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
     found: list[Edit] = [ReplaceSpans(spans=spans)] if spans else []
     found += [_edit(one) for one in edits if not isinstance(one, ReplaceSpan)]
     return found[0] if len(found) == 1 else SeveralEdits(edits=tuple(found))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet. `base`
+    is the digest of the text that it was decided on; `origin` whose text it is, where that does not
+    follow from what was read; `source` where the file is that the text is to move from, with no
+    link rewritten.
+    """
+
+    path: VaultPath
+    edit: Edit | None
+    base: str | None = None
+    is_new: bool = False
+    origin: Origin | None = None
+    source: VaultPath | None = None
+
+
+def file_change(change: NoteChange) -> FileChange:
+    path = VaultPath.parse(change.path)
+    if change.text is not None:
+        return FileChange(path=path, edit=ReplaceAll(data=encoded(change.text)), is_new=True)
+    edit = None if change.edits is None else vault_edit(change.edits, change.base)
+    return FileChange(path=path, edit=edit, base=change.base)
 
 
 def has_spans(edit: Edit) -> bool:

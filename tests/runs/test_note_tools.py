@@ -53,7 +53,13 @@ async def test_an_agent_reads_lists_and_finds_what_it_was_given(agent):
 
     assert "beans" in read["text"]
     assert [note["path"] for note in listed["notes"]] == ["Work/a.md"]
-    assert (await agent.answer("list_notes", folder="Private")) == {"notes": []}
+    for asked in (
+        {"folder": "Private"},
+        {"tag": "tea"},
+        {"where": {"rank": 3}},
+        {"order": "-title", "where": {"dry": True}},
+    ):
+        assert (await agent.answer("list_notes", **asked)) == {"notes": []}
     found = await agent.answer("search_notes", query="beans")
     assert [hit["path"] for hit in found["hits"]] == ["Work/a.md"]
     assert (await agent.answer("search_notes", query="heliotrope")) == {"hits": []}
