@@ -69,7 +69,7 @@ from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.agent_toolset import AgentTools
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import Search
@@ -402,7 +402,7 @@ class Composition:
 
     def _build_agents(self) -> None:
         """The agents that can be asked for, and what modules reach of the daemon, these too."""
-        vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
+        vaults = GrantedVaults(self.store, self.index, self.search, self.audit)
         self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
         helper = maintenance(SystemFiles(self.home, self.settings.vault).tools)
         self.core_agents = {helper.name: helper}
@@ -428,7 +428,7 @@ class Composition:
             clock=self.clock,
         )
 
-    def _make_agent_runner(self, vaults: BoundedVaults) -> AgentRunner:
+    def _make_agent_runner(self, vaults: GrantedVaults) -> AgentRunner:
         talk = self.settings.conversation
         conversation = RunLimits(
             timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
@@ -467,8 +467,6 @@ class Composition:
             sandboxes=self.chosen.sandboxes,
             store=self.store,
             index=self.index,
-            origins=self.origins,
-            audit=self.audit,
             user_home=self.user_home,
             private=(self.home,),
             own_folders=self.own_folders,

@@ -66,11 +66,12 @@ from parachuted.mcp_server import (
     NoteResources,
     PastTools,
     ServedModuleTools,
-    ServedNoteTools,
     VaultChanges,
+    note_tools,
     tools_of,
 )
 from parachuted.modules.agent_service import AgentListing
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.sync import FileDigests
 from parachuted.vault_state import refuse_unfit
 from parachuted.web import PageRoutes
@@ -112,10 +113,7 @@ class HttpRoutes:
     def _make_mcp(self) -> McpRoutes:
         parts = self._parts
         sources = ClientSources(
-            store=parts.store,
-            index=parts.index,
-            search=parts.search,
-            audit=parts.audit,
+            vaults=GrantedVaults(parts.store, parts.index, parts.search, parts.audit),
             origins=parts.origins,
             suggestions=parts.suggestions,
             hooks=parts.run_hooks,
@@ -133,7 +131,7 @@ class HttpRoutes:
         )
         own = ServedModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
         changes = VaultChanges(parts.bus, parts.search, parts.origins, self._started)
-        fixed = tools_of(ServedNoteTools(), changes, past)
+        fixed = [*note_tools(), *tools_of(changes, past)]
         tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
         resources = NoteResources(parts.root, parts.search, parts.origins)
         mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)

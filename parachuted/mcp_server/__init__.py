@@ -3,10 +3,10 @@ Protocol.
 """
 
 from parachuted.mcp_server.clients import ClientSources, ClientTable
-from parachuted.mcp_server.note_tools import PastTools, ServedNoteTools
+from parachuted.mcp_server.past_tools import PastTools
 from parachuted.mcp_server.resources import NoteResources, VaultChanges
 from parachuted.mcp_server.routes import McpRoutes
-from parachuted.mcp_server.tools import McpTools, ServedModuleTools, tools_of
+from parachuted.mcp_server.tools import McpTools, ServedModuleTools, note_tools, tools_of
 
 __all__ = [
     "ClientSources",
@@ -16,7 +16,7 @@ __all__ = [
     "NoteResources",
     "PastTools",
     "ServedModuleTools",
-    "ServedNoteTools",
     "VaultChanges",
+    "note_tools",
     "tools_of",
 ]

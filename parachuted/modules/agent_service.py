@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure
+from parachuted.access.authority import Authority
+from parachuted.access.grant import CURATOR, Entry, Exposure, Grant, exactly, exposure
 from parachuted.access.origin import UNTRUSTED, Taint
 from parachuted.access.origins import Origins
 from parachuted.bubbling import WatchRegistry
@@ -89,8 +89,8 @@ class AgentService:
 
 
 _READING, _WRITING = (
-    ("list_notes", "read_note", "search_notes"),
-    ("write_note", "append_note", "edit_section"),
+    ("read_note", "list_notes", "search_notes"),
+    ("write_note", "edit_section", "set_key", "move_note"),
 )
 _OF_CURATOR = ("list_context_files", "read_context", "update_context", "no_change")
 _CURATOR_IS = (

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import cast
 
 from parachuted.access.grant import MAINTENANCE, Grant, build_grant, may_begin
 from parachuted.access.narrowed import narrowed_grant
@@ -20,8 +19,8 @@ from parachuted.agents import RunLimits, Tool
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.requested_run import RequestedRun, SandboxProvider
 from parachuted.runs.run import RunServices
 from parachuted.runs.run_guard import RunGuards
@@ -113,7 +112,7 @@ class AgentRunner:
         *,
         services: RunServices,
         admission: RunAdmission,
-        vaults: BoundedVaults,
+        vaults: GrantedVaults,
         hooks: RunHooks,
         guards: RunGuards,
         briefing: AgentBriefing,
@@ -176,9 +175,7 @@ class AgentRunner:
             authority.is_limited
         ):  # the caller is limited to paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return (
-            grant if authority.within is None else cast("Grant", authority.within.narrowed(grant))
-        )
+        return grant if authority.within is None else authority.within.narrowed(grant)
 
     async def here(self, request: RunRequest) -> GrantHere:
         """What that run may do on this machine as it is.

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from parachuted.access.origins import Origins
 from parachuted.access.own_folders import OwnFolders
 from parachuted.agents import RunSandbox
 from parachuted.agents.sandbox.options import SandboxSlot
 from parachuted.agents.sandbox.proxy import Proxy, open_proxy
 from parachuted.agents.sandbox.sandboxes import Sandboxes
-from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import StorageFailedError
+from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.runs.checkout import Checkout, CheckoutResult
 from parachuted.runs.native import NativeGate
 from parachuted.runs.requested_run import OpenedSandbox, RequestedRun
-from parachuted.tools.checkin import CheckinProposal
-from parachuted.tools.checkout import Checkout, CheckoutResult
+from parachuted.tools.outside_copies import OutsideCopies, copy_outside
 from parachuted.vault import Store, VaultIndex
 
 _MOST_TOLD = 20
@@ -38,8 +37,6 @@ class AgentSandboxes:
     sandboxes: Sandboxes
     store: Store
     index: VaultIndex
-    origins: Origins
-    audit: AuditRecorder
     user_home: Path
     private: tuple[Path, ...] = ()
     own_folders: OwnFolders | None = None
@@ -51,8 +48,17 @@ class AgentSandboxes:
     async def open(self, run: RequestedRun) -> AsyncIterator[OpenedSandbox]:
         is_conversation = run.request.budget.pool == "conversation"
         async with self.sandboxes.prepare(is_conversation=is_conversation) as slot:
-            checkout = self._checkout(run, slot)
+            checkout = Checkout(
+                run.vault.files,
+                self.index,
+                run.grant,
+                run.guard,
+                folder=slot.work,
+                uid=self.sandboxes.user[0],
+                hook_refused=run.hooks.refused,
+            )
             filled = await checkout.fill()
+            outside = await run_uninterrupted(self._copy_outside, run, slot)
             sandbox = RunSandbox(
                 config=run.grant.sandbox,
                 work=slot.work,
@@ -70,37 +76,31 @@ class AgentSandboxes:
                     ask_command=run.guard.command,
                     cut_network=proxy.cut if proxy is not None else lambda: None,
                 )
-                yield OpenedSandbox(native=gate.tools(sandbox), prompt=_prompt_of(filled))
+                yield OpenedSandbox(native=gate.tools(sandbox), prompt=_prompt_of(filled, outside))
             if words := (await checkout.check_in()).words():
                 run.add_words(words)
 
-    def _checkout(self, run: RequestedRun, slot: SandboxSlot) -> Checkout:
-        forward = run.guard.put_forward
-
-        async def suggest(change: CheckinProposal) -> str:
-            if forward is None:
-                raise StorageFailedError("suggestions are not accepted here")
-            why = run.taint.why(run.grant.may_read)
-            return await forward(change.action, change.path, change.base, change.data, why)
-
-        return Checkout(
-            store=self.store,
-            index=self.index,
-            grant=run.grant,
-            author=run.author,
-            origins=self.origins,
-            taint=run.taint,
-            folder=slot.work,
-            suggest=None if forward is None else suggest,
-            uid=self.sandboxes.user[0],
-            outside=slot.outside,
-            user_home=self.user_home,
-            private=self.private,
-            own=self.own_folders,
-            audit=self.audit,
-            wrote=run.written.append,
-            hook_refused=run.hooks.refused,
-        )
+    def _copy_outside(self, run: RequestedRun, slot: SandboxSlot) -> OutsideCopies:
+        """Copy the folders beside the vault that it was granted; what is not the person's own
+        counts as read. Raises StorageFailedError.
+        """
+        own = self.own_folders or OwnFolders((), self.user_home)
+        try:
+            copies = copy_outside(
+                run.grant.outside,
+                slot.outside,
+                uid=self.sandboxes.user[0],
+                user_home=self.user_home,
+                never=(self.store.root.folder, *self.private),
+                own=own,
+            )
+        except OSError as error:
+            what = f"folders beside the vault could not be copied: {error.strerror or error}"
+            raise StorageFailedError(what, errno=error.errno) from error
+        for path in copies.strange:
+            advice = own.advice(path.removesuffix("/**"))
+            run.taint.read_words(f"a copy of {path} ({advice})", "imported")
+        return copies
 
 
 @asynccontextmanager
@@ -137,15 +137,13 @@ async def _open_network(run: RequestedRun, sockets: Path) -> AsyncIterator[Proxy
         yield proxy
 
 
-def _prompt_of(filled: CheckoutResult) -> str:
+def _prompt_of(filled: CheckoutResult, outside: OutsideCopies) -> str:
     lines = [f"Your copy has {filled.files} files."]
-    lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in filled.outside]
-    if filled.left_out:
+    lines += [f"/outside/{name} is a copy of {path}, to read." for path, name in outside.copied]
+    left_out = [*filled.left_out, *outside.left_out]
+    if left_out:
         lines.append("Left out of it:")
-        lines += [f"- {path}: {why}" for path, why in filled.left_out[:_MOST_TOLD]]
-        lines += (
-            [f"- and {len(filled.left_out) - _MOST_TOLD} more"]
-            if len(filled.left_out) > _MOST_TOLD
-            else []
-        )
+        lines += [f"- {path}: {why}" for path, why in left_out[:_MOST_TOLD]]
+    if len(left_out) > _MOST_TOLD:
+        lines.append(f"- and {len(left_out) - _MOST_TOLD} more")
     return "\n".join(lines) + "\n"

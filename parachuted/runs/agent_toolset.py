@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from parachuted.access.grant import Grant
@@ -13,7 +14,6 @@ from parachuted.runs.agent_tools import (
     DeclaredTool,
     ModuleTools,
     NoModuleTools,
-    NoteTools,
     ServerTool,
     ServerTools,
     is_for,
@@ -21,6 +21,7 @@ from parachuted.runs.agent_tools import (
     server_tools,
 )
 from parachuted.runs.conversations import question_tool
+from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.requested_run import RequestedRun
 from parachuted.runs.skills import Skill, skill_tool
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion, Suggestions, suggestion_tool
@@ -62,9 +63,9 @@ class AgentTools:
         request, definition = run.request, run.request.definition
         if not definition.has_tools:
             return ()
-        notes = NoteTools(vault=run.vault, may_write=request.may_write)
+        notes = NoteTools(vault=run.vault, writing=lambda _what, _path: nullcontext(run.id))
         tools = [
-            *(notes.tools() if request.may_read else ()),
+            *(notes.tools(may_write=request.may_write) if request.may_read else ()),
             *([skill_tool(skills, run.taint)] if skills else []),
             *(definition.tools(run.taint) if definition.tools else ()),
         ]
@@ -159,7 +160,7 @@ def _suggest_tool(run: RequestedRun, suggestions: ProposalSink, notes: NoteTools
         run=run.id,
         causes=run.task.causes,
         origin=lambda: run.taint.origin,
-        read=notes.read,
+        read=notes.seen.digests,
     )
     sink = _RememberingSink(suggestions=suggestions, suggested=run.suggested)
     return suggestion_tool(sink, suggesting)

@@ -30,8 +30,8 @@ from parachuted.hooks import cause_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
-from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import Run, RunServices
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.run_request import CurrentRun, RunReport, RunRequest
@@ -90,7 +90,7 @@ class RequestedRun(Run):
         grant: Grant,
         *,
         services: RunServices,
-        vaults: BoundedVaults,
+        vaults: GrantedVaults,
         hooks: RunHooks,
         guards: RunGuards,
         boxes: SandboxProvider | None,

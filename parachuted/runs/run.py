@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from parachuted.access.authority import Entry
+from parachuted.access.grant import Entry
 from parachuted.agents import Backend, Job, Step, TextStep, ToolCallStep
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns, Reach
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder

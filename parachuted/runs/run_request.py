@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Literal
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import Grant, Network, all_of, in_both, narrower
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Entry, Grant, Network, all_of, in_both, narrower
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.access.origin import Origin, Taint
 from parachuted.access.run_records import RunWatch

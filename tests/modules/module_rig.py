@@ -32,8 +32,8 @@ from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.agent_toolset import AgentTools
-from parachuted.runs.bounded_vault import BoundedVault, BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.requested_run import SandboxProvider
 from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.skills import AgentSkills
@@ -168,7 +168,7 @@ class ModuleRig:
         self.store = Store(self.root, self.objects, self.history, self.clock, notice=self.notice)
         self.library = SearchRig(self.vault, folder / "search.db")
         self.library.start()
-        self.vaults = BoundedVaults(self.store, self.library.index, self.library.search, self.audit)
+        self.vaults = GrantedVaults(self.store, self.library.index, self.library.search, self.audit)
 
         self.state = open_state(folder / "state.journal")
         self.scheduler = ModuleScheduler(
@@ -275,7 +275,7 @@ class ModuleRig:
 
     def bounded(
         self, *, read: Iterable[str] = (), write: Iterable[str] = (), **more: Callable[..., None]
-    ) -> BoundedVault:
+    ) -> GrantedVault:
         bounds = ModuleBounds.of_module("daily", read=read, write=write)
         return self.vaults.of_module("daily", bounds, authority=acted_on, **more)
 

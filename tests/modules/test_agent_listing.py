@@ -85,12 +85,13 @@ async def test_all_agents_are_listed_the_daemons_own_and_those_of_modules(module
     assert [one.runs_here for one in known] == [True, True, True, False]
     assert "no container: a shell" in str(known[1].problem)
     assert known[2].tools == (
-        "list_notes",
         "read_note",
+        "list_notes",
         "search_notes",
         "write_note",
-        "append_note",
         "edit_section",
+        "set_key",
+        "move_note",
         "suggest_change",
     )
     assert known[3].tools[-4:] == ("Read", "Glob", "Grep", "Bash")

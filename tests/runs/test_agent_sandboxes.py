@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
+from parachuted.access.authority import Authority
 from parachuted.access.grant import Grant, build_grant
 from parachuted.access.origin import Taint
 from parachuted.access.origins import Origins
@@ -21,7 +22,9 @@ from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs import AgentHooks, RunHooks
 from parachuted.runs.agent_sandboxes import AgentSandboxes
+from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_audit import RunAudit
+from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.run_request import RunBudget
 from parachuted.vault import Author, WriteResult
 from tests.modules.module_rig import LIMITS, ModuleRig
@@ -63,6 +66,16 @@ async def refuse(_command: str) -> bool:
     return False
 
 
+class AskedGuard:
+    """A guard whose person is asked by `allow`, and allows no host."""
+
+    def __init__(self, guard: RunGuard, allow: Callable[[str], Awaitable[bool]]) -> None:
+        self._guard, self.command, self.host = guard, allow, refuse
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._guard, name)
+
+
 class FakeRun:
     """As much of a run as its container needs; `allow` is what a person says to a command."""
 
@@ -71,6 +84,7 @@ class FakeRun:
 
     def __init__(
         self,
+        rig: ModuleRig,
         grant: Grant,
         taint: Taint,
         hooks: AgentHooks,
@@ -81,7 +95,23 @@ class FakeRun:
         self.written: list[WriteResult] = []
         self.said: list[str] = []
         self.add_words = self.said.append
-        self.guard = SimpleNamespace(command=allow, host=refuse, put_forward=None)
+        guard = RunGuard(
+            run="r-1",
+            session=None,
+            grant=grant,
+            taint=taint,
+            origins=Origins(rig.state),
+            permissions=None,
+            put_forward=None,
+        )
+        self.vault = rig.vaults.of_run(
+            ModuleBounds.of_agent("a", grant),
+            self.author,
+            run=guard,
+            authority=Authority,
+            wrote=self.written.append,
+        )
+        self.guard = AskedGuard(guard, allow)
 
 
 @dataclass
@@ -104,7 +134,7 @@ class AgentSandboxRig:
         rig = self.module_rig
         hooks = RunHooks(rig.store, rig.bus).of_run("r-1", agent="a", cause=None, taint=self.taint)
         audit = RunAudit(rig.audit, rig.clock, task, agent="a", backend="scripted", module="a")
-        return FakeRun(grant, self.taint, hooks, audit, allow)
+        return FakeRun(rig, grant, self.taint, hooks, audit, allow)
 
 
 @pytest.fixture
@@ -117,8 +147,6 @@ def sandbox_rig(tmp_path: Path) -> Iterator[AgentSandboxRig]:
         sandboxes=slots,
         store=module_rig.store,
         index=module_rig.library.index,
-        origins=Origins(module_rig.state),
-        audit=module_rig.audit,
         user_home=tmp_path,
     )
     yield AgentSandboxRig(module_rig=module_rig, slots=slots, boxes=boxes, taint=Taint())

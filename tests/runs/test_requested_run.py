@@ -25,7 +25,7 @@ PROPOSES = use(
     payload={"text": "x"},
     reasoning="It is missing.",
 )
-APPENDS = use("append_note", path="Brain/a.md", section="Facts", text="- one")
+APPENDS = use("edit_section", path="Brain/a.md", section="Facts", text="- one")
 WRITES = use("write_note", path="Brain/n.md", text="x")
 EDITS = use("edit_section", path="Brain/a.md", section="Facts", text="x")
 

@@ -56,8 +56,8 @@ from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import CurrentCall, StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
-from parachuted.runs.bounded_vault import BoundedVaults
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
@@ -321,7 +321,7 @@ class _HarnessServices:
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         self.make_run = partial(CallRun, store)
-        vaults = BoundedVaults(store, self._index, self._search)
+        vaults = GrantedVaults(store, self._index, self._search)
         self.vault = vaults.of_module(self.name, self.bounds)
         self.contexts = ModuleContexts(
             ContextAssembly(self._index, lambda _path: ()), self.vault, self.bounds, _acted_on

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.authority import Authority, Entry
-from parachuted.access.grant import narrowing_of
+from parachuted.access.authority import Authority
+from parachuted.access.grant import Entry, narrowing_of
 from parachuted.access.narrowed import narrowing_configs
 from parachuted.access.origin import Origin
 from parachuted.agents import ConversationInput
