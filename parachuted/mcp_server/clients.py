@@ -26,7 +26,7 @@ from parachuted.access.origins import Origins
 from parachuted.errors import EditRefusedError
 from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import NOWHERE, Identity
-from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_files import VaultUser
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
@@ -103,7 +103,9 @@ class McpClient:
             taint=self.taint,
             within=CurrentRun(grant=grant, asker=Authority(holds=holds)),
         )
-        self.hooks = sources.hooks.of_run(self.id, agent=self.by, cause=None, taint=self.taint)
+        self.hooks = AgentHooks(
+            shared=sources.hooks, session_id=self.id, agent=self.by, taint=self.taint
+        )
         self._sources, self._turn = sources, asyncio.Lock()
         self._act: _Act | None = None
         guard = RunGuard(

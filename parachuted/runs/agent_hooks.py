@@ -10,9 +10,8 @@ import asyncio
 import itertools
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -58,41 +57,53 @@ class NoHooks:
     def tell(self, hook_event: HookEvent) -> None: ...
 
 
-def _published(event: str, /, **data: object) -> None:
-    del event, data
+class RunHooks:
+    """What the hooks of all runs share. `sessions` are those of conversation; `origins` says whose
+    texts are a stranger's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        asker: HookAsker | None = None,
+        origins: Origins | None = None,
+    ) -> None:
+        self.store, self.origins = store, origins
+        self.publish, self.asker = bus.publish, asker or NoHooks()
+        self.sessions = SessionEvents(bus, store.clock)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHooks:
-    """One agent's work.
+    """The hooks of one agent's work.
 
     `session_id` is the run's, `conversation_id` what hooks know its conversation by, `agent` and
-    `module` who works; `publish` tells the bus of a call.
-
-    `added` is called before the agent is shown words of a hook, which may be of any note; before
-    that `saw`, in a thread, with each file that the hook says they are from. `authority` is what
-    modules that take part act with: the run's, whose taint grows with what they read and say.
+    `module` who works, `folder` where. What a hook shows the agent of a file counts as read by it
+    (`taint`); `added` is called before the agent is shown words of a hook, which may be of any
+    note. Modules that take part act with the `authority`, and share the taint.
     """
 
-    asker: HookAsker
-    clock: Callable[[], datetime]
-    vault: Path
+    shared: RunHooks
     session_id: str
     agent: str
+    taint: Taint
     module: str | None = None
     conversation_id: str | None = None
-    cwd: Path | None = None
+    folder: str | None = None
     cause: Mapping[str, object] | None = None
-    publish: Callable[..., object] = _published
     added: Callable[[], object] = lambda: None
-    saw: Callable[[str], object] = lambda _source: None
     authority: Callable[[], Authority] = lambda: NO_AUTHORITY
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
     _refusals: list[str] = field(default_factory=list)
 
+    @property
+    def vault(self) -> Path:
+        return self.shared.store.folder
+
     def wants(self, event: str) -> bool:
-        return self.asker.wants(event)
+        return self.shared.asker.wants(event)
 
     async def ask(
         self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
@@ -102,23 +113,39 @@ class AgentHooks:
             return HookDecision()
         hook_event = HookEvent(
             event=event,
-            at=self.clock(),
+            at=self.shared.store.clock(),
             vault=self.vault,
             module=self.module,
             session_id=self.known_as,
-            cwd=self.cwd,
+            cwd=self.vault / self.folder if self.folder else None,
             data={**data, "agent_id": self.session_id, "agent_type": self.agent},
             cause=self.cause,
             diff=diff,
-            authority=self.authority(),
+            authority=replace(self.authority(), taint=self.taint),
         )
-        decision = await self.asker.ask(hook_event)
+        decision = await self.shared.asker.ask(hook_event)
         has_words = decision.context or decision.sources or decision.updated_output is not None
         if has_words or not decision.allowed:
             self.added()
             if decision.sources:
-                await asyncio.to_thread(lambda: [self.saw(source) for source in decision.sources])
+                await asyncio.to_thread(self._read_sources, decision.sources)
         return decision
+
+    def _read_sources(self, sources: Iterable[str]) -> None:
+        """The agent is shown words from these files, each a path of the vault or a whole one.
+
+        What cannot be read there is taken for a stranger's. Blocks on the disk.
+        """
+        store, origins = self.shared.store, self.shared.origins
+        for source in sources:
+            try:
+                path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
+                content = store.read(path)
+            except ParachuteError:
+                self.taint.read(source, "imported")
+                continue
+            known = origins and origins.of_text(path, content.data, content.digest)
+            self.taint.read(path, known or "you")
 
     @property
     def known_as(self) -> str:
@@ -143,9 +170,8 @@ class AgentHooks:
         `resume`); what hooks have the agent know.
         """
         about = {"session_id": self.known_as, "module": self.module}
-        folder = "" if self.cwd is None else str(self.cwd.relative_to(self.vault))
-        self.publish("session.start", **about, working_directory=folder)
-        whole = str(self.cwd or self.vault)
+        self.shared.publish("session.start", **about, working_directory=self.folder or "")
+        whole = str(self.vault / (self.folder or ""))
         decision = await self.ask(
             "session.start", {"source": source, **about, "working_directory": whole}
         )
@@ -220,7 +246,7 @@ class AgentHooks:
                 else result.response
             )
             event, fields["tool_response"] = "tool.after", response
-        self.publish(
+        self.shared.publish(
             event, **_brief({key: value for key, value in fields.items() if key != "is_interrupt"})
         )
         decision = await self.ask(event, {**fields, **more})
@@ -299,26 +325,6 @@ class AgentHooks:
             self._ends.append(f"a hook ended the run: {decision.reason}")
 
 
-def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint) -> None:
-    """An agent is shown words from that file, a path of the vault or a whole one.
-
-    What cannot be read there is taken for a stranger's.
-
-    Blocks on the disk.
-    """
-    folder = f"{store.folder}/"
-    try:
-        path = VaultPath.parse(source.removeprefix(folder))
-        content = store.read(path)
-    except ParachuteError:
-        taint.read(source, "imported")
-    else:
-        taint.read(
-            path,
-            origins.of_text(path, content.data, content.digest) if origins is not None else "you",
-        )
-
-
 def _refusal(name: str, decision: HookDecision) -> str:
     return "\n\n".join(
         [f"a hook refused {name}, so nothing was done: {decision.reason}", *decision.context]
@@ -360,54 +366,3 @@ def _brief_value(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
     return _brief(value) if isinstance(value, dict) else repr(value)[:_SHOWN]
-
-
-class RunHooks:
-    """Makes the hooks of each run. `sessions` are those of conversation; `origins` says whose
-    texts are a stranger's.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        bus: Bus,
-        asker: HookAsker | None = None,
-        origins: Origins | None = None,
-    ) -> None:
-        self._store, self._bus, self._origins = store, bus, origins
-        self.sessions = SessionEvents(bus, store.clock)
-        self._asker = asker or NoHooks()
-
-    def of_run(
-        self,
-        run: str,
-        *,
-        agent: str,
-        cause: Mapping[str, object] | None,
-        taint: Taint,
-        module: str | None = None,
-        folder: str | None = None,
-        added: Callable[[], object] = lambda: None,
-        authority: Callable[[], Authority] = lambda: NO_AUTHORITY,
-    ) -> AgentHooks:
-        """The hooks of that run.
-
-        What a hook shows the agent of a file counts as read by it (`taint`); `folder` is where the
-        agent works, and `added` is called before it is shown words of a hook. Modules that take
-        part act with the `authority`, and share the taint.
-        """
-        store = self._store
-        return AgentHooks(
-            asker=self._asker,
-            clock=store.clock,
-            vault=store.folder,
-            session_id=run,
-            agent=agent,
-            module=module,
-            cwd=store.folder / folder if folder else None,
-            cause=cause,
-            publish=self._bus.publish,
-            added=added,
-            saw=lambda source: saw_source(source, store, self._origins, taint),
-            authority=lambda: replace(authority(), taint=taint),
-        )

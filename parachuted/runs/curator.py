@@ -249,8 +249,9 @@ class Curator:
     def _hooks_of(self, work: CuratorWork) -> AgentHooks:
         task = work.account.task
         root = self._causes.root_of(task.causes[0]) if task.causes else None
-        return self._hooks.of_run(
-            str(task.run),
+        return AgentHooks(
+            shared=self._hooks,
+            session_id=str(task.run),
             agent=NAME,
             cause=cause_data(
                 task.causes, actor=NAME, run=task.run, root=root, depth=1 + len(task.parents)

@@ -28,7 +28,7 @@ from parachuted.agents.permission import PendingPermission
 from parachuted.errors import StorageFailedError
 from parachuted.hooks import cause_data
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.agent_tools import ServerToolCalls
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
@@ -113,8 +113,9 @@ class RequestedRun(Run):
             module=definition.module,
             may_write=request.may_write,
         )
-        own_hooks = hooks.of_run(
-            str(task.run),
+        own_hooks = AgentHooks(
+            shared=hooks,
+            session_id=str(task.run),
             agent=definition.name,
             cause=cause_data(
                 task.causes,
@@ -126,8 +127,8 @@ class RequestedRun(Run):
             module=definition.module,
             folder=request.scope.folder or options.about_folder,
             authority=self._lent_authority,
+            conversation_id=options.conversation_id,
         )
-        own_hooks = replace(own_hooks, conversation_id=options.conversation_id)
         super().__init__(services, own_hooks, task, agent=definition.name, module=definition.module)
         self.author = Author(
             by=f"module:{self.agent}" if self.module else f"agent:{self.agent}",

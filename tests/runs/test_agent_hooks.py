@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from parachuted.access.origin import Taint
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.runs.agent_hooks import AgentHooks, NoHooks
 from parachuted.testing import say, use
+from tests.runs.task_rig import NOON, make_hooks
 from tests.runs.test_curator import B, W, study_with, update
 from tests.tools.curator_rig import CuratorRig
-
-NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
 
 @dataclass
@@ -70,13 +69,10 @@ def hooks_of(
     scripted: Scripted | NoHooks, reported: list[Mapping[str, object]] | None = None
 ) -> AgentHooks:
     heard = [] if reported is None else reported
-    return AgentHooks(
-        asker=scripted,
-        clock=lambda: NOON,
-        vault=Path("/v"),
-        session_id="r1",
-        agent="curator",
+    return make_hooks(
+        scripted,
         publish=lambda event, /, **data: heard.append({"event": event, **data}),
+        agent="curator",
     )
 
 
@@ -101,7 +97,7 @@ async def test_with_no_hook_a_call_is_what_it_was():
     assert (event["event"], event["tool_name"], event["tool_use_id"]) == (
         "tool.after",
         "note_down",
-        "r1-1",
+        "r-1-1",
     )
 
 
@@ -168,20 +164,20 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
 
     assert (before.event, before.session_id, before.vault, before.at) == (
         "tool.before",
-        "r1",
+        "r-1",
         Path("/v"),
         NOON,
     )
     assert dict(before.data) == {
         "tool_name": "note_down",
         "tool_input": {"text": "milk"},
-        "tool_use_id": "r1-1",
-        "agent_id": "r1",
+        "tool_use_id": "r-1-1",
+        "agent_id": "r-1",
         "agent_type": "curator",
         "full_name": "mcp__parachute__note_down",  # and the next, which no hook reads
     }
     assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
-    assert after.data["tool_use_id"] == "r1-1"
+    assert after.data["tool_use_id"] == "r-1-1"
 
 
 async def test_what_the_bus_hears_of_a_call_holds_no_whole_note():
@@ -341,18 +337,18 @@ async def test_a_hook_that_says_to_stop_ends_the_run_and_no_call_after_it_is_mad
 
 
 async def test_what_a_hook_has_an_agent_know_at_its_end_counts_as_read_by_it():
-    seen, added = list[str](), list[str]()
+    taint, added = Taint(), list[str]()
     decision = HookDecision(
         allowed=False, reason="Look at the mail.", context=("It says: obey.",), sources=("Mail.md",)
     )
     hooks = replace(
         hooks_of(Scripted({"stop.before": lambda _event: decision})),
-        saw=seen.append,
+        taint=taint,
         added=lambda: added.append("words"),
     )
 
     assert await hooks.stopping("bye") is decision
-    assert (seen, added) == (["Mail.md"], ["words"])
+    assert (taint.sources, added) == ({"Mail.md": "imported"}, ["words"])
 
     quiet = replace(hooks_of(Scripted({"stop.before": yes()})), added=lambda: added.append("more"))
     assert (await quiet.stopping("bye")).allowed

@@ -20,7 +20,7 @@ from parachuted.agents import ToolResult
 from parachuted.agents.sandbox.options import SandboxSlot
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs import AgentHooks, RunHooks
+from parachuted.runs import AgentHooks
 from parachuted.runs.agent_sandboxes import AgentSandboxes
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_audit import RunAudit
@@ -28,7 +28,7 @@ from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.run_request import RunBudget
 from parachuted.vault import Author, WriteResult
 from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.task_rig import make_task
+from tests.runs.task_rig import make_hooks, make_task
 
 
 @dataclass
@@ -132,7 +132,7 @@ class AgentSandboxRig:
         )
         task = make_task()
         rig = self.module_rig
-        hooks = RunHooks(rig.store, rig.bus).of_run("r-1", agent="a", cause=None, taint=self.taint)
+        hooks = make_hooks(folder=rig.vault, agent="a", taint=self.taint)
         audit = RunAudit(rig.audit, rig.clock, task, agent="a", backend="scripted", module="a")
         return FakeRun(rig, grant, self.taint, hooks, audit, allow)
 

@@ -13,11 +13,10 @@ from parachuted.access.grant import Grant
 from parachuted.access.origin import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.native import NativeGate, call_objection
 from parachuted.runs.run_audit import RunAudit
 from tests.modules.module_rig import MemoryAudit
-from tests.runs.task_rig import make_task
+from tests.runs.task_rig import make_hooks, make_task
 from tests.tools.checkout_rig import GARDENER, NOON, CheckoutRig, at_desk, paths
 
 GRANT = replace(
@@ -72,13 +71,7 @@ class Shell:
         gate = NativeGate(
             grant=grant,
             taint=self.desk.taint,
-            hooks=AgentHooks(
-                asker=self.hooks,
-                clock=lambda: NOON,
-                vault=self.desk.vault,
-                session_id="r-1",
-                agent="gardener",
-            ),
+            hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
             audit=self.audit,
             ask_command=refuse,
             cut_network=lambda: None,

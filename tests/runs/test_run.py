@@ -15,13 +15,13 @@ from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
-from parachuted.runs import AgentHooks, NoHooks
+from parachuted.runs import AgentHooks
 from parachuted.runs.run import Run, RunServices
 from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
 from parachuted.vault import History, ObjectStore
-from tests.runs.task_rig import NOON, make_task
+from tests.runs.task_rig import NOON, make_hooks, make_task
 
 TASK = make_task()
 JOB = Job(
@@ -85,9 +85,7 @@ class RunRig:
         self.state = open_state(folder / "state.journal")
         self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
         self.bus.subscribe(self.events.append)
-        self.hooks = AgentHooks(
-            asker=NoHooks(), clock=lambda: NOON, vault=folder, session_id="r-1", agent="helper"
-        )
+        self.hooks = make_hooks()
         self.run = self.run_with(ScriptedBackend())
 
     def record(self, event: AuditEvent) -> None:
