@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.access.own_folders import OwnFolders
-from parachuted.private import is_in
+from parachuted.home_files.private import is_in
 from parachuted.tools.folder_files import (
     LeftOut,
     ReadRefusedError,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.tools import Migration
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 OLD = {
@@ -33,12 +34,23 @@ def texts(vault: Path) -> dict[str, str]:
     }
 
 
+def migration(daemon_rig: DaemonRig) -> Migration:
+    daemon = daemon_rig.daemon
+    return Migration(
+        store=daemon.vault.store,
+        index=daemon.watched.index,
+        sessions=daemon.loop.sessions,
+        bus=daemon.watched.bus,
+        origins=daemon.vault.origins,
+    )
+
+
 def everything(_path: str) -> bool:
     return True
 
 
 async def migrated(daemon_rig: DaemonRig) -> str:
-    done = await daemon_rig.daemon.migration.apply(everything)
+    done = await migration(daemon_rig).apply(everything)
     assert done.run is not None
     return done.run
 
@@ -49,34 +61,34 @@ async def test_each_old_text_is_moved_to_its_folder_as_one_run_that_an_undo_take
     before = texts(old)
     async with live() as daemon_rig:
         daemon = daemon_rig.daemon
-        moves = await daemon.migration.plan(everything)
+        moves = await migration(daemon_rig).plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
             ("general-context.md", "append"),
         ]
-        assert (texts(old), daemon.history.runs()) == (before, [])
+        assert (texts(old), daemon.watched.history.runs()) == (before, [])
 
-        done = await daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         await daemon_rig.settled()
         now = texts(old)
-        assert daemon.index.get("Projects/attic/AGENTS.md") is not None
+        assert daemon.watched.index.get("Projects/attic/AGENTS.md") is not None
         assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
         assert now["Areas/garden/AGENTS.md"] == OLD["garden-context.md"]
         assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
         assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
         assert not any(f"Chat/contexts/{name}" in now for name in OLD)
         assert len(done.moves) == 3
-        document = daemon.history.run(str(done.run))
+        document = daemon.watched.history.run(str(done.run))
         assert document is not None
         facts = (document["agent"], document["outcome"], document["cost_usd"])
         assert facts == ("migration", "changed", 0.0)
 
-        again = await daemon.migration.apply(everything)
+        again = await migration(daemon_rig).apply(everything)
         assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert (texts(old), len(daemon.history.runs())) == (now, 1)
+        assert (texts(old), len(daemon.watched.history.runs())) == (now, 1)
 
-        undone = await daemon.undo.undo(str(done.run))
+        undone = await daemon.vault.undo.undo(str(done.run))
         assert (undone.runs, undone.kept) == ((done.run,), {})
     assert texts(old) == before
 
@@ -85,7 +97,7 @@ async def test_what_a_person_wrote_since_is_kept_by_the_undo(live: Live, old: Pa
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
         save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
-        await daemon_rig.daemon.undo.undo(run)
+        await daemon_rig.daemon.vault.undo.undo(run)
     assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
 
 
@@ -97,7 +109,7 @@ async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Pa
         await daemon_rig.settled()
         watcher = next(
             one
-            for one in daemon_rig.daemon.history.runs()
+            for one in daemon_rig.daemon.watched.history.runs()
             if one["watcher"] == "Projects/watcher/AGENTS.md"
         )
         assert watcher["parents"] == [run]
@@ -107,23 +119,19 @@ async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_i
     live: Live, old: Path
 ):
     async with live() as daemon_rig:
-        sessions = daemon_rig.daemon.sessions
+        sessions = daemon_rig.daemon.loop.sessions
         sessions.choose(
             "s",
-            [
-                path
-                for move in await daemon_rig.daemon.migration.plan(everything)
-                for path in [move.file]
-            ],
+            [path for move in await migration(daemon_rig).plan(everything) for path in [move.file]],
         )
-        done = await daemon_rig.daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         assert done.sessions == 3
         assert [one.folder_path for one in sessions.of("s")] == [
             "Projects/attic",
             "Areas/garden",
             "",
         ]
-        await daemon_rig.daemon.undo.undo(str(done.run))
+        await daemon_rig.daemon.vault.undo.undo(str(done.run))
         await daemon_rig.settled()
         assert [one.folder_path for one in sessions.of("s")] == [
             f"Chat/contexts/{name}" for name in sorted(OLD)
@@ -133,7 +141,7 @@ async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_i
 async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
     async with live() as daemon_rig:
-        done = await daemon_rig.daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         assert {move.file.name: move.action for move in done.moves} == {
             "attic.md": "create",
             "garden-context.md": "create",
@@ -145,7 +153,7 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
 
 async def test_what_is_not_seen_is_neither_reported_nor_touched(live: Live, old: Path):
     async with live() as daemon_rig:
-        done = await daemon_rig.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
+        done = await migration(daemon_rig).apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
     assert (old / "Chat/contexts/garden-context.md").exists()
 
@@ -161,5 +169,5 @@ async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_tha
         await migrated(daemon_rig)
         await daemon_rig.settled()
         assert "I garden" in (old / "AGENTS.md").read_text()
-        assert daemon_rig.daemon.origins.of("AGENTS.md") == "web"
-        assert daemon_rig.daemon.origins.of("Projects/attic/AGENTS.md") == "you"
+        assert daemon_rig.daemon.vault.origins.of("AGENTS.md") == "web"
+        assert daemon_rig.daemon.vault.origins.of("Projects/attic/AGENTS.md") == "you"
