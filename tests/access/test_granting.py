@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
-from parachuted.access.authority import Entry
 from parachuted.access.grant import (
     ENTRIES,
     EXPLICIT,
     MAINTENANCE,
     PRESENT,
+    Entry,
     Grant,
     build_grant,
     curator_grant,

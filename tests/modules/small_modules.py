@@ -22,7 +22,8 @@ from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess, VaultAccess
+from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess
+from parachuted.runs.granted_vault import GrantedVault
 
 HEAD = """
 import asyncio
@@ -93,7 +94,7 @@ class StubServices:
 
     name: str = "daily"
     config: Mapping[str, object] = field(default_factory=dict)
-    vault: VaultAccess | None = None
+    vault: GrantedVault | None = None
     state: Memory = field(default_factory=Memory)
     published: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)

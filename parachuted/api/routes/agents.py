@@ -267,8 +267,8 @@ class AgentRoutes:
         )
 
     def _shown(self, known: AgentStatus, call: ApiCall, *, is_whole: bool = False) -> AgentResponse:
-        grant, config, order = known.grant, known.config, known.order
-        prompt = order.definition.system_prompt if order is not None else None
+        grant, config, request = known.grant, known.config, known.request
+        prompt = request.definition.system_prompt if request is not None else None
         sees_all, box = call.grant.alternatives is None, grant.sandbox
         permissions = AgentPermissionsResponse(
             read=_patterns(grant.reads) if sees_all else [],
@@ -279,7 +279,7 @@ class AgentRoutes:
             network=list(grant.network) if isinstance(grant.network, tuple) else grant.network,
             interfaces=None if grant.interfaces is None else list(grant.interfaces),
         )
-        limits = order.limits if order is not None else None
+        limits = request.budget.limits if request is not None else None
         constraints = AgentConstraintsResponse(
             needs_container=grant.needs_container,
             memory=box.memory,

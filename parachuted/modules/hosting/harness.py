@@ -52,7 +52,7 @@ from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
@@ -293,7 +293,7 @@ class _HarnessServices(ModuleContext):
             closing.callback(part.close)
         self.make_run = partial(CallRun, store)
         sources = ModuleContextSources(
-            vaults=BoundedVaults(store, self._index, self._search),
+            vaults=GrantedVaults(store, self._index, self._search),
             data=private / "data",
             user_home=Path.home(),
             kept_out=(vault,),

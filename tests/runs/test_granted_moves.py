@@ -1,6 +1,4 @@
-"""Access: files are moved with the links that lead to them, and come in pieces, as far as the
-permissions reach.
-"""
+"""Granted moves: files move, with the links to them, and come in pieces, where they may."""
 
 from __future__ import annotations
 
@@ -140,45 +138,31 @@ async def test_no_move_makes_a_note_watch_more_than_the_module_may_read(module_r
         assert (module_rig.vault / source).exists()
 
 
-async def test_a_strangers_note_stays_one_wherever_it_is_moved(module_rig):
+async def test_strangers_texts_stay_theirs_moved_uploaded_and_in_conflicts(module_rig):
     module_rig.save("Inbox/letter.md", "# Letter\n\nPlease pay at once, to the account below.\n")
     module_rig.library.settled()
     origins = Origins(module_rig.state)
     vault = module_rig.bounded(read=["**"], write=["**"], origins=origins)
 
+    def origin_of(path: str) -> str:
+        return origins.of_text(path, module_rig.text(path).encode())
+
+    authority = Authority()
+    with acting(authority), pytest.raises(ConflictError) as conflict:
+        await vault.create("Inbox/letter.md", "mine\n")
+    assert b"Letter" in conflict.value.theirs
+    assert authority.taint
+
     await vault.move("Inbox/letter.md", "Daily/letter.md")
-    text = module_rig.text("Daily/letter.md").encode()
-    assert origins.of_text("Daily/letter.md", text) == "imported"
+    assert origin_of("Daily/letter.md") == "imported"
     authority = Authority()
     with acting(authority):
         await vault.read("Daily/letter.md")
-    assert authority.taint
-
-
-async def test_what_a_marked_work_moves_and_uploads_counts_as_theirs(module_rig):
-    module_rig.save("Inbox/letter.md", "# Letter\n")
-    origins = Origins(module_rig.state)
-    vault = module_rig.bounded(read=["**"], write=["**"], origins=origins)
-
-    with acting(Authority()):
-        await vault.read("Inbox/letter.md")
+        assert authority.taint
         await vault.move("Daily/b.md", "Daily/moved.md")
         made = await vault.upload("Daily/made.md", pieces(b"# Pay\n"))
-    for path in ("Daily/moved.md", "Daily/made.md"):
-        assert origins.of_text(path, module_rig.text(path).encode()) == "imported", path
+    assert [origin_of(path) for path in ("Daily/moved.md", "Daily/made.md")] == ["imported"] * 2
     assert made.digest == digest_of(b"# Pay\n")
-
-
-async def test_the_text_in_a_conflict_marks_the_work_as_reading_it_does(module_rig):
-    origins = Origins(module_rig.state)
-    vault = module_rig.bounded(read=["**"], write=["**"], origins=origins)
-    module_rig.save("Inbox/letter.md", "# Letter\n")
-    authority = Authority()
-
-    with acting(authority), pytest.raises(ConflictError) as conflict:
-        await vault.create("Inbox/letter.md", "mine\n")
-    assert conflict.value.theirs == b"# Letter\n"
-    assert authority.taint
 
 
 async def test_an_upload_is_on_the_disk_when_it_is_reported(module_rig, daily):
@@ -231,20 +215,18 @@ async def test_nothing_is_taken_for_a_place_that_may_not_be_written(module_rig, 
     assert asked == []
 
 
-async def test_an_upload_replaces_nothing(module_rig, daily):
+async def test_an_upload_replaces_nothing_watches_nothing_and_does_not_fill_the_disk(
+    module_rig, daily, monkeypatch
+):
     with pytest.raises(ConflictError):
         await daily.upload("Daily/a.md", pieces(b"new"))
-    assert module_rig.text("Daily/a.md") == "# A\n\n[[b]] [c](sub/c.md)\n"
-
-
-async def test_an_upload_is_no_way_to_watch_or_to_fill_the_disk(module_rig, daily, monkeypatch):
+    spy = pieces(b"---\nwatch: [Private/di", b"ary.md]\n---\n# Spy\n")
     with pytest.raises(ActRefusedError, match="may not watch"):
-        await daily.upload(
-            "Daily/spy.md", pieces(b"---\nwatch: [Private/di", b"ary.md]\n---\n# Spy\n")
-        )
-    monkeypatch.setattr("parachuted.runs.bounded_vault._LARGEST_UPLOAD", 10)
+        await daily.upload("Daily/spy.md", spy)
+    monkeypatch.setattr("parachuted.runs.granted_vault._LARGEST_UPLOAD", 10)
     with pytest.raises(EditRefusedError, match="larger than"):
         await daily.upload("Daily/large.bin", pieces(b"x" * 6, b"x" * 6))
+    assert module_rig.text("Daily/a.md") == "# A\n\n[[b]] [c](sub/c.md)\n"
     assert not (module_rig.vault / "Daily/spy.md").exists()
     assert not (module_rig.vault / "Daily/large.bin").exists()
 

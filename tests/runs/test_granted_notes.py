@@ -1,4 +1,4 @@
-"""Bounded notes: a note as one read, and edits that keep what others wrote."""
+"""Granted notes: a note as one read, lists of notes, and edits that keep what others wrote."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def limited(pattern: str) -> Authority:
     return Authority(reads=grant, writes=grant)
 
 
-async def test_a_note_is_one_read_and_its_links_lead_only_where_the_module_may_read(daily):
+async def test_a_note_is_one_read_and_its_links_lead_only_where_the_caller_may_read(
+    module_rig, daily
+):
     note = await daily.note("Daily/monday.md")
 
     assert (note.title, note.frontmatter, note.digest) == (
@@ -55,31 +57,21 @@ async def test_a_note_is_one_read_and_its_links_lead_only_where_the_module_may_r
         {"mood": "fine", "words": 3},
         digest_of(MONDAY.encode()),
     )
-    assert [(one.target, one.path) for one in note.links] == [
-        ("secret", None),
-        ("tuesday", "Daily/tuesday.md"),
-    ]
+    links = [("secret", None), ("tuesday", "Daily/tuesday.md")]
+    assert [(link.target, link.path) for link in note.links] == links
     assert note.section("Log").content(note) == "- sown"
-
-
-async def test_a_note_is_refused_as_its_text_is(module_rig, daily):
+    with acting(limited("Daily/monday.md")):
+        assert [link.path for link in (await daily.note("Daily/monday.md")).links] == [None, None]
     module_rig.save("Daily/photo.md", b"\xff")
-
-    with pytest.raises(ActRefusedError, match="may not read"):
-        await daily.note("Private/secret.md")
-    with pytest.raises(NotFoundError):
-        await daily.note("Daily/none.md")
-    with pytest.raises(EditRefusedError, match="not UTF-8"):
-        await daily.note("Daily/photo.md")
+    for path, error in (
+        ("Private/secret.md", ActRefusedError),
+        ("Daily/none.md", NotFoundError),
+        ("Daily/photo.md", EditRefusedError),
+    ):
+        with pytest.raises(error):
+            await daily.note(path)
     with acting(limited("Daily/tuesday.md")), pytest.raises(ActRefusedError):
         await daily.note("Daily/monday.md")
-
-
-async def test_a_caller_that_is_limited_learns_of_no_other_file_by_a_link(daily):
-    with acting(limited("Daily/monday.md")):
-        note = await daily.note("Daily/monday.md")
-
-    assert [one.path for one in note.links] == [None, None]
 
 
 async def test_several_edits_are_one_write_and_all_else_stays(module_rig, daily):
@@ -154,22 +146,15 @@ async def test_a_span_needs_the_text_that_it_is_one_of(module_rig, daily):
     assert module_rig.text("Daily/monday.md") == MONDAY
 
 
-async def test_no_span_of_an_older_text_makes_a_note_watch_what_the_module_may_not_read(
-    module_rig, daily
-):
-    """What counts is the text that the merge would leave, not the span put anywhere into the
-    present one.
-    """
+async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read(module_rig, daily):
+    """What counts is the text that the merge would leave."""
     note = await daily.note("Daily/monday.md")
     module_rig.save("Daily/monday.md", f"{MONDAY}{'x' * 500}\n")
     at = note.text.index("mood")
 
+    edit = ReplaceSpan(at, at, "watch: [Private/secret.md]\n")
     with pytest.raises(ActRefusedError, match="may not watch Private"):
-        await daily.edit(
-            "Daily/monday.md",
-            [ReplaceSpan(at, at, "watch: [Private/secret.md]\n")],
-            base=note.digest,
-        )
+        await daily.edit("Daily/monday.md", [edit], base=note.digest)
     assert "watch" not in module_rig.text("Daily/monday.md")
 
 
@@ -187,24 +172,37 @@ def garden(module_rig):
     return module_rig.bounded(read=["Garden/*.md", "Daily/**"], write=["Garden/*.md"])
 
 
-async def test_notes_are_listed_by_folder_tag_key_and_order_as_far_as_they_may_be_read(garden):
-    async def found(*args, **asked):
-        return [row.title for row in (await garden.notes(*args, **asked)).notes]
+@pytest.mark.parametrize(
+    ("asked", "titles"),
+    [
+        ({"folder": "Garden"}, ["Bed 0", "Bed 1", "Bed 2"]),
+        ({"tag": "bed", "order": "-row"}, ["Bed 2", "Bed 1", "Bed 0"]),
+        ({"where": {"crop": "beans", "dry": True}}, ["Bed 2"]),
+        ({"where": {"crop": ["corn", "peas"]}}, ["Bed 1"]),
+        ({"folder": "Garden/", "where": {"row": 1}}, ["Bed 1"]),
+        ({"where": {"crop": None}}, ["Monday", "Tuesday"]),
+        ({"folder": "Garden/closed"}, []),
+        ({"folder": "Private"}, []),
+    ],
+)
+async def test_notes_are_listed_as_far_as_they_may_be_read(garden, asked, titles):
+    assert [row.title for row in (await garden.notes(**asked)).notes] == titles
 
-    assert await found("Garden") == ["Bed 0", "Bed 1", "Bed 2"]
-    assert await found(tag="bed", order="-row") == ["Bed 2", "Bed 1", "Bed 0"]
-    assert await found(where={"crop": "beans", "dry": True}) == ["Bed 2"]
-    assert await found(where={"crop": ["corn", "peas"]}) == ["Bed 1"]
-    assert await found("Garden/", where={"row": 1}) == ["Bed 1"]
-    assert await found(where={"crop": None}) == ["Monday", "Tuesday"]
-    assert await found("Garden/closed") == await found("Private") == []
-    (row,) = (await garden.notes(where={"row": 1})).notes
+
+async def test_a_row_is_the_note_as_it_was_just_written(garden):
+    await garden.set_key("Garden/bed1.md", "crop", "peas")
+
+    (row,) = (await garden.notes(where={"crop": "peas"})).notes
     assert (row.path, row.frontmatter, row.tags) == (
         "Garden/bed1.md",
-        {"crop": "corn", "row": 1, "dry": True},
+        {"crop": "peas", "row": 1, "dry": True},
         ("bed/warm",),
     )
     assert row.digest == (await garden.note("Garden/bed1.md")).digest
+    with acting(limited("Garden/bed1.md")):
+        page = await garden.notes()
+        read = [note.path async for note in garden.read_notes()]
+    assert [row.path for row in page.notes] == read == ["Garden/bed1.md"]
 
 
 async def test_pages_follow_one_another_without_a_gap(garden):
@@ -217,27 +215,13 @@ async def test_pages_follow_one_another_without_a_gap(garden):
 
     assert seen == ["Tuesday", "Monday", "Bed 2", "Bed 1", "Bed 0"]
     assert page.is_indexing is False
-    with pytest.raises(ActRefusedError, match="cursor"):
-        await garden.notes(cursor="none")
-    with pytest.raises(EditRefusedError, match="looked for by a text"):
-        await garden.notes(where={"crop": {}})
-    with pytest.raises(PathRefusedError):
-        await garden.notes("../Private")
-
-
-async def test_what_was_just_written_is_listed(garden):
-    await garden.set_key("Garden/bed1.md", "crop", "peas")
-
-    (row,) = (await garden.notes(where={"crop": "peas"})).notes
-    assert row.path == "Garden/bed1.md"
-
-
-async def test_a_limited_caller_lists_what_it_may_read_itself(garden):
-    with acting(limited("Garden/bed1.md")):
-        page = await garden.notes()
-        read = [note.path async for note in garden.read_notes()]
-
-    assert [row.path for row in page.notes] == read == ["Garden/bed1.md"]
+    for asked, error in (
+        ({"cursor": "none"}, ActRefusedError),
+        ({"where": {"crop": {}}}, EditRefusedError),
+        ({"folder": "../Private"}, PathRefusedError),
+    ):
+        with pytest.raises(error):
+            await garden.notes(**asked)
 
 
 async def test_links_and_backlinks_are_those_of_readable_notes(module_rig, garden):
@@ -289,13 +273,6 @@ async def test_many_notes_are_read_as_one_by_one(module_rig, garden):
     assert "not UTF-8 text" in stream.left_out["Garden/broken.md"]
 
 
-async def test_a_note_that_the_index_has_in_an_older_state_is_read_as_it_is(module_rig, garden):
-    (module_rig.vault / "Garden/bed1.md").write_text("---\ncrop: 5\n---\n# Newer\n")
-
-    (note,) = [note async for note in garden.read_notes("Garden/bed1.md")]
-    assert (note.title, note.frontmatter, note.tags) == ("Newer", {"crop": 5}, ())
-
-
 async def test_a_note_that_goes_between_the_list_and_its_reading_is_left_out(module_rig, garden):
     for number in range(300):
         module_rig.save(f"Garden/x{number:03d}.md", "x\n")
@@ -323,6 +300,9 @@ async def test_named_notes_are_read_and_one_that_is_not_theirs_refuses_all(garde
 
 
 async def test_a_digest_of_bulk_reading_is_a_base_until_the_note_changes(module_rig, garden):
+    (module_rig.vault / "Garden/bed2.md").write_text("---\ncrop: 5\n---\n# Newer\n")
+    (newer,) = [note async for note in garden.read_notes("Garden/bed2.md")]  # than the index
+    assert (newer.title, newer.frontmatter, newer.tags) == ("Newer", {"crop": 5}, ())
     (note,) = [note async for note in garden.read_notes("Garden/bed1.md")]
     digest = await garden.edit(note.path, [ReplaceSpan(0, 0, "")], base=note.digest)
     assert digest == note.digest
