@@ -11,7 +11,7 @@ import json
 import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from parachuted.agents.gateway.limits import (
     RunToken,
     read_request,
 )
-from parachuted.agents.gateway.listeners import GatewayListeners, HeldBody, OpenRun
+from parachuted.agents.gateway.listeners import GatewayListeners, Grant, HeldBody, OpenRun
 from parachuted.agents.gateway.login import (
     COUNT,
     MESSAGES,
@@ -108,7 +108,7 @@ class Gateway:
         """`report` takes a subject and what is wrong with it, or None once it is over."""
         self.limits, self.usage_store = limits, usage_store
         self._report = report
-        self._runs: dict[str, OpenRun] = {}
+        self._grants: dict[str, Grant] = {}
         self._open: set[str] = set()
 
         def make_login(upstream: Upstream) -> Login:
@@ -143,37 +143,55 @@ class Gateway:
     async def open(
         self, run_token: RunToken, folder: Path | None = None, *, token: str | None = None
     ) -> AsyncIterator[Endpoint]:
-        """A way for that run; left, it leads nowhere, and its requests have ended.
-
-        `folder` is where `gateway.sock` is put, for a run that reaches nothing else. Any process
-        that can enter the folder may use it. `token` is that of an earlier run of the same process.
-        Raises AgentUnavailableError, also while an hour's or a day's money is used up;
-        AgentFailedError when its own is, or its cause's.
+        """A grant for one run; see `grant`. `token` is that of an earlier run of the same
+        process.
         """
-        run = OpenRun(run_token=run_token, token=token or secrets.token_urlsafe(32))
+        async with self.grant(folder, token=token) as grant, grant.run(run_token) as endpoint:
+            yield endpoint
+
+    @asynccontextmanager
+    async def grant(
+        self, folder: Path | None = None, *, token: str | None = None
+    ) -> AsyncIterator[Grant]:
+        """A way to the model for one process, which serves one run after another; left, it leads
+        nowhere.
+
+        `folder` is where `gateway.sock` is put, for a process that reaches nothing else. Any
+        process that can enter the folder may use it. Raises AgentUnavailableError.
+        """
+        async with AsyncExitStack() as stack:
+            grant = Grant(self._admit, token or secrets.token_urlsafe(32))
+            try:
+                grant.url = f"http://127.0.0.1:{await self._listening.port()}"
+                grant.socket = await stack.enter_async_context(
+                    self._listening.socket(folder, partial(self._serve, grant))
+                )
+            except OSError as error:
+                raise AgentUnavailableError(
+                    f"the gateway to the model could not be opened: {error}"
+                ) from error
+            self._grants[grant.token] = grant
+            try:
+                yield grant
+            finally:
+                if self._grants.get(grant.token) is grant:
+                    del self._grants[grant.token]
+                grant.end()
+
+    async def _admit(self, run_token: RunToken) -> None:
+        """Raises AgentUnavailableError, also while an hour's or a day's money is used up;
+        AgentFailedError when the run's own is, or its cause's.
+        """
         try:
             await asyncio.to_thread(self._follow, run_token)
-            if (over := self._refused(run_token)) is not None:
-                raise _kept_out_by(over)
-            if (left := self._upstream.paused_s()) > 0:
-                raise AgentUnavailableError(self._upstream.pause_message(), wait_s=left)
-            port = await self._listening.port()
-            self._runs[run.token] = run
-            async with self._listening.socket(folder, partial(self._serve, run)) as socket:
-                yield Endpoint(
-                    url=f"http://127.0.0.1:{port}",
-                    token=run.token,
-                    socket=socket,
-                    model=next(iter(run_token.models), None),
-                )
-        except (OSError, StorageFailedError) as error:
+        except StorageFailedError as error:
             raise AgentUnavailableError(
                 f"the gateway to the model could not be opened: {error}"
             ) from error
-        finally:
-            if self._runs.get(run.token) is run:
-                del self._runs[run.token]
-            run.end()
+        if (over := self._refused(run_token)) is not None:
+            raise _kept_out_by(over)
+        if (left := self._upstream.paused_s()) > 0:
+            raise AgentUnavailableError(self._upstream.pause_message(), wait_s=left)
 
     def windows(self, now: datetime) -> dict[str, Mapping[str, object]]:
         """How much of its account's windows a login has used, as the latest answers said; empty for
@@ -191,9 +209,11 @@ class Gateway:
         return [one.note for one in priced if one.note]
 
     def stop_all(self) -> int:
-        for run in self._runs.values():
+        """End the runs that go on: their requests, and their right to ask."""
+        runs = [grant.present for grant in self._grants.values() if grant.present is not None]
+        for run in runs:
             run.end()
-        return len(self._runs)
+        return len(runs)
 
     async def close(self) -> None:
         self.stop_all()
@@ -204,12 +224,13 @@ class Gateway:
     async def _serve_by_token(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.method == "HEAD" and request.raw_path == "/":
             return web.Response()
-        run = self._runs.get(token_of(request.headers))
+        grant = self._grants.get(token_of(request.headers))
+        return await self._serve(grant, request)
+
+    async def _serve(self, grant: Grant | None, request: web.BaseRequest) -> web.StreamResponse:
+        run = grant.present if grant is not None else None
         if run is None:
             return _error(401, "authentication_error", "no run that goes on has this token")
-        return await self._serve(run, request)
-
-    async def _serve(self, run: OpenRun, request: web.BaseRequest) -> web.StreamResponse:
         if run.is_stopped:
             return _error(401, "authentication_error", "this run was stopped")
         found = allowed(request.method, request.raw_path)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from parachuted.agents.gateway.limits import RunToken
+from parachuted.agents.gateway.limits import Endpoint, RunToken
 
 _LARGEST_REQUEST = 32 << 20  # as the API's own
 
@@ -30,7 +30,6 @@ class OpenRun:
     """A run that may ask the model, and its requests just now."""
 
     run_token: RunToken
-    token: str
     requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
     is_stopped: bool = False
     has_answer: bool = False
@@ -42,6 +41,46 @@ class OpenRun:
             if request.transport is not None:
                 request.transport.abort()
             task.cancel()
+
+
+class Grant:
+    """A process's way to the model. Its token stays, and its runs follow one another: a request
+    counts to the run of the present, and between two runs none is passed on.
+    """
+
+    def __init__(self, admit: Callable[[RunToken], Awaitable[None]], token: str) -> None:
+        self.token, self.url = token, ""
+        self.socket: Path | None = None
+        self.present: OpenRun | None = None
+        self._admit = admit
+
+    @asynccontextmanager
+    async def run(self, run_token: RunToken) -> AsyncIterator[Endpoint]:
+        """Count requests to this run until it is left, which ends those that are still going on.
+
+        Raises AgentUnavailableError and AgentFailedError where it has no money or the model asked
+        for a pause.
+        """
+        if self.present is not None:
+            raise RuntimeError("this grant serves another run at the moment")
+        await self._admit(run_token)
+        self.present = run = OpenRun(run_token=run_token)
+        try:
+            yield Endpoint(
+                url=self.url,
+                token=self.token,
+                socket=self.socket,
+                model=next(iter(run_token.models), None),
+            )
+        finally:
+            if self.present is run:
+                self.present = None
+            run.end()
+
+    def end(self) -> None:
+        if self.present is not None:
+            self.present.end()
+            self.present = None
 
 
 class HeldBody:

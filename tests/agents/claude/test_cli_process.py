@@ -134,7 +134,7 @@ async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, age
     answer = await process.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
 
     assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert not talk.claude.gateway._runs
+    assert not talk.claude.gateway._grants
     assert not agent_rig.calls
 
 
@@ -234,7 +234,7 @@ async def test_a_new_conversation_begins_in_the_process_that_waits_for_it(talk, 
     )
     assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert spare.token
-    assert not talk.claude.gateway._runs
+    assert not talk.claude.gateway._grants
 
     other = await run(talk.claude.backend, talk.job("What else?", session_id=None))
 

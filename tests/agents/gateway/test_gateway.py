@@ -18,7 +18,7 @@ from aiohttp import web
 from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig, run_token
 
 MILLION = 1_000_000
 
@@ -101,6 +101,21 @@ async def test_an_ended_run_s_token_and_socket_lead_nowhere(
     assert api.requests == []
 
 
+async def test_a_grant_s_requests_count_to_its_run_of_the_moment(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
+    api.add([say("one")], [say("two")], [say("three")])
+    async with gateway_rig.gateway.grant() as grant:
+        for run, requests in (("run-1", 1), ("run-2", 2)):
+            async with grant.run(run_token(run)) as way:
+                assert {(await gateway_rig.ask(way)).status for _ in range(requests)} == {200}
+                with pytest.raises(RuntimeError):
+                    async with grant.run(run_token("run-3")):
+                        pass
+            assert (await gateway_rig.ask(way)).status == 401
+    assert [gateway_rig.gateway.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -148,7 +163,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
 
 
 @pytest.mark.parametrize(
-    ("limits", "run_token", "says"),
+    ("limits", "parts", "says"),
     [
         ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
         ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
@@ -157,11 +172,11 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     ],
 )
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
-    make_gateway_rig, api: ScriptedMessages, limits, run_token, says
+    make_gateway_rig, api: ScriptedMessages, limits, parts, says
 ):
     gateway_rig = make_gateway_rig(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
-    async with gateway_rig.run(**run_token) as way:
+    async with gateway_rig.run(**parts) as way:
         answers = [await gateway_rig.ask(way) for _ in range(4)]
 
     assert [answer.status for answer in answers] == [200, 200, 400, 400]
