@@ -23,8 +23,7 @@ from parachuted.agents.claude.cli_process import CliProcess
 from parachuted.agents.claude.transcript import SandboxTranscripts
 from parachuted.agents.claude.transport import AgentContainer, AgentProcess
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.agents.gateway import Endpoint, RunToken
-from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.agents.gateway import Endpoint, RunToken, is_on_this_machine
 from parachuted.agents.job import Job, NativeTools
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
@@ -59,6 +58,7 @@ _SAID = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_MAX_RETRIES": "3",  # then the task waits, not a process
     "CLAUDE_AGENT_SDK_VERSION": claude_agent_sdk.__version__,
     # milliseconds: a tool may wait for a person's answer, and the run's own time bounds it
     "MCP_TOOL_TIMEOUT": "86400000",

@@ -27,7 +27,7 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from parachuted.agents.gateway.retry import is_passing
+from parachuted.agents.gateway import is_passing
 from parachuted.agents.job import (
     RunLimits,
     RunResult,

@@ -1,13 +1,13 @@
 """The gateway that every model call passes: it adds credentials and counts cost."""
 
 from parachuted.agents.gateway.gateway import Gateway
-from parachuted.agents.gateway.limits import Endpoint, ExceededBudget, MoneyLimits, RunToken
-from parachuted.agents.gateway.listeners import Grant
+from parachuted.agents.gateway.grant import Grant
+from parachuted.agents.gateway.limits import Endpoint, MoneyLimits, RunToken
+from parachuted.agents.gateway.upstream import is_on_this_machine, is_passing
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
 
 __all__ = [
     "Endpoint",
-    "ExceededBudget",
     "Gateway",
     "Grant",
     "MoneyLimits",
@@ -15,4 +15,6 @@ __all__ = [
     "RunToken",
     "UsageStore",
     "UsageTotals",
+    "is_on_this_machine",
+    "is_passing",
 ]
