@@ -49,8 +49,8 @@ INSERT INTO usage
     FROM requests LEFT JOIN request_times AS t ON t.request = id LEFT JOIN conversation_requests AS c ON c.request = id;
 DROP TABLE conversation_requests; DROP TABLE request_causes; DROP TABLE request_times; DROP TABLE requests;
 CREATE INDEX usage_by_elapsed ON usage (elapsed, pool, usd, state);
-CREATE INDEX usage_by_run ON usage (run);
-CREATE INDEX usage_by_session ON usage (session);
+CREATE INDEX usage_by_run ON usage (run, usd, state);
+CREATE INDEX usage_by_session ON usage (session, usd, state);
 CREATE INDEX usage_by_causes ON usage (causes, usd, state);
 CREATE INDEX usage_by_time ON usage (at);
 """  # noqa: E501, S608  our own names
@@ -181,8 +181,10 @@ class UsageStore:
             return None
 
     def settle(self, entry: UsageEntry, usage: RequestUsage | None) -> None:
-        """Write down what a request cost in place of what was reserved; None: nothing."""
-        with self._database.write() as database:
+        """Write down what a request cost in place of what was reserved; None: nothing. A power cut
+        may leave what was reserved.
+        """
+        with self._database.write(is_durable=False) as database:
             entry.is_settled = True
             if usage is not None:
                 entry.row = self._put(database, entry.row, usage)
