@@ -1,7 +1,7 @@
 """The gateway that every model call passes: it adds credentials and counts cost."""
 
 from parachuted.agents.gateway.gateway import Gateway
-from parachuted.agents.gateway.grant import Grant
+from parachuted.agents.gateway.grant import GatewayGrant
 from parachuted.agents.gateway.limits import Endpoint, MoneyLimits, RunToken
 from parachuted.agents.gateway.upstream import is_on_this_machine, is_passing
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, UsageTotals
@@ -9,7 +9,7 @@ from parachuted.agents.gateway.usage_store import RequestUsage, UsageStore, Usag
 __all__ = [
     "Endpoint",
     "Gateway",
-    "Grant",
+    "GatewayGrant",
     "MoneyLimits",
     "RequestUsage",
     "RunToken",

@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from parachuted.agents.gateway.grant import Grant, OpenRun
+from parachuted.agents.gateway.grant import GatewayGrant, OpenRun
 from parachuted.agents.gateway.headers import (
     COUNT,
     allowed,
@@ -88,7 +88,7 @@ class Gateway:
         self.limits, self.usage_store = limits, usage_store
         self._problems: dict[str, str] = {}
         self._report: UpstreamReport | None = None
-        self._grants: dict[str, Grant] = {}
+        self._grants: dict[str, GatewayGrant] = {}
         url = (base_url or _ANTHROPIC).rstrip("/")
         self._may_cost = not is_in_own_network(url)
         login = Login(
@@ -131,7 +131,7 @@ class Gateway:
     @asynccontextmanager
     async def grant(
         self, folder: Path | None = None, *, token: str | None = None
-    ) -> AsyncIterator[Grant]:
+    ) -> AsyncIterator[GatewayGrant]:
         """A way to the model for one process, which serves one run after another; left, it leads
         nowhere.
 
@@ -140,7 +140,7 @@ class Gateway:
         """
         async with AsyncExitStack() as stack:
             try:
-                grant = Grant(
+                grant = GatewayGrant(
                     url=f"http://127.0.0.1:{await self._listening.port()}",
                     token=token or secrets.token_urlsafe(32),
                     admit=self._admit,
@@ -207,7 +207,9 @@ class Gateway:
     async def _serve_by_token(self, request: web.BaseRequest) -> web.StreamResponse:
         return await self._serve(self._grants.get(token_of(request.headers)), request)
 
-    async def _serve(self, grant: Grant | None, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve(
+        self, grant: GatewayGrant | None, request: web.BaseRequest
+    ) -> web.StreamResponse:
         if request.method == "HEAD" and request.raw_path == "/":
             return web.Response()
         run = grant.present if grant is not None else None

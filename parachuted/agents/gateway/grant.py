@@ -70,7 +70,7 @@ class OpenRun:
             self.buffered -= size
 
 
-class Grant:
+class GatewayGrant:
     """A process's way to the model. Its token stays, and its runs follow one another: a request
     counts to the present run, and between two runs none is passed on.
     """

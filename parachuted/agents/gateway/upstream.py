@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import aiohttp
-from yarl import URL
 
 from parachuted.agents.gateway.headers import asked_wait_s, headers_up, read_windows
 from parachuted.agents.gateway.login import Login
@@ -139,13 +138,13 @@ class Upstream:
         self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
     ) -> aiohttp.ClientResponse:
         """Raises RequestRefusedError where there is no answer, or one that sends elsewhere."""
-        url = URL(f"{self.url}{target}", encoded=True)
+        url = f"{self.url}{target}"
         if charge is not None:
             charge.is_owed = True
         try:
             response = await self._open().post(
                 # one request has one Authorization header, and the login's goes before
-                url.with_user(None) if "authorization" in headers else url,
+                _without_login(url) if "authorization" in headers else url,
                 data=body if len(body) < _LARGE else BytesIO(body),
                 headers=headers,
                 proxy=self._proxy,
@@ -279,6 +278,12 @@ async def post_json(
             return response.status, json.loads(await response.content.read(1 << 20))
     except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
         return 0, None
+
+
+def _without_login(url: str) -> str:
+    """The address without a name and password in it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def is_on_this_machine(url: str) -> bool:
