@@ -281,10 +281,11 @@ class Gateway:
         headers: Mapping[str, str],
         meter: Meter,
     ) -> web.StreamResponse:
-        """Stream the answer, with any secret that the server repeats covered."""
+        """Stream the answer, with any secret that the server repeats covered. It has no length, so
+        that its agent sees its end once it has been counted.
+        """
         source, redactor = response.raw, Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=response.status, headers=headers)
-        answer.content_length = source.content_length
         await answer.prepare(request)
         while piece := await source.content.readany():
             meter.feed(piece)

@@ -181,23 +181,12 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
 
 
 def _models(document: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in document.items():
-        if name not in _TEXTS:
-            yield from _named_models(name, value)
-
-
-def _named_models(name: str, value: object) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key not in _DATA:
-                yield from _named_models(key, item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _named_models(name, item)
-    elif isinstance(value, str) and (
-        name == "model" or name.endswith(("_model", "models", "fallbacks"))
-    ):
-        yield value
+    """Every model that it names, outside of its texts."""
+    for part in _dicts({name: value for name, value in document.items() if name not in _TEXTS}):
+        for name, value in part.items():
+            if name == "model" or name.endswith(("_model", "models", "fallbacks")):
+                named = value if isinstance(value, list) else [value]
+                yield from (model for model in named if isinstance(model, str))
 
 
 def _whole(value: object, other: int) -> int:
