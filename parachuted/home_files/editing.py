@@ -185,9 +185,10 @@ def _put_comment_below(target: Any, key: str | int, below: str) -> None:  # noqa
     holder, key, at = _last_line(target, key)
     if below:
         tokens = holder.ca.items.setdefault(key, [None] * 4)
-        beside = "" if _is_block(holder[key]) else "\n"
-        beside = beside if tokens[at] is None else tokens[at].value
-        tokens[at] = CommentToken(f"{beside}{below}", CommentMark(0), None)
+        if tokens[at] is None:
+            beside = "" if _is_block(holder[key]) else "\n"
+            tokens[at] = CommentToken(beside, CommentMark(0), None)
+        tokens[at].value += below
 
 
 def _is_block(value: object) -> bool:

@@ -97,6 +97,17 @@ def test_the_last_of_a_list_leaves_an_empty_one_that_can_be_filled_again():
     assert (empty, full) == ("a: []\nc: d\n", "a:\n- e\nc: d\n")
 
 
+def test_the_comments_of_an_entry_that_goes_stay():
+    text = "a:\n- b # beside\n# below\n- c\n# end\nd: e\n"
+
+    assert edit_document(text, {("a",): {1: REMOVED, 7: REMOVED}}, limit=LIMIT) == (
+        "a:\n- b # beside\n# below\n# end\nd: e\n"
+    )
+    assert edit_document(text, {("a",): {0: REMOVED}}, limit=LIMIT) == (
+        "a:\n- c\n# end\nd: e\n# below\n"
+    )
+
+
 def test_several_places_are_changed_at_once():
     changes = {("keys", 0): {"used": "1"}, ("keys", 1): {"used": "2"}}
 
@@ -112,6 +123,8 @@ def test_several_places_are_changed_at_once():
         ("a: text\n", ("a",), "b"),
         ("a: [1]\n", ("a",), "b"),
         ("a: 1\na: 2\n", (), "b"),
+        ("a: !!binary x\n", (), "b"),
+        ("a: !!null ''\n", (), "b"),
     ],
 )
 def test_a_text_that_allows_no_change_is_refused(before, place, key):
