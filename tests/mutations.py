@@ -177,8 +177,8 @@ MUTATIONS = (
     Mutation(
         name="money: the budget with the most left counts",
         file="parachuted/agents/gateway/limits.py",
-        old="min(every, key=lambda one: one.left)",
-        new="max(every, key=lambda one: one.left)",
+        old="min(every, key=lambda budget: budget.left)",
+        new="max(every, key=lambda budget: budget.left)",
         tests="tests/agents/gateway/test_limits.py",
     ),
     Mutation(

@@ -17,8 +17,7 @@ from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.credentials import KEY_VARIABLE
-from parachuted.agents.gateway import Endpoint
-from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.agents.gateway import Endpoint, is_on_this_machine
 from parachuted.agents.job import Job
 from parachuted.errors import AgentUnavailableError
 

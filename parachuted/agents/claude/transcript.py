@@ -269,7 +269,7 @@ class Transcript:
             cache_read=self._total[_CACHE_READ],
             cache_write_5m=self._total[_CACHE_WRITTEN],
         )
-        return cost_of(self._model, tokens, may_cost=True).usd
+        return cost_of(self._model, tokens, may_cost=True)
 
     def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
         if message.subtype == "error_max_turns":

@@ -165,7 +165,7 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
     assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
 
 
-async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_paid_for_once(
+async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen(
     claude, job, run, agent_rig
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
@@ -179,7 +179,7 @@ async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen_and_pa
 
     assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
     assert (outcome.error, len(agent_rig.calls), len(claude.api.asked)) == (None, 1, 3)
-    assert (claude.gateway.spent("run-1").requests, outcome.account.output_tokens) == (2, 40)
+    assert claude.gateway.spent("run-1").requests == 3
 
 
 async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
