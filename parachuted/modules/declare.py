@@ -103,9 +103,8 @@ class InterfaceMark:
     interface: str
 
 
-Mark: TypeAlias = (
-    RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark | InterfaceMark
-)
+ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark
+Mark: TypeAlias = ServingMark | InterfaceMark
 
 
 def route(

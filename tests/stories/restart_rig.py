@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.modules.registry.approved_copies import remove_tree
+from parachuted.modules.registry.copies import remove_tree
 from parachuted.vault import History
 from parachuted.vault_state import state_folder
 from tests.stories.crashing import LifeSpan, line_of

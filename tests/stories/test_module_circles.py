@@ -19,6 +19,7 @@ name: circle
 version: 1.0.0
 module: module.py
 permissions: {read: [Circle/], write: [Circle/]}
+hooks: [circle.turned, file.created, file.modified]
 publishes:
   circle.turned: {n: number}
 """

@@ -91,7 +91,8 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
     save(vault / "AGENTS.md", note("All", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(
-        vault / "Modules/ticker/manifest.yaml", "name: ticker\nversion: 0.1.0\nmodule: module.py\n"
+        vault / "Modules/ticker/manifest.yaml",
+        "name: ticker\nversion: 0.1.0\nmodule: module.py\nschedules: [{every: 1h}]\n",
     )
     save(vault / "Modules/ticker/module.py", MODULE)
     script = home / "hooks/on-task-finished.sh"

@@ -46,9 +46,7 @@ from parachuted.modules.hosting.service_calls import (
     json_of,
 )
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.registry.code_inspection import CodeInspection, found_in_copy, unshown
-from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.registry.describing import unapproved
+from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
 from parachuted.modules.results import to_json
 from parachuted.modules.services import Services
 from parachuted.visible import visible
@@ -96,7 +94,6 @@ class ContainerHost:
         self._pace = pace or RestartDelays()
         self._log = CappedLog(services.log)
         self._declared: ModuleDeclaration | None = None
-        self._in_code = CodeInspection()
         self._taint, self._own = Taint(), Authority()
         self._connection: ModuleConnection | None = None
         self._runner: asyncio.Task[None] | None = None
@@ -123,7 +120,6 @@ class ContainerHost:
 
     async def start(self, authority: Authority | None = None) -> None:
         self._own, self._is_stopped = authority or Authority(), False
-        self._in_code = await asyncio.to_thread(found_in_copy, self._approved.copy)
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         self._runner = loop.create_task(
@@ -328,8 +324,7 @@ class ContainerHost:
                 f"the container of the module {self._name} says that it is {declared.name} "
                 f"{declared.version} at {declared.prefix}"
             )
-        wrong = unapproved(declared.agents, manifest) or unshown(declared, manifest, self._in_code)
-        if wrong:
+        if wrong := unlisted(declared, self._approved):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and declared != self._declared:
             raise ModuleFailedError(

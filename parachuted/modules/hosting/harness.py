@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -49,9 +50,9 @@ from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.scheduler import ModuleScheduler
 from parachuted.modules.hosting.set_schedules import ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import CurrentCall, StateAccess
@@ -247,7 +248,7 @@ async def running_module(
     with tempfile.TemporaryDirectory(
         prefix="parachute-alone-", ignore_cleanup_errors=True
     ) as private:
-        copy = Path(private) / "module"
+        copy = Path(os.path.realpath(private)) / "module"  # noqa: ASYNC240  of a folder made just now
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
         )

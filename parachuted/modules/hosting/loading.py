@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
 from importlib.readers import FileReader
@@ -22,8 +22,8 @@ from types import CodeType, ModuleType
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.module import Module
+from parachuted.modules.registry.copies import TreeRefusedError, read_tree
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.modules.registry.module_tree import KeepingSink, TreeRefusedError, read_tree
 
 PACKAGE = "parachute_modules"
 _SOURCE = ".py"
@@ -39,9 +39,8 @@ def load_class(
 
     Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
     """
-    sources = KeepingSink(lambda path: path.endswith(_SOURCE))
     try:
-        found = read_tree(copy, sink=sources)
+        found = read_tree(copy, keep=lambda path: path.endswith(_SOURCE))
     except TreeRefusedError as error:
         raise ModuleFailedError(
             f"the approved copy of {name} cannot be read, so it does not run: {error}"
@@ -55,7 +54,7 @@ def load_class(
     with _LOCK:  # not while its code runs: one whose import never ends must hold up no other
         unload(name, tree)
         _prepare(
-            _Finder(package, copy, sources.kept, frozenset(file.path for file in found.files)),
+            _Finder(package, copy, found.kept, frozenset(file.path for file in found.files)),
             import_paths,
         )
     try:
@@ -143,7 +142,7 @@ class _Finder(MetaPathFinder):
     """Finds the modules of one package, and refuses those that are not in the copy."""
 
     def __init__(
-        self, package: str, copy: Path, sources: dict[str, bytes], files: frozenset[str]
+        self, package: str, copy: Path, sources: Mapping[str, bytes], files: frozenset[str]
     ) -> None:
         self.package, self._copy, self._sources, self._files = package, copy, sources, files
         self._folders = {path.rpartition("/")[0] for path in files} | {""}

@@ -21,6 +21,9 @@ permissions:
   read: [$folder/]
   write: [$folder/]
 
+# What its code offers agents, and the events that it hears: code that declares more is not loaded.
+mcp_tools: [$name-search]
+hooks: [file.modified]
 publishes:
   $name.item.added: {path: path, text: text}
 

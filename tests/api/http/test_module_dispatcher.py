@@ -118,7 +118,10 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
 
 
 async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
-    save(tmp_path / "caller/manifest.yaml", "name: caller\nversion: 0.1.0\nmodule: module.py\n")
+    save(
+        tmp_path / "caller/manifest.yaml",
+        "name: caller\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [who]\n",
+    )
     save(tmp_path / "caller/module.py", CALLER)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "caller", trust)

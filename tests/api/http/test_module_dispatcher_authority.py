@@ -213,7 +213,7 @@ async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module
             tmp_path,
             "hops",
             HOPS,
-            "permissions: {read: [Notes/], write: [Notes/]}\n",
+            "hooks: [file.created, file.modified]\npermissions: {read: [Notes/], write: [Notes/]}\n",
             trust,
         )
         save(vault / "Notes/hop-0.md", "a person's\n")
@@ -308,7 +308,7 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
 
     backend = ScriptedBackend(script)
     manifest = (
-        "permissions: {read: [Inbox/, Brain/], write: [Brain/]}\n"
+        "hooks: [file.created]\npermissions: {read: [Inbox/, Brain/], write: [Brain/]}\n"
         "agents: {helper: {paths: [Brain/], capabilities: [read, write]}}\n"
     )
     async with live(backend) as daemon_rig:

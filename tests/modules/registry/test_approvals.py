@@ -11,8 +11,8 @@ import pytest
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.module_registry import ModuleRegistryError
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.registry.signatures import new_key, sign
 from tests.modules.stranger import CODE, MANIFEST, SAID, UntrustedRig, loaded

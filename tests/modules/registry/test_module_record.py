@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.modules.registry.module_registry import parse_record, record_of
+from parachuted.modules.registry.module_registry import parse_record
 
 DIGEST = "sha256:" + "a" * 64
 
@@ -21,18 +21,16 @@ def test_an_entry_as_people_and_the_daemon_write_it():
         "hash": DIGEST,
         "tree": DIGEST,
         "environment": "venv-0123abcd",
-        "lock": ["a==1"],
         "agents": {"a": {"paths": ["X"]}},
         "config": {"x": "1"},
         "unknown": ["kept"],
     }
     record = parse_record("bot", entry)
 
-    assert (record.enabled, record.trust, record.is_approved, record.lock) == (
+    assert (record.enabled, record.trust, record.is_approved) == (
         True,
         "trusted",
         True,
-        ("a==1",),
     )
     assert record.folder(Path("/v")) == Path("/v/Modules/bot")
     assert record.agents == {"a": {"paths": ["X"]}}
@@ -46,7 +44,7 @@ def test_what_is_not_said_is_the_safe_way():
         False,
         False,
     )
-    assert record == record_of("bot")
+    assert record.path == "Modules/bot"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +67,6 @@ def test_what_is_not_said_is_the_safe_way():
         ("bot", {"path": ".", "enabled": "true"}),
         ("bot", {"path": "Modules/bot", "dev": "true"}),
         ("bot", {"agents": "all"}),
-        ("bot", {"lock": "a==1"}),
-        ("bot", {"lock": [["a"]]}),
     ],
 )
 def test_what_is_not_understood_is_refused(name, entry):

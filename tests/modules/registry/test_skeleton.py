@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.registry.describing import describe
+from parachuted.modules.registry.declaration import describe
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from tests.modules.fake_services import FakeServices, loaded
