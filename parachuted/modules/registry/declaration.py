@@ -9,10 +9,10 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from types import MappingProxyType, MethodType
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -189,6 +189,7 @@ class ScheduleSpec:
     timing: Annotated[Timing, AfterValidator(check_timing)]
 
 
+_Kind = TypeVar("_Kind")
 _Spec: TypeAlias = RouteSpec | ToolSpec | CommandSpec | EventSpec | HookSpec | ScheduleSpec
 
 
@@ -334,32 +335,7 @@ class _Describing:
             settings = setting_specs(cls.Settings)
         except ValueError as error:
             self._problems.append(str(error))
-        routes = [spec for spec in specs if isinstance(spec, RouteSpec)]
-        tools = [spec for spec in specs if isinstance(spec, ToolSpec)]
-        hooks = [spec for spec in specs if isinstance(spec, HookSpec)]
-        commands = [spec for spec in specs if isinstance(spec, CommandSpec)]
-        for names, what in (
-            ([f"{one.method} {one.prefix}{_nameless(one.path)}" for one in routes], "route"),
-            ([tool.name for tool in tools], "tool"),
-            ([command.name for command in commands], "command"),
-            ([hook.event for hook in dict.fromkeys(hooks)], "hook"),
-        ):
-            self._problems += [
-                f"the {what} {name} is declared {count} times"
-                for name, count in Counter(names).items()
-                if count > 1
-            ]
-        for tool in tools:
-            if tool.agent and tool.agent not in agents:
-                self._problems.append(
-                    f"the tool {tool.name} is for the agent {tool.agent}, which the module does "
-                    "not have"
-                )
-            if len(f"mcp__{tool.agent or manifest.name}__{tool.name}") > _LONGEST_TOOL:
-                self._problems.append(
-                    f"the tool {tool.name} has a name too long for a model, with that of its "
-                    f"module before it: {_LONGEST_TOOL} characters at most"
-                )
+        self._check_names(specs, agents)
         if self._problems:
             raise DeclaredError(self._problems)
         try:
@@ -368,20 +344,43 @@ class _Describing:
                 version=manifest.version,
                 prefix=manifest.prefix,
                 description=manifest.description or cls.description,
-                routes=tuple(routes),
-                tools=tuple(tools),
-                events=tuple(dict.fromkeys(s for s in specs if isinstance(s, EventSpec))),
-                hooks=tuple(dict.fromkeys(hooks)),
-                schedules=tuple(spec for spec in specs if isinstance(spec, ScheduleSpec)),
+                routes=_of(RouteSpec, specs),
+                tools=_of(ToolSpec, specs),
+                events=tuple(dict.fromkeys(_of(EventSpec, specs))),
+                hooks=tuple(dict.fromkeys(_of(HookSpec, specs))),
+                schedules=_of(ScheduleSpec, specs),
                 provides=tuple(dict.fromkeys((*manifest.provides, *cls.provides))),
                 agents=agents,
                 settings=settings,
-                commands=tuple(commands),
+                commands=_of(CommandSpec, specs),
                 has_doctor=cls.doctor is not Module.doctor,
                 finds_para=cls.find_para is not Module.find_para,
             )
         except ValidationError as error:
             raise DeclaredError(_sentences("", error)) from error
+
+    def _check_names(self, specs: Sequence[_Spec], agents: Collection[str]) -> None:
+        routes, tools = _of(RouteSpec, specs), _of(ToolSpec, specs)
+        names = [f"the route {one.method} {one.prefix}{_nameless(one.path)}" for one in routes]
+        names += [f"the tool {tool.name}" for tool in tools]
+        names += [f"the command {command.name}" for command in _of(CommandSpec, specs)]
+        names += [f"the hook {hook.event}" for hook in dict.fromkeys(_of(HookSpec, specs))]
+        self._problems += [
+            f"{name} is declared {count} times"
+            for name, count in Counter(names).items()
+            if count > 1
+        ]
+        for tool in tools:
+            if tool.agent and tool.agent not in agents:
+                self._problems.append(
+                    f"the tool {tool.name} is for the agent {tool.agent}, which the module does "
+                    "not have"
+                )
+            if len(f"mcp__{tool.agent or self._manifest.name}__{tool.name}") > _LONGEST_TOOL:
+                self._problems.append(
+                    f"the tool {tool.name} has a name too long for a model, with that of its "
+                    f"module before it: {_LONGEST_TOOL} characters at most"
+                )
 
     def _compare(self) -> None:
         """Where both speak they agree; and no class may do more than the manifest that a person
@@ -419,27 +418,24 @@ class _Describing:
             for handler, mark in twins:
                 declared.remove((handler, mark))
                 yield handler, replace(mark, description=tool.description or mark.description)
-            if not twins and tool.handler:
+            if not twins and self._has_handler("mcp_tools", tool.name, tool.handler):
                 yield tool.handler, ToolMark(name=tool.name, description=tool.description or None)
-            elif not twins:
-                self._lacks_handler("mcp_tools", tool.name)
         for hook in self._manifest.hooks:
             asked = next((HookMark(event=name) for name in HOOK_EVENTS if name == hook.event), None)
-            if any(
+            is_decorated = any(
                 getattr(mark, "event", None) == hook.event and hook.handler in {"", handler}
                 for handler, mark in declared
-            ):
-                continue
-            if hook.handler:
+            )
+            if not is_decorated and self._has_handler("hooks", hook.event, hook.handler):
                 yield hook.handler, asked or EventMark(event=hook.event, is_async=hook.is_async)
-            else:
-                self._lacks_handler("hooks", hook.event)
         yield from declared
 
-    def _lacks_handler(self, field: str, name: str) -> None:
-        self._problems.append(
-            f"manifest.yaml: {field}: {name} needs a handler, or a method with its decorator"
-        )
+    def _has_handler(self, field: str, name: str, handler: str) -> bool:
+        if not handler:
+            self._problems.append(
+                f"manifest.yaml: {field}: {name} needs a handler, or a method with its decorator"
+            )
+        return bool(handler)
 
     def _decorated(self) -> Iterator[tuple[str, ServingMark]]:
         members = {
@@ -501,17 +497,11 @@ class _Describing:
             case RouteMark():
                 return self._route(handler, mark, function, arguments)
             case ToolMark():
+                words = mark.description or about or re.sub("[-_]", " ", mark.name)
+                declared: dict[str, Any] = {**asdict(mark), "description": words}
+                answer = schema_of_answer(function)
                 return ToolSpec(
-                    name=mark.name,
-                    description=mark.description
-                    or about
-                    or mark.name.replace("-", " ").replace("_", " "),
-                    handler=handler,
-                    schema=arguments.schema(),
-                    answer=schema_of_answer(function),
-                    in_runs_only=mark.in_runs_only,
-                    agent=mark.agent,
-                    writes=mark.writes,
+                    **declared, handler=handler, schema=arguments.schema(), answer=answer
                 )
             case EventMark():
                 return EventSpec(event=mark.event, handler=handler, is_async=mark.is_async)
@@ -543,19 +533,14 @@ class _Describing:
         resumes, schema = returns_stream(function), dict[str, object]()
         with contextlib.suppress(HandlerSignatureError):  # a type without a schema can be served
             schema = arguments.schema()
+        declared: dict[str, Any] = {**asdict(mark), "max_bytes": mark.max_bytes or USUAL_BODY}
         return RouteSpec(
-            method=mark.method,
-            path=mark.path,
+            **declared,
             handler=handler,
-            capability=mark.capability,
             streams=resumes or inspect.isasyncgenfunction(function),
             resumes=resumes,
             summary=(inspect.getdoc(function) or handler.replace("_", " ")).partition("\n")[0],
-            timeout_s=mark.timeout_s,
-            prefix=mark.prefix,
-            tolerant=mark.tolerant,
             takes=arguments.takes,
-            max_bytes=mark.max_bytes or USUAL_BODY,
             schema=schema,
             answer=schema_of_answer(function),
         )
@@ -574,6 +559,10 @@ class _Describing:
                     "manifest.yaml: say it in one place"
                 )
         return found
+
+
+def _of(kind: type[_Kind], specs: Iterable[_Spec]) -> tuple[_Kind, ...]:
+    return tuple(spec for spec in specs if isinstance(spec, kind))
 
 
 def _sentences(before: str, error: ValidationError) -> list[str]:

@@ -16,8 +16,6 @@ from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.skeleton import new_module
 from tests.modules.fake_services import FakeServices, loaded
 
-pytestmark = pytest.mark.usefixtures("each_disk")
-
 NAMES = ["shopping-list", "a", "module", "modules", "x2-", "class", "my--list"]
 
 
