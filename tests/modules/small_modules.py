@@ -42,10 +42,10 @@ def write_module(
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = f"name: {name}\nversion: 1.0.0\nmodule: module.py\n{textwrap.dedent(manifest)}"
-    for field, decorator in (("mcp_tools", "mcp_tool"), ("hooks", "event")):
+    for key, decorator in (("mcp_tools", "mcp_tool"), ("hooks", "event")):
         names = re.findall(rf"@{decorator}\(['\"]([\w.-]+)['\"]", body)
-        if names and f"{field}:" not in text.partition("permissions:")[0]:
-            text += f"\n{field}: [{', '.join(dict.fromkeys(names))}]\n"
+        if names and f"{key}:" not in text.partition("permissions:")[0]:
+            text += f"\n{key}: [{', '.join(dict.fromkeys(names))}]\n"
     timings = re.findall(r"@schedule\((.+)\)", body)
     if timings and "schedules:" not in text:
         text += f"\nschedules: [{', '.join(f'{{{_yaml(timing)}}}' for timing in timings)}]\n"

@@ -8,57 +8,30 @@ which `ready` checks again against the recorded digest, permissions and locked p
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.heavy import load_heavy_here
 from parachuted.modules.registry.approved import (
     ApprovalRefusedError,
     ApprovedModule,
     FolderState,
     ModuleEntry,
     TrustLevel,
-    reads_any_note,
 )
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
-from parachuted.modules.registry.copies import (
-    ApprovedCopies,
-    ModuleTree,
-    TreeRefusedError,
-    folder_mark,
-    read_tree,
-)
+from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree, read_tree
 from parachuted.modules.registry.environment import (
     EnvironmentFailedError,
     build,
     lock_of,
     site_packages,
 )
-from parachuted.modules.registry.install import (
-    FOLDER,
-    LITTER,
-    OFFICIAL,
-    FetchedModule,
-    fetched,
-    manifest_of,
-    place,
-    unplace,
-    without_ref,
-)
-from parachuted.modules.registry.manifest import (
-    FILE,
-    NAME,
-    Manifest,
-    manifest_document,
-    read_manifest,
-)
+from parachuted.modules.registry.install import FOLDER, fetched, manifest_of, place, unplace
+from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.registry.module_folders import ModuleFolders, ignored_in
 from parachuted.modules.registry.module_registry import (
-    Held,
     ModuleRecord,
     ModuleRegistry,
     ModuleRegistryError,
@@ -68,80 +41,22 @@ from parachuted.modules.registry.module_registry import (
     without_module,
 )
 from parachuted.modules.registry.prompts import FILE as PROMPT
+from parachuted.modules.registry.trust import (
+    LISTED,
+    SHOWN,
+    approval_digest,
+    check_trust,
+    is_no_wider,
+    is_released,
+    release_keys,
+    trust_level,
+    unverified,
+)
 from parachuted.modules.settings import SettingValue
-from parachuted.private import is_in, locked
+from parachuted.private import locked
 from parachuted.vault_state import known_state_folder
 
-_KEYS_FILE = Path(__file__).with_name("release_keys.txt")
 _LOCK = "modules.lock"
-_OTHERS_MAY_WRITE = 0o022
-_LISTED, _SHOWN = 2, 1  # the approvals of this version, and of those that showed what code declares
-
-
-def release_keys(text: str | None = None) -> tuple[str, ...]:
-    """The keys that are shipped with the package: one a line in base64, `#` begins a comment."""
-    lines = (_KEYS_FILE.read_text(encoding="utf-8") if text is None else text).splitlines()
-    return tuple(found for line in lines if (found := line.partition("#")[0].strip()))
-
-
-def is_released(tree: ModuleTree, signature: str | None, keys: Collection[str]) -> bool:
-    """Whether one of the keys signed that digest. Whatever is malformed did not."""
-    if not signature or not keys:
-        return False
-    return bool(load_heavy_here("signatures").is_signed(tree.digest, signature, keys))
-
-
-def approval_digest(
-    tree: str, manifest: Manifest, lock: Sequence[str], version: int = _LISTED
-) -> str:
-    """What modules.yaml records as `hash`: a module's files, the permissions that they declare, and
-    its packages.
-
-    The permissions are part of the files; they count again as they were understood, so that a
-    later parachuted that reads more into the same words asks again. Those that came later count
-    where they are asked for: what was approved before stays so.
-    """
-    asked = manifest.permissions
-    later = [name for name in ("folders", "hooks", "people") if not getattr(asked, name)]
-    permissions = _part(manifest, "permissions")
-    said = {
-        "approval": version,
-        "tree": tree,
-        "permissions": {name: permissions[name] for name in permissions if name not in later},
-        "lock": sorted(lock),
-    }
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    """Whether one asks for exactly what the other was given, apart from the code."""
-    return manifest.name == approved.name and all(
-        _part(manifest, part) == _part(approved, part)
-        for part in ("permissions", "dependencies", "agents")
-    )
-
-
-def _part(manifest: Manifest, name: str) -> dict[str, object]:
-    return manifest_document(manifest)[name]  # type: ignore[return-value]
-
-
-def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
-    """Raises ApprovalRefusedError where it asks for what this trust never gives: to act for people,
-    or to take part in hooks, whose words may quote any note, without reading any note.
-    """
-    name = manifest.name
-    if manifest.permissions.people and trust == "untrusted":
-        raise ApprovalRefusedError(
-            f"{name} acts for people that it knows from elsewhere, which only a trusted module "
-            f"may: `parachute modules approve {name} --trust trusted` shows what that allows, and "
-            "asks"
-        )
-    if manifest.permissions.hooks and not reads_any_note(manifest, trust):
-        raise ApprovalRefusedError(
-            f"{name} takes part in hooks, whose prompts may quote any note: that is for "
-            "trusted modules and for those whose permissions read `**`"
-        )
 
 
 class ModuleApprovals:
@@ -167,9 +82,7 @@ class ModuleApprovals:
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
         self._unready: dict[str, str] = {}
-        self._read: dict[Path, tuple[int, ModuleTree | None, str | None]] = {}
-        self._marks: dict[str, tuple[object, int]] | None = None
-        self._entries: tuple[object, Held] = object(), {}
+        self._folders = ModuleFolders(home, self._vault, self._registry)
 
     @property
     def problem(self) -> str | None:
@@ -189,10 +102,11 @@ class ModuleApprovals:
         try:
             entries = self._registry.load()
         except ModuleRegistryError as error:
-            return [self._broken(name, error.message) for name in sorted(self._folders())]
+            return [self._broken(name, error.message) for name in sorted(self._folders.names())]
         known = {name for name, entry in entries.items() if is_module(entry)}
         return [
-            self._entry(name, entries.get(name, {})) for name in sorted({*known, *self._folders()})
+            self._entry(name, entries.get(name, {}))
+            for name in sorted({*known, *self._folders.names()})
         ]
 
     def entry(self, name: str) -> ModuleEntry:
@@ -208,7 +122,7 @@ class ModuleApprovals:
         record = self._record(name)
         with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
             manifest = self._manifest(record, tree)
-            level = self._level(record, tree, trust)
+            level = trust_level(self._keys, record, tree, trust)
             check_trust(manifest, level)
             consent = consent_for(
                 manifest, tree, source=record.source, commit=record.commit, trust=level
@@ -226,7 +140,7 @@ class ModuleApprovals:
                     trust=record.trust,
                 )
                 consent = replace(consent, added=consent.since(old))
-            notes = (*consent.notes, *self._unverified(record, tree))
+            notes = (*consent.notes, *unverified(self._keys, record, tree))
             return replace(consent, notes=notes), tree_difference(before, copy, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
@@ -247,7 +161,7 @@ class ModuleApprovals:
                         f"{name} changed since it was shown, so it was not approved; look at it "
                         "again"
                     )
-                self._keep(record, copy, tree, self._level(record, tree, trust))
+                self._keep(record, copy, tree, trust_level(self._keys, record, tree, trust))
         return self.entry(name)
 
     def enable(self, name: str) -> ModuleEntry:
@@ -275,7 +189,7 @@ class ModuleApprovals:
         """
         with locked(self._home, _LOCK):
             record = self._record(name)
-            is_ours = record.path == f"{FOLDER}/{name}" and self._is_as_installed(record)
+            is_ours = record.path == f"{FOLDER}/{name}" and self._folders.is_as_installed(record)
             entry = self._registry.load().get(name, {})
             if changes := without_module(entry):
                 self._registry.change(name, changes)
@@ -346,10 +260,10 @@ class ModuleApprovals:
                 "commit": found.commit,
             }
             if dev:
-                self._check_dev(found.folder, name, record)
+                self._folders.check_dev(found.folder, name, record)
                 values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
-                may_replace = self._may_replace(found, record, name)
+                may_replace = self._folders.may_replace(found, record, name)
                 values["installed"] = place(found, self._vault, name, may_replace=may_replace)
             if record is None:
                 values |= {
@@ -361,32 +275,13 @@ class ModuleApprovals:
         return self.entry(name), self.consent(name, trust)
 
     def look(self) -> frozenset[str]:
-        """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written; the first call returns none. One stat a file.
-
-        An entry that was changed and changed back counts: who compared in between saw the other.
-        """
-        mark = self._registry.mark()
-        if self._entries[0] != mark:
-            self._entries = mark, {}
-            with contextlib.suppress(ModuleRegistryError):
-                self._entries = mark, self._registry.load()
-        entries, marks = self._entries[1], dict[str, tuple[object, int]]()
-        for name in {*entries, *self._folders()}:
-            marks[name] = mark, 0
-            with contextlib.suppress(ValueError):
-                marks[name] = mark, self._mark(parse_record(name, entries.get(name, {})))
-        before, self._marks = self._marks, marks
-        if before is None:
-            return frozenset()
-        return frozenset(
-            name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
-        )
+        """As `ModuleFolders.look`."""
+        return self._folders.look()
 
     def _written(self, name: str) -> Mapping[str, object]:
         """Its entry in modules.yaml. Raises NotFoundError, ModuleRegistryError."""
         entry = self._registry.load().get(name, {})
-        if not is_module(entry) and name not in self._folders():
+        if not is_module(entry) and name not in self._folders.names():
             raise NotFoundError(
                 f"there is no module {name[:80]!r}; `parachute modules list` shows them"
             )
@@ -405,9 +300,9 @@ class ModuleApprovals:
     @contextlib.contextmanager
     def _copied(self, record: ModuleRecord) -> Iterator[tuple[Path, ModuleTree]]:
         """A private copy of its folder as it is now, and what that holds."""
-        self._check_place(record)
+        self._folders.check_place(record)
         folder = record.folder(self._vault)
-        with self._copies.copied(record.name, folder, _ignored(record)) as copy:
+        with self._copies.copied(record.name, folder, ignored_in(record)) as copy:
             yield copy, read_tree(copy, keep=FILE.__eq__)
 
     def _manifest(self, record: ModuleRecord, tree: ModuleTree) -> Manifest:
@@ -423,33 +318,6 @@ class ModuleApprovals:
                 "must agree"
             )
         return manifest
-
-    def _level(
-        self, record: ModuleRecord, tree: ModuleTree, wanted: TrustLevel | None
-    ) -> TrustLevel:
-        """A signature makes it verified, unless less is wanted.
-
-        Without one it is what it was, but never verified.
-        """
-        if wanted != "untrusted" and is_released(tree, tree.signature, self._keys):
-            return "verified"
-        if wanted == "verified":
-            raise ApprovalRefusedError(
-                f"{record.name} is not signed by the makers of parachuted, so it cannot be verified"
-            )
-        return wanted or ("untrusted" if record.trust == "verified" else record.trust)
-
-    def _unverified(self, record: ModuleRecord, tree: ModuleTree) -> tuple[str, ...]:
-        """Why a module that says it is official is not verified."""
-        if not (tree.signature or record.source.startswith(OFFICIAL)):
-            return ()
-        if not self._keys:
-            return ("not verified: this build of parachuted carries no release key",)
-        if not tree.signature:
-            return ("not verified: it has no file SIGNATURE",)
-        if is_released(tree, tree.signature, self._keys):
-            return ()
-        return ("not verified: its SIGNATURE is not of these files by a release key of this build",)
 
     def _keep(self, record: ModuleRecord, copy: Path, tree: ModuleTree, level: TrustLevel) -> None:
         """Give the copy its place, install its packages, and write down both: in this order, so
@@ -532,7 +400,7 @@ class ModuleApprovals:
         lock = lock_of(environment) if environment else ()
         versions = [
             version
-            for version in (_LISTED, _SHOWN)
+            for version in (LISTED, SHOWN)
             if approval_digest(tree.digest, manifest, lock, version) == record.hash
         ]
         if not versions:
@@ -557,7 +425,7 @@ class ModuleApprovals:
             config=record.config,
             config_lines=self._registry.config_lines(name) if record.config else {},
             is_dev=record.is_dev,
-            lists_all=versions == [_LISTED],
+            lists_all=versions == [LISTED],
         )
 
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
@@ -565,7 +433,7 @@ class ModuleApprovals:
         why.
         """
         try:
-            tree, _problem = self._tree(record)
+            tree, _problem = self._folders.tree(record)
             if tree is None or tree.digest == record.tree:
                 return record
             with locked(self._home, _LOCK), self._copied(record) as (copy, tree):
@@ -574,7 +442,7 @@ class ModuleApprovals:
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
                     )
-                level = self._level(record, replace(tree, signature=None), None)
+                level = trust_level(self._keys, record, replace(tree, signature=None), None)
                 self._keep(record, copy, tree, level)
             return self._record(record.name)
         except ParachuteError as error:
@@ -587,7 +455,7 @@ class ModuleApprovals:
         except ValueError as error:
             return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
         folder = record.folder(self._vault)
-        tree, problem = self._tree(record)
+        tree, problem = self._folders.tree(record)
         state: FolderState = "new"
         if tree is None:
             state = "broken" if folder.exists() or folder.is_symlink() else "missing"
@@ -606,106 +474,9 @@ class ModuleApprovals:
             state=state,
             problem=self._unready.get(name) or record.problem or problem,
             is_dev=record.is_dev,
-            notes=() if is_quiet or tree is None else self._unverified(record, tree),
+            notes=() if is_quiet or tree is None else unverified(self._keys, record, tree),
             narrowed=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:
         return ModuleEntry(name=name, folder=self._vault / FOLDER / name, problem=problem)
-
-    def _folders(self) -> set[str]:
-        """The names of folders in the vault's `Modules/`, and of links there, which are refused."""
-        with contextlib.suppress(OSError):
-            if (self._vault / FOLDER).is_symlink():
-                return set()
-            with os.scandir(self._vault / FOLDER) as found:
-                return {
-                    entry.name
-                    for entry in found
-                    if NAME.fullmatch(entry.name) and not entry.is_file(follow_symlinks=False)
-                }
-        return set()
-
-    def _mark(self, record: ModuleRecord) -> int:
-        return folder_mark(record.folder(self._vault), _ignored(record))
-
-    def _tree(self, record: ModuleRecord) -> tuple[ModuleTree | None, str | None]:
-        """What its folder holds, or why that cannot be said.
-
-        Read again when a stat shows a change; nothing is approved by it.
-        """
-        folder, mark = record.folder(self._vault), self._mark(record)
-        cached = self._read.get(folder)
-        if cached is None or cached[0] != mark:
-            try:
-                self._check_place(record)
-                cached = mark, read_tree(folder, ignored=_ignored(record)), None
-            except TreeRefusedError as error:
-                cached = mark, None, error.message
-            self._read[folder] = cached
-        return cached[1], cached[2]
-
-    def _check_place(self, record: ModuleRecord) -> None:
-        folder = record.folder(self._vault)
-        if record.is_dev and self._touches_vault(folder.resolve()):
-            raise TreeRefusedError(
-                f"{folder} is a link, or in the vault: a module under development is kept elsewhere"
-            )
-
-    def _touches_vault(self, folder: Path) -> bool:
-        return any(
-            is_in(folder, other) or is_in(other, folder) for other in (self._vault, self._home)
-        )
-
-    def _is_as_installed(self, record: ModuleRecord) -> bool:
-        """Ignores files that a system or Python leaves in a folder."""
-        if record.installed is None:
-            return False
-        with contextlib.suppress(TreeRefusedError):
-            folder = record.folder(self._vault)
-            return read_tree(folder, ignored=LITTER).digest == record.installed
-        return False
-
-    def _may_replace(self, found: FetchedModule, record: ModuleRecord | None, name: str) -> bool:
-        """Whether nothing of the vault's folder would be lost: it is what was installed, or what is
-        about to be. Raises ApprovalRefusedError where something would.
-        """
-        if record is None:
-            with contextlib.suppress(TreeRefusedError):
-                folders = (found.folder, self._vault / FOLDER / name)
-                return len({read_tree(one, ignored=LITTER).digest for one in folders}) == 1
-            return False
-        if record.is_dev or without_ref(record.source) != without_ref(found.source):
-            raise ApprovalRefusedError(
-                f"there is a module {name} from {record.source} already; remove it first"
-            )
-        if record.installed is None:
-            return False
-        if record.folder(self._vault).exists() and not self._is_as_installed(record):
-            # what a person wrote there is nowhere else
-            raise ApprovalRefusedError(
-                f"{record.path} is not as it was installed, and what was changed there would "
-                "be lost; move it away, then install again"
-            )
-        return True
-
-    def _check_dev(self, folder: Path, name: str, record: ModuleRecord | None) -> None:
-        if record is not None and (not record.is_dev or record.path != str(folder)):
-            raise ApprovalRefusedError(
-                f"there is a module {name} at {record.path} already; remove it first"
-            )
-        if self._touches_vault(folder):
-            raise ApprovalRefusedError(
-                "a module under development cannot be in the vault, where others may change it: "
-                "keep it elsewhere"
-            )
-        if folder.stat().st_mode & _OTHERS_MAY_WRITE:
-            raise ApprovalRefusedError(
-                f"others may write to {folder}, so it cannot be under development; `chmod go-w` "
-                "on it mends that"
-            )
-
-
-def _ignored(record: ModuleRecord) -> Collection[str]:
-    """The names that are no part of the module: of one under development, what tools leave."""
-    return LITTER if record.is_dev else ()

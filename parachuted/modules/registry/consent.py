@@ -41,7 +41,7 @@ _PEOPLE = (
     "and what they allow as allowed by you"
 )
 _IN_DAEMON = "no host for its agents; its code runs inside the daemon, and may reach any"
-_OF_CODE = "others that its code names stay within what it reads and writes, with no shell"
+_OF_CODE = "others that its code names stay within what it reads and writes"
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
 _SHOWN_ELSEWHERE = frozenset({"module", "says", "from", "holds"})  # by the difference of the files

@@ -213,7 +213,8 @@ async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module
             tmp_path,
             "hops",
             HOPS,
-            "hooks: [file.created, file.modified]\npermissions: {read: [Notes/], write: [Notes/]}\n",
+            "hooks: [file.created, file.modified]\n"
+            "permissions: {read: [Notes/], write: [Notes/]}\n",
             trust,
         )
         save(vault / "Notes/hop-0.md", "a person's\n")

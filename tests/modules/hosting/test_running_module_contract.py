@@ -420,7 +420,7 @@ async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_mod
 HIDING = {
     "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
     "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
-    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\nasync def hidden(self): ...",
+    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
     "provides: add HiddenInterface": "provides = ['HiddenInterface']",
 }
 

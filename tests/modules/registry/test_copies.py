@@ -1,5 +1,5 @@
-"""Every file of a folder has a part in one digest, what is not a plain file is refused in words, and
-what runs is a private copy that no one may write.
+"""Every file of a folder has a part in one digest, what is not a plain file is refused in words,
+and what runs is a private copy that no one may write.
 """
 
 from __future__ import annotations

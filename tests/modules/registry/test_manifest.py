@@ -196,14 +196,14 @@ provides: X
         "hooks.0.asynch: is not known here",
         "hooks.0.event: 'created' is not a name of an event such as daily.entry.created",
         (
-            "hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a file and its "
-            "function"
+            "hooks.0.handler: 'h f' is not a handler such as hooks:on_entry_created, a file and "
+            "its function"
         ),
         "modul: is not known here",
         "module: is missing",
         (
-            "name: 'Brain' is not a name such as my-module: small letters, digits and dashes, at most "
-            "64"
+            "name: 'Brain' is not a name such as my-module: small letters, digits and dashes, at "
+            "most 64"
         ),
         "permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
         "permissions.read.1: '../x' is not a pattern of paths in a vault, such as 'Projects/**'",
