@@ -28,6 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
     FileResponse,
@@ -48,33 +49,6 @@ _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
 _PLAIN = (str, int, float, bool, dict, list, date, datetime)
 _USUAL = frozenset({*_PLAIN, *(plain | None for plain in _PLAIN)})
-_WORDS = {
-    **dict.fromkeys(("tuple_type", "list_type", "set_type"), "should be a list"),
-    **dict.fromkeys(
-        ("dataclass_type", "model_type", "mapping_type", "dict_type"), "should be a mapping"
-    ),
-    **dict.fromkeys(("bool_parsing", "bool_type"), "should be true or false"),
-    **dict.fromkeys(("int_parsing", "int_from_float", "int_type"), "should be a whole number"),
-    **dict.fromkeys(("float_parsing", "float_type"), "should be a number"),
-    **dict.fromkeys(("unexpected_keyword_argument", "extra_forbidden"), "is not known here"),
-    "missing": "is missing",
-    "string_type": "should be a text",
-    "none_required": "should be left out, or null",
-}
-
-
-def mistakes_in(error: ValidationError) -> list[tuple[str, str]]:
-    """Where each mistake is, dotted, and what to do, without the submitted values."""
-    found: list[tuple[str, str]] = []
-    for mistake in error.errors(include_url=False, include_input=False):
-        kind, says = mistake["type"], mistake["msg"]
-        if kind in {"literal_error", "enum"}:
-            expected = str(mistake.get("ctx", {}).get("expected", ""))
-            says = f"should be one of {expected.replace(' or ', ', ').replace(chr(39), '')}"
-        says = _WORDS.get(kind) or says.removeprefix("Value error, ").removeprefix("Input ")
-        where = ".".join(str(part)[:80] for part in mistake["loc"] if part != "[key]")
-        found.append((where, says[:1].lower() + says[1:]))
-    return found
 
 
 class _Absent(Enum):

@@ -14,26 +14,22 @@ from dataclasses import asdict, replace
 from types import MappingProxyType, MethodType
 from typing import Annotated, Any, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.errors import ModuleFailedError
 from parachuted.keys.path_globs import PathGlob
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.declare import (
-    CAPABILITIES,
-    COMMAND_NAME,
     HOOK_EVENTS,
     LARGEST_BODY,
-    LONGEST_S,
-    PATH,
+    STRICT,
     CommandMark,
     EventMark,
     HookMark,
     InterfaceMark,
     Mark,
-    Method,
-    ModuleHookEvent,
     RouteMark,
     ScheduleMark,
     ServingMark,
@@ -47,19 +43,11 @@ from parachuted.modules.registry.arguments import (
     BodyKind,
     HandlerArguments,
     HandlerSignatureError,
-    mistakes_in,
     plan,
     returns_stream,
     schema_of_answer,
 )
-from parachuted.modules.registry.manifest import (
-    EventName,
-    Manifest,
-    ManifestPermissions,
-    ToolName,
-    matching,
-)
-from parachuted.modules.scheduling import Timing, check_timing
+from parachuted.modules.registry.manifest import Manifest, ManifestPermissions
 from parachuted.modules.settings import SettingSpec, setting_specs
 
 KEPT_PATHS: Mapping[str, str] = MappingProxyType(
@@ -88,7 +76,6 @@ def kept_path(path: str) -> str | None:
     )
 
 
-_STRICT = ConfigDict(extra="forbid")
 _FIELD = re.compile(r"\{[^}]*\}")
 _LONGEST_TOOL = 128  # as the Messages API takes it
 USUAL_BODY = 16 << 20
@@ -104,96 +91,76 @@ class DeclaredError(ModuleFailedError):
         super().__init__("; ".join(self.problems))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class RouteSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class RouteSpec(RouteMark):
     """One route.
 
     `path` begins after the module's prefix, or after `prefix`; `handler` is what `resolve_handler`
     takes; `streams`: an async generator, or, where it `resumes`, a Stream; `takes`: what body, and
-    `max_bytes` how large it may be; `tolerant` as `parachuted.modules.route` has it.
+    `max_bytes` how large it may be.
 
     A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its
     arguments, empty where it has none; `answer` that of what it returns, or of each item that it
     yields, empty where that is not declared.
     """
 
-    method: Method
-    path: Annotated[str, Field(max_length=500), matching(PATH, "path of a route such as /entries")]
     handler: DeclaredName
-    capability: Annotated[
-        str, matching(re.compile("|".join(CAPABILITIES)), "capability such as read")
-    ]
     streams: bool = False
     resumes: bool = False
     summary: Annotated[str, Field(max_length=1_000)] = ""
-    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
-    prefix: Annotated[str, Field(max_length=100)] = ""
-    tolerant: bool = False
     takes: BodyKind = "json"
     max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = USUAL_BODY
     schema: Mapping[str, object] = Field(default_factory=dict)
     answer: Mapping[str, object] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class ToolSpec:
-    """One tool for agents.
-
-    `schema` is the JSON schema of its arguments, `answer` that of what it returns, as of a route.
-    `in_runs_only`: no client of the MCP server is offered it. `agent`: the module's agent of that
-    name alone is. `writes`: no agent of another module is that may not write notes.
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class ToolSpec(ToolMark):
+    """One tool for agents. `schema` is the JSON schema of its arguments, `answer` that of what it
+    returns, as of a route.
     """
 
-    name: ToolName
     description: Annotated[str, Field(max_length=10_000)]
     handler: DeclaredName
     schema: Mapping[str, object]
     answer: Mapping[str, object] = Field(default_factory=dict)
-    in_runs_only: bool = False
-    agent: Annotated[str, Field(max_length=64)] = ""
-    writes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class CommandSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class CommandSpec(CommandMark):
     """One command of the command line. `schema` is the JSON schema of its arguments."""
 
-    name: Annotated[str, matching(COMMAND_NAME, "command such as add")]
     help: Annotated[str, Field(max_length=2_000)]
     handler: DeclaredName
     schema: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class EventSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class EventSpec(EventMark):
     """An event that the module hears."""
 
-    event: EventName
     handler: DeclaredName
-    is_async: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class HookSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class HookSpec(HookMark):
     """A hook that asks the module."""
 
-    event: ModuleHookEvent
     handler: DeclaredName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class ScheduleSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class ScheduleSpec(ScheduleMark):
     """When a handler runs by itself."""
 
     handler: DeclaredName
-    timing: Annotated[Timing, AfterValidator(check_timing)]
 
 
 _Kind = TypeVar("_Kind")
 _Spec: TypeAlias = RouteSpec | ToolSpec | CommandSpec | EventSpec | HookSpec | ScheduleSpec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ModuleDeclaration:
     """All that one module offers. `finds_para`: it has things with ids (`Module.find_para`)."""
 

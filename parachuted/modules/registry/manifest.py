@@ -28,8 +28,8 @@ from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG
 from parachuted.home_files import PlainValue, YamlRejectedError, read_document
-from parachuted.modules.declare import EVENT_NAME, INTERFACE, TOOL_NAME, ModuleHookEvent
-from parachuted.modules.registry.arguments import mistakes_in
+from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.declare import EventName, Interface, ModuleHookEvent, ToolName
 from parachuted.modules.scheduling import Timing, parse_timing
 
 FILE = "manifest.yaml"
@@ -60,17 +60,6 @@ class ManifestError(ModuleFailedError):
     def __init__(self, problems: Collection[str]) -> None:
         self.problems = tuple(problems)[:_MOST_PROBLEMS]
         super().__init__("; ".join(f"{FILE}: {problem}" for problem in self.problems))
-
-
-def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
-    """Let no other text pass."""
-
-    def check(text: str) -> str:
-        if not pattern.fullmatch(text):
-            raise ValueError(f"{text[:80]!r} is not a {wanted}")
-        return text
-
-    return AfterValidator(check)
 
 
 def _named(field: str) -> BeforeValidator:
@@ -125,19 +114,12 @@ def _timing(value: object) -> object:
 ManifestName: TypeAlias = Annotated[
     str, matching(NAME, "name such as my-module: small letters, digits and dashes, at most 64")
 ]
-Interface: TypeAlias = Annotated[
-    str, matching(INTERFACE, "name of an interface such as BrainInterface")
-]
 HandlerName: TypeAlias = Annotated[
     str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")
 ]
 ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
 WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
 OutsideFolder: TypeAlias = Annotated[str, AfterValidator(_outside_folder), Field(max_length=1_000)]
-ToolName: TypeAlias = Annotated[str, matching(TOOL_NAME, "name of a tool such as brain_search")]
-EventName: TypeAlias = Annotated[
-    str, matching(EVENT_NAME, "name of an event such as daily.entry.created")
-]
 FieldName: TypeAlias = Annotated[str, matching(_FIELD_NAME, "name of a field such as entry_path")]
 Requirement: TypeAlias = Annotated[
     str,

@@ -27,9 +27,9 @@ from parachuted.home_files import (
     new_document,
     read_document,
 )
+from parachuted.modules.checks import matching, mistakes_in
 from parachuted.modules.registry.approved import TrustLevel
-from parachuted.modules.registry.arguments import mistakes_in
-from parachuted.modules.registry.manifest import NAME, matching
+from parachuted.modules.registry.manifest import NAME
 from parachuted.modules.settings import SettingValue
 from parachuted.private import UntrustedFileError
 from parachuted.visible import visible

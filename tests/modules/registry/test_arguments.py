@@ -16,11 +16,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from parachuted.modules import Response
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.arguments import (
     MISSING,
     HandlerSignatureError,
     WrongArgumentsError,
-    mistakes_in,
     plan,
     schema_of_answer,
 )

@@ -169,8 +169,8 @@ HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
             HOOKS.format("compact.before"),
             HOOKS.format("compact.before, prompt.before"),
             (
-                "hooks       prompt.before (reads each prompt of an agent, may refuse it or add to "
-                "it)",
+                "hooks       prompt.before (reads each prompt of an agent, may refuse it or add to"
+                " it)",
             ),
         ),
     ],
