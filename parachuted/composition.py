@@ -175,11 +175,10 @@ class Composition:
         """The store asks hooks before it writes, and the file watcher notices what it wrote."""
         chosen, folder = self.settings.hooks, self.settings.vault
         self.causes = Causes(self.state)
-        self.hook_runner = HookRunner(chosen.concurrency)
         self.hooks = Hooks(
             home=self.home,
             vault=folder,
-            runner=self.hook_runner,
+            runner=HookRunner(chosen.concurrency),
             approvals=HookApprovals(self.home),
             recorder=HookRunRecorder(self.vault.folder / "hooks"),
             clock=self.clock,

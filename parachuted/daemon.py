@@ -279,7 +279,6 @@ class Daemon(Composition):
                 await server.close()
         await self.modules.stop()
         self.hook_events.close()
-        await self.hook_runner.close()
         await self.chosen.backend.close()
         if self.chosen.sandboxes is not None:
             await self.chosen.sandboxes.close()

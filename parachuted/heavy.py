@@ -27,8 +27,7 @@ HEAVY = {
     "schedules": "parachuted.modules.hosting.schedules",
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it
     "private": "parachuted.access.private_text",
-    # with regress and re2: 15 ms, 3 MB; only a hook whose matcher is an expression needs it
-    "expressions": "parachuted.hooks.expressions",
+    "re2": "re2",  # 3 MB; only a hook whose matcher is an expression needs it
     "watchfiles": "watchfiles",  # on Linux only where `watch.engine` says so
 }
 WITHOUT_AGENT_SDK = (

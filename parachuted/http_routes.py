@@ -36,6 +36,7 @@ from parachuted.api import (
     ModuleDispatcher,
     ModuleRoutes,
     ModuleSettingRoutes,
+    NoteWriter,
     ParaRoutes,
     PermissionRoutes,
     PolledRoutes,
@@ -50,7 +51,6 @@ from parachuted.api import (
     TlsRoutes,
     VaultHealth,
     WorkerRoutes,
-    WriteBatcher,
     file_routes,
     make_app,
     make_supervisor_app,
@@ -144,7 +144,7 @@ class HttpRoutes:
         """What answers on the port of the API."""
         parts = self._parts
         authenticator = parts.authenticator
-        writer = WriteBatcher(parts.store)
+        writer = NoteWriter(parts.store)
         streams = EventStreams(parts.bus, parts.settings.vault, self._started, authenticator.holds)
         dispatcher = ModuleDispatcher(
             parts.modules,
@@ -259,7 +259,7 @@ class HttpRoutes:
             SessionMigrationRoutes(index, vault),
         )
 
-    def _agent_routes(self, writer: WriteBatcher) -> tuple[object, ...]:
+    def _agent_routes(self, writer: NoteWriter) -> tuple[object, ...]:
         """Agents, what they may do, and where they run."""
         parts, modules = self._parts, self._parts.modules
         listing = AgentListing(

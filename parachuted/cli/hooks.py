@@ -248,11 +248,10 @@ def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Json:
     home, settings = home_folder(os.environ), current_settings()
 
     async def main() -> Json:
-        runner = HookRunner(settings.hooks.concurrency)
         hooks = Hooks(
             home=home,
             vault=settings.vault,
-            runner=runner,
+            runner=HookRunner(settings.hooks.concurrency),
             approvals=HookApprovals(home),
             recorder=_recorder(),
             clock=_now,
@@ -265,7 +264,6 @@ def _alone(act: Callable[[Hooks, Path], Awaitable[Any]]) -> Json:
             return await act(hooks, settings.vault)
         finally:
             await hooks.close()
-            await runner.close()
 
     return asyncio.run(main())
 
