@@ -22,9 +22,7 @@ from parachuted.modules.scheduling import Timing, parse_span
 def test_a_route_that_waits_for_an_agent_may_say_so_within_bounds():
     assert marks_of(route("POST", "/ask", timeout_s=180)(lambda _self: None))[0].timeout_s == 180
     for seconds in (0, 601):
-        with pytest.raises(
-            ValueError, match="@route: timeout_s: should be (greater|less) than or equal to"
-        ):
+        with pytest.raises(ValueError, match=r"@route: timeout_s: should be (greater|less) than"):
             route("POST", "/ask", timeout_s=seconds)
 
 

@@ -147,6 +147,7 @@ def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
     assert max(map(len, text[:-1])) < columns
 
 
+STOP_HOOK = "hooks       stop.before (reads what an agent says last, may have a conversation go on)"
 HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
 
 
@@ -167,11 +168,8 @@ HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
         ),
         (
             HOOKS.format("compact.before"),
-            HOOKS.format("compact.before, prompt.before"),
-            (
-                "hooks       prompt.before (reads each prompt of an agent, may refuse it or add to"
-                " it)",
-            ),
+            HOOKS.format("compact.before, stop.before"),
+            (STOP_HOOK,),
         ),
     ],
 )
