@@ -20,8 +20,7 @@ version: 1.0.0
 module: module.py
 permissions: {read: [Circle/], write: [Circle/]}
 hooks: [circle.turned, file.created, file.modified]
-publishes:
-  circle.turned: {n: number}
+publishes: {circle.turned: {n: number}}
 """
 CODE = """
 import asyncio

@@ -18,6 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from parachuted.errors import ParachuteError
+from parachuted.vault import fold_name
 from parachuted.visible import visible
 
 SIGNATURE = "SIGNATURE"
@@ -121,10 +122,15 @@ def _files(folder: Path, ignored: Collection[str], limits: TreeLimits) -> Iterat
         raise TreeRefusedError(f"{folder} cannot be read: it is a link, or behind one")
     waiting, names, size = [""], 0, 0
     while waiting:
-        below = waiting.pop()
+        below, folded = waiting.pop(), set[str]()
         for name, at in _listed(folder, below, ignored):
             path, names = f"{below}{name}", names + 1
             _check_name(path)
+            if fold_name(name) in folded:
+                raise TreeRefusedError(
+                    f"{path} and another name are one file to some systems; rename one of them"
+                )
+            folded.add(fold_name(name))
             if stat.S_ISDIR(at.st_mode):
                 waiting.append(f"{path}/")
                 continue

@@ -105,6 +105,11 @@ REFUSED = {
     "hard link": (lambda folder: (folder / "l").hardlink_to(folder / "a.py"), "is a hard link"),
     "pipe": (lambda folder: os.mkfifo(folder / "pipe"), "pipe is not a plain file"),
     "socket": (make_socket, "socket is not a plain file"),
+    "case twins": (lambda folder: (folder / "A.py").write_text(""), "one file to some systems"),
+    "twins in normal forms": (
+        lambda folder: [(folder / name).write_text("") for name in ("é", "e\u0301")],
+        "one file to some systems",
+    ),
     "line break": (lambda folder: (folder / "a\nb").write_text(""), "invisible characters"),
     "bidi": (lambda folder: (folder / "a\u202eyp.b").write_text(""), "invisible characters"),
     "not UTF-8": (lambda folder: (folder / os.fsdecode(b"\xff")).write_text(""), "not in UTF-8"),
