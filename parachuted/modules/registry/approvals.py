@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.home_files.private import locked
+from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approved import (
     ApprovalRefusedError,
     ApprovedModule,
@@ -53,8 +55,6 @@ from parachuted.modules.registry.trust import (
     unverified,
 )
 from parachuted.modules.settings import SettingValue
-from parachuted.private import locked
-from parachuted.vault_state import known_state_folder
 
 _LOCK = "modules.lock"
 

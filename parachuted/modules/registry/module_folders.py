@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from parachuted.home_files.private import is_in
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.copies import ModuleTree, TreeRefusedError, folder_mark, read_tree
 from parachuted.modules.registry.install import FOLDER, LITTER, FetchedModule, without_ref
@@ -21,7 +22,6 @@ from parachuted.modules.registry.module_registry import (
     ModuleRegistryError,
     parse_record,
 )
-from parachuted.private import is_in
 
 _OTHERS_MAY_WRITE = 0o022
 

@@ -27,11 +27,11 @@ from parachuted.home_files import (
     new_document,
     read_document,
 )
+from parachuted.home_files.private import UntrustedFileError
 from parachuted.modules.checks import matching, mistakes_in
 from parachuted.modules.registry.approved import TrustLevel
 from parachuted.modules.registry.manifest import NAME
 from parachuted.modules.settings import SettingValue
-from parachuted.private import UntrustedFileError
 from parachuted.visible import visible
 
 _KEPT = frozenset({"config", "agents"})
