@@ -142,8 +142,8 @@ class Consent:
             _words("shell", self.bash),
             *_each("reads", self.reads, _NOTHING),
             *_each("writes", self.writes, _NOTHING),
-            *(quoted("outside", f"{one} (outside the vault, to read)") for one in self.folders),
-            *(fact("hooks", one) for one in self.hooks),
+            *(quoted("outside", f"{name} (outside the vault, to read)") for name in self.folders),
+            *(fact("hooks", hook) for hook in self.hooks),
             *((fact("people", _PEOPLE),) if self.people else ()),
             fact("runs", _RUNS[self.trust]),
         )
@@ -191,7 +191,9 @@ def consent_for(
         folders=_all(permissions.folders),
         hooks=tuple(_HOOKS[event] for event in permissions.hooks),
         people=permissions.people,
-        network=tuple(f"{one.name}: {one.network}" for one in agents if one.network != "no"),
+        network=tuple(
+            f"{agent.name}: {agent.network}" for agent in agents if agent.network != "no"
+        ),
         agents=agents,
         tools=_all(
             [
@@ -251,7 +253,7 @@ def _named(lines: Sequence[str], folders: Sequence[Path]) -> Iterator[str]:
 
 
 def _names_that_differ(before: Path, after: Path) -> str:
-    old, new = ({file.path: file for file in read_tree(one).files} for one in (before, after))
+    old, new = ({file.path: file for file in read_tree(folder).files} for folder in (before, after))
     names = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
     changes = [
         f"{'new' if path not in old else 'gone' if path not in new else 'changed'}: {path}\n"

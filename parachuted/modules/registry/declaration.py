@@ -328,7 +328,7 @@ class _Describing:
 
     def _check_names(self, specs: Sequence[_Spec], agents: Collection[str]) -> None:
         routes, tools = _of(RouteSpec, specs), _of(ToolSpec, specs)
-        names = [f"the route {one.method} {one.prefix}{_nameless(one.path)}" for one in routes]
+        names = [f"the route {spec.method} {spec.prefix}{_nameless(spec.path)}" for spec in routes]
         names += [f"the tool {tool.name}" for tool in tools]
         names += [f"the command {command.name}" for command in _of(CommandSpec, specs)]
         names += [f"the hook {hook.event}" for hook in dict.fromkeys(_of(HookSpec, specs))]

@@ -110,7 +110,7 @@ class ModuleFolders:
         if record is None:
             with contextlib.suppress(TreeRefusedError):
                 folders = (found.folder, self._vault / FOLDER / name)
-                return len({read_tree(one, ignored=LITTER).digest for one in folders}) == 1
+                return len({read_tree(folder, ignored=LITTER).digest for folder in folders}) == 1
             return False
         if record.is_dev or without_ref(record.source) != without_ref(found.source):
             raise ApprovalRefusedError(

@@ -315,18 +315,8 @@ json = some.recursive(
 )
 names = some.sampled_from(
     [
-        "limit",
-        "date",
-        "tags",
-        "message",
-        "body",
-        "content",
-        "entry",
-        "at",
-        "mood",
-        "entry_id",
-        "full",
-        "x",
+        *("limit", "date", "tags", "message", "body", "x"),
+        *("entry", "at", "mood", "entry_id", "full"),
     ]
 )
 

@@ -1,4 +1,4 @@
-"""What a person is told before a module is approved: all that its manifest asks for, and all that
+"""What a person sees before a module is approved: all that its manifest asks for, and all that
 changed, with nothing hidden.
 """
 

@@ -28,16 +28,9 @@ def module_rig(tmp_path, home, vault) -> UntrustedRig:
 
 
 def git(folder: Path, *words: str) -> str:
-    reported = [
-        "-c",
-        "user.name=x",
-        "-c",
-        "user.email=x@example.org",
-        "-c",
-        "protocol.file.allow=always",
-    ]
+    settings = ("-c", "user.name=x", "-c", "user.email=x@e.org", "-c", "protocol.file.allow=always")
     return subprocess.run(
-        ["git", *reported, *words], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *settings, *words], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 

@@ -1,4 +1,4 @@
-"""Manifest: every field is read, every mistake is told with its field, and nothing in it can break
+"""Manifest: every field is read, every mistake is reported with its field, and nothing in it can break
 the reader.
 """
 
@@ -375,19 +375,8 @@ def test_a_flood_of_mistakes_is_not_reported_in_full():
 
 
 FIELDS = [
-    "name",
-    "version",
-    "module",
-    "provides",
-    "agents",
-    "sandbox",
-    "bash",
-    "hooks",
-    "event",
-    "handler",
-    "mcp_tools",
-    "routes",
-    "read",
+    *("name", "version", "module", "provides", "agents", "sandbox"),
+    *("bash", "hooks", "event", "handler", "mcp_tools", "routes", "read"),
 ]
 
 
