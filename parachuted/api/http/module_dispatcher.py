@@ -12,7 +12,7 @@ from contextlib import aclosing
 from datetime import datetime
 from functools import partial
 from http import HTTPStatus
-from typing import NoReturn, Protocol, cast
+from typing import NoReturn, Protocol
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -26,7 +26,7 @@ from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route
-from parachuted.keys import AccessGrant, Capability, Identity
+from parachuted.keys import AccessGrant, Identity
 from parachuted.modules.hosting.audited import para_ids_of
 from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.manager import ModuleManager
@@ -111,7 +111,7 @@ class ModuleDispatcher:
                 path=path,
                 module=found.module,
                 summary=spec.summary,
-                capability=cast(Capability, spec.capability),
+                capability=spec.capability,
                 reach="paths",
                 handle=partial(self._serve, found.host, spec),
                 largest_body=spec.max_bytes,

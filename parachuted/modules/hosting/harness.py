@@ -5,6 +5,7 @@ surroundings.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -44,10 +45,10 @@ from parachuted.modules.hosting.module_context import (
 from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.registry.module_tree import read_tree
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
@@ -230,7 +231,7 @@ async def running_module(
     with tempfile.TemporaryDirectory(
         prefix="parachute-alone-", ignore_cleanup_errors=True
     ) as private:
-        copy = Path(private) / "module"
+        copy = Path(os.path.realpath(private)) / "module"
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
         )

@@ -84,6 +84,7 @@ async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_wh
     assert (reported["text"][1]["message"], reported["list"][1]["body"]) == ("no such bed", [1])
 
 
+CALLER_MANIFEST = "name: caller\nversion: 0.1.0\nmodule: module.py\nmcp_tools: [who]\n"
 CALLER = """
 from parachuted.modules import Module, mcp_tool, route
 
@@ -118,7 +119,7 @@ async def events_of(answer: aiohttp.ClientResponse) -> list[object]:
 
 
 async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trust: str):
-    save(tmp_path / "caller/manifest.yaml", "name: caller\nversion: 0.1.0\nmodule: module.py\n")
+    save(tmp_path / "caller/manifest.yaml", CALLER_MANIFEST)
     save(tmp_path / "caller/module.py", CALLER)
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "caller", trust)

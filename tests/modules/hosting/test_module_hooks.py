@@ -240,7 +240,9 @@ async def test_a_module_without_the_right_is_not_started(tmp_path):
     )
     with pytest.raises(ModuleFailedError):
         await host.start()
-    assert "the hook before_stop was not shown" in str(host.problem)
+    assert "permissions.hooks: add stop.before, which before_stop takes part in" in str(
+        host.problem
+    )
     assert "before_prompt" not in str(host.problem)
 
 
