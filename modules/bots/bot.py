@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -17,7 +17,7 @@ from .connector import Connector, ConnectorError, CredentialsError, Incoming, Re
 from .conversations import Conversations
 from .pairing import Pairing
 from .refusals import Refusals
-from .settings import PlatformSettings, Settings
+from .settings import SettingsFile
 from .store import Store, Update
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
@@ -36,20 +36,17 @@ class Bot:
         self,
         module: Module,
         connector: Connector,
-        settings: Callable[[], PlatformSettings],
+        file: SettingsFile,
         store: Store,
         pairing: Pairing,
-        defaults: Callable[[], Settings],
         refusals: Refusals,
     ) -> None:
-        self._module, self._settings, self._store = module, settings, store
+        self._module, self._file, self._store = module, file, store
         self._pairing = pairing
         self.connector = connector
         self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
         self._refusals = refusals
-        self.conversations = Conversations(
-            module, connector, settings, store, defaults, self._refusals
-        )
+        self.conversations = Conversations(module, connector, file, store, refusals)
         self._chats: dict[str, asyncio.Queue[Update]] = {}
         self._pacings: dict[str, Pacing] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -189,7 +186,7 @@ class Bot:
 
     async def _is_admitted(self, incoming: Incoming) -> bool:
         """Whether it is from a paired person, and in a group meant for the bot."""
-        settings = self._settings()
+        settings = self._file.of(self.connector.platform)
         is_dm = incoming.chat_type == "dm"
         is_for_bot = is_dm or incoming.is_addressed or incoming.kind == "button"
         if incoming.sender_id not in settings.users:
@@ -208,7 +205,7 @@ class Bot:
     async def _added(self, incoming: Incoming) -> None:
         """Somebody added the bot to a chat: it stays where a paired person did."""
         platform, chat_id = self.connector.platform, incoming.chat_id
-        is_paired = incoming.sender_id in self._settings().users
+        is_paired = incoming.sender_id in self._file.of(platform).users
         if is_paired:
             await self._store.add_group(platform, chat_id, incoming.sender_id)
         may_stay = is_paired or incoming.chat_type == "dm"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from parachuted.errors import NotFoundError
+from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Module
 
 from .settings import READING
@@ -29,6 +29,11 @@ _HELP: Final = """\
 /ask QUESTION asks beside the conversation
 A `!` does for the slash."""
 _WRITING: Final = "journal"
+_WRITING_TOOL: Final = "daily-create"
+_MAY_NOT_WRITE: Final = (
+    "groups may not write into the journal: the owner of this bot allows it with the tool "
+    f"`{_WRITING_TOOL}` among the defaults for groups"
+)
 NOT_RUNNING: Final = (
     "{title} is not running here, and what you wrote is not kept. `parachute modules enable {name}`"
     " starts it; where it is not installed, `parachute modules install parachute://{name} --trust "
@@ -148,6 +153,9 @@ class Commands:
             raise NotFoundError(NOT_RUNNING.format(title="Daily", name="daily"))
         if not text:
             raise NotFoundError("`/journal` needs the words of the entry")
+        tools = self._conversations.tools_in(update.incoming)
+        if tools is not None and _WRITING_TOOL not in tools:
+            raise ActRefusedError(_MAY_NOT_WRITE)
         if update.session_id:  # begun before a restart: it is not written twice
             return "The daemon was restarted while it wrote this; see whether it is in the journal."
         update.session_id = _WRITING

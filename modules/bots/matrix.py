@@ -224,6 +224,16 @@ class MatrixConnector:
         """An event as the core takes it; None: it is nothing to it."""
         sender, content = str(event.get("sender")), _object(event.get("content"))
         room = self._client.rooms.get(room_id)
+        is_joined = event.get("type") == "m.room.member" and content.get("membership") == "join"
+        if is_joined and room is not None and self._chat_type(room) == "group":
+            return Incoming(
+                update_id=str(event.get("event_id")),
+                kind="migrated",
+                chat_id=room_id,
+                chat_type="group",
+                sender_id=sender,
+                new_chat_id=room_id,
+            )
         if sender == self._client.user_id or "state_key" in event or room is None:
             return None
         relation = _object(content.get("m.relates_to"))

@@ -15,6 +15,7 @@ from parachuted.modules import command, interface, route
 from .chats import ChatRoutes
 from .connector import ConnectorError, CredentialField
 from .connectors import PLATFORMS, connector_class
+from .conversations import limit_chats
 from .pairing import Pairing, request_id
 from .settings import (
     DefaultsChange,
@@ -165,6 +166,7 @@ class BotRoutes(ChatRoutes):
         for place, more in (defaults or {}).items():
             setattr(present, place, replace(getattr(present, place), **more))
         self.file.save()
+        await limit_chats(self, self.file, self.store)
         for name in changes:
             is_enabled = present.platforms[name].enabled
             await (self.start_bot(name) if is_enabled else self.stop_bot(name))

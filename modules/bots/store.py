@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from .connector import Incoming
+from .connector import ChatType, Incoming
 
 _MOST_DONE: Final = 5_000
 _LETTERS: Final = string.ascii_lowercase + string.digits
@@ -43,6 +43,12 @@ CREATE TABLE IF NOT EXISTS pairings (
     chat_id TEXT NOT NULL, code TEXT NOT NULL, at REAL NOT NULL, tries INTEGER NOT NULL,
     PRIMARY KEY (platform, sender_id));
 """
+_LAST_SAID: Final = (
+    "SELECT platform, incoming, max(number) AS number FROM updates "
+    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
+)
+_OLD: Final = "DELETE FROM updates WHERE is_done = 1 AND number <= ? AND number NOT IN "
+_FORGET_OLD: Final = f"{_OLD}(SELECT number FROM ({_LAST_SAID}))"  # noqa: S608  our query
 
 Result = TypeVar("Result")
 
@@ -137,10 +143,7 @@ class Store:
             if number is None:
                 return None
             if number[0] % 100 == 0:
-                self._db.execute(
-                    "DELETE FROM updates WHERE is_done = 1 AND number <= ?",
-                    (number[0] - _MOST_DONE,),
-                )
+                self._db.execute(_FORGET_OLD, (number[0] - _MOST_DONE,))
             return Update(number=number[0], platform=platform, incoming=incoming)
 
         return await self._do(work)
@@ -187,8 +190,15 @@ class Store:
             (incoming, update.number),
         )
 
-    async def migrate(self, platform: str, chat_id: str, new_chat_id: str) -> None:
-        """A chat has another id from now on."""
+    async def migrate(
+        self, platform: str, chat_id: str, new_chat_id: str, chat_type: ChatType
+    ) -> None:
+        """A chat has another id from now on, or is of another type, as its threads are then."""
+        await self._write(
+            "UPDATE updates SET incoming = json_set(incoming, '$.chat_type', ?, '$.chat_id', "
+            "iif(chat_id = ?, ?, chat_id)) WHERE platform = ? AND (chat_id = ? OR parent_id = ?)",
+            (chat_type, chat_id, new_chat_id, platform, chat_id, chat_id),
+        )
         values = (new_chat_id, platform, chat_id)
         for table in ("updates", "questions", "groups", "pairings"):
             await self._write(
@@ -268,10 +278,7 @@ class Store:
         return await self._do(
             lambda: [
                 (str(row["platform"]), Incoming.of(json.loads(row["incoming"])))
-                for row in self._db.execute(
-                    "SELECT platform, incoming, max(number) FROM updates "
-                    "WHERE incoming ->> 'kind' = 'message' GROUP BY platform, chat_id"
-                )
+                for row in self._db.execute(_LAST_SAID)
             ]
         )
 
