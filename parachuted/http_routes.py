@@ -149,6 +149,7 @@ class HttpRoutes:
         dispatcher = ModuleDispatcher(
             parts.modules,
             authenticator.holds,
+            authenticator.refusal,
             parts.clock,
             FileAnswers(parts.root, FileDigests(parts.root)),
         )

@@ -162,6 +162,8 @@ class CredentialField:
     label: str
     is_secret: bool = False
     is_optional: bool = False
+    takes_token: bool = True
+    """The token is sent to that address: with another one it is asked for again."""
 
 
 class Cursor(Protocol):
@@ -228,8 +230,7 @@ class Connector(Protocol):
         ...
 
     async def join(self, chat_id: str) -> None:
-        """Take part in a chat that the bot was added to."""
-        ...
+        """Take part in a chat that the bot was added to; on most platforms it does already."""
 
     async def leave(self, chat_id: str) -> None:
         """Leave a chat."""
@@ -238,6 +239,14 @@ class Connector(Protocol):
     def size(self, text: str) -> int:
         """How long a Markdown text is as the platform counts it."""
         ...
+
+    @property
+    def webhook_secret(self) -> str:
+        """What shows that a webhook call is the platform's; empty: it makes none."""
+        return ""
+
+    async def receive(self, update: Mapping[str, Any]) -> None:
+        """Take what a webhook call brings, and return once it is stored."""
 
     async def close(self) -> None:
         """Let go of all connections."""

@@ -25,6 +25,7 @@ from hikari.impl import CacheSettings, HTTPSettings
 
 from .connector import (
     Attachment,
+    Connector,
     ConnectorError,
     CredentialField,
     CredentialsError,
@@ -80,7 +81,7 @@ class _Memory:
     servers: list[str] = field(default_factory=list)
 
 
-class DiscordConnector:
+class DiscordConnector(Connector):
     """One bot. A chat is a channel, of which a thread is one too; its parent is the server."""
 
     platform: ClassVar[Platform] = "discord"
@@ -175,9 +176,6 @@ class DiscordConnector:
     async def fetch(self, attachment: Attachment) -> bytes:
         """Download a file."""
         return bytes(await self._ask(self._download(attachment)))
-
-    async def join(self, chat_id: str) -> None:
-        """The bot is in a server as soon as it was added."""
 
     async def leave(self, chat_id: str) -> None:
         """Leave a server."""

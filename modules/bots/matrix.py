@@ -19,6 +19,7 @@ import pyromark
 from .connector import (
     Attachment,
     ChatType,
+    Connector,
     ConnectorError,
     CredentialField,
     CredentialsError,
@@ -51,7 +52,7 @@ _BAD_TOKENS: Final = frozenset(
 )
 
 
-class MatrixConnector:
+class MatrixConnector(Connector):
     """One account of a Matrix server. A chat is a room, or `room root` for a thread of one."""
 
     platform: ClassVar[Platform] = "matrix"

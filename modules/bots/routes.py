@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
@@ -10,10 +11,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules import command, interface, route
+from parachuted.modules import Body, Response, command, interface, route
 
 from .chats import ChatRoutes
-from .connector import ConnectorError, CredentialField
+from .connector import ConnectorError, CredentialField, RetryLaterError
 from .connectors import PLATFORMS, connector_class
 from .conversations import limit_chats
 from .pairing import Pairing, request_id
@@ -27,6 +28,8 @@ from .settings import (
 from .store import PairingRequest
 
 Name = Annotated[str, Field(max_length=300)]
+_LARGEST_UPDATE = 1 << 20
+_TELEGRAMS = "X-Telegram-Bot-Api-Secret-Token"
 _LEVELS = "in direct chats: direct, or sandboxed, which may only read"
 PlatformName = Literal["matrix", "telegram", "discord"]
 
@@ -205,6 +208,31 @@ class BotRoutes(ChatRoutes):
             return {"success": False, "error": error.message, "bot_name": None}
         return {"success": True, "error": None, "bot_name": name}
 
+    @route("POST", "/telegram/webhook", secret_header=_TELEGRAMS)
+    async def webhook(self, body: Body) -> Response | Done:
+        """What Telegram says of the bot, where a webhook is set: no key is needed, but its
+        secret.
+        """
+        bot = self.bots.get("telegram")
+        try:
+            update = json.loads(await body.read(_LARGEST_UPDATE))
+            if not isinstance(update, dict):
+                raise ValueError("it is no object")  # noqa: TRY004, TRY301  as of JSON
+        except (ValueError, RecursionError) as error:
+            raise EditRefusedError("an update is a JSON object") from error
+        if bot is None or bot.has_ended:
+            return Response(status=503, body="the bot is stopped")
+        try:
+            await bot.connector.receive(update)
+        except RetryLaterError as error:
+            return Response(status=503, body=error.message)
+        return {"status": "stored"}
+
+    async def route_secret(self, path: str) -> str:
+        """The webhook's."""
+        bot = self.bots.get("telegram") if path == "/telegram/webhook" else None
+        return bot.connector.webhook_secret if bot is not None else ""
+
     @route("DELETE", "/{platform}", capability="admin")
     async def remove(self, platform: PlatformName) -> Done:
         """Remove a bot, its token and who was paired with it. Its conversations stay."""
@@ -358,13 +386,18 @@ class BotRoutes(ChatRoutes):
 
     def _changed(self, platform: str, said: dict[str, Any]) -> PlatformSettings:
         """The settings with these changes, which are not kept yet."""
-        fields = {one.name: one.is_secret for one in connector_class(platform).fields}
+        fields = {one.name: one for one in connector_class(platform).fields}
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
         held, known = settings.credentials, settings.users
-        new = {name: str(said[name]) for name in fields if said.get(name)}
-        if any(held.get(name) != new[name] for name in new if not fields[name]):
+        new = {
+            name: str(said[name])
+            for name, one in fields.items()
+            if said.get(name) or (one.is_optional and said.get(name) == "")
+        }
+        kept = [one for one in fields.values() if not one.is_secret and one.takes_token]
+        if any(held.get(one.name, "") != new[one.name] for one in kept if one.name in new):
             # a token is sent to no address but the one that it was entered with
-            new = dict.fromkeys((name for name in fields if fields[name]), "") | new
+            new = {one.name: "" for one in fields.values() if one.is_secret} | new
         allowed = [str(one) for one in said.get("allowed_users", known)]
         plain = {"enabled", "dm_trust_level", "group_trust_level", "response_mode"}
         return replace(

@@ -139,6 +139,7 @@ class _PlatformChange(TypedDict, total=False):
     user_id: _Text
     base_url: _Address
     base_file_url: _Address
+    webhook_url: _Address
 
 
 @configured(ConfigDict(extra="forbid"))

@@ -64,7 +64,7 @@ class KeyAuthenticator:
         """
         found = self.recognize(request)
         if isinstance(found, str):
-            raise self._refusal(request, found)
+            raise self.refusal(request, found)
         return found
 
     def recognize(self, request: web.BaseRequest) -> Identity | str:
@@ -109,7 +109,8 @@ class KeyAuthenticator:
             return _ANYONE
         return _LOOPBACK if is_local and self.mode == "remote" else NOBODY
 
-    def _refusal(self, request: web.Request, why: str) -> web.HTTPException:
+    def refusal(self, request: web.Request, why: str) -> web.HTTPException:
+        """The answer to who shows a wrong key or secret; it is counted."""
         wait = self._failures.count(_peer(request), time.monotonic())
         if wait > 0:
             return web.HTTPTooManyRequests(

@@ -82,7 +82,8 @@ class RouteSpec:
 
     `path` begins after the module's prefix, or after `prefix`; `handler` is what `resolve_handler`
     takes; `streams`: an async generator, or, where it `resumes`, a Stream; `takes`: what body, and
-    `max_bytes` how large it may be; `tolerant` as `parachuted.modules.route` has it.
+    `max_bytes` how large it may be; `tolerant` and `secret_header` as `parachuted.modules.route`
+    has them.
 
     A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its
     arguments, empty where it has none; `answer` that of what it returns, or of each item that it
@@ -101,6 +102,7 @@ class RouteSpec:
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
     prefix: Annotated[str, Field(max_length=100)] = ""
     tolerant: bool = False
+    secret_header: Annotated[str, Field(max_length=100)] = ""
     takes: BodyKind = "json"
     max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = USUAL_BODY
     schema: Mapping[str, object] = Field(default_factory=dict)

@@ -359,6 +359,7 @@ class _Describing:
             timeout_s=mark.timeout_s,
             prefix=mark.prefix,
             tolerant=mark.tolerant,
+            secret_header=mark.secret_header,
             takes=arguments.takes,
             max_bytes=mark.max_bytes or USUAL_BODY,
             schema=_schema_of(arguments),
