@@ -13,7 +13,14 @@ from parachuted.modules import Module
 
 from .answers import Pacing, patient
 from .commands import AT_ONCE, command_of
-from .connector import Connector, ConnectorError, CredentialsError, Incoming, RetryLaterError
+from .connector import (
+    Connector,
+    ConnectorError,
+    CredentialsError,
+    Incoming,
+    RetryLaterError,
+    UnknownError,
+)
 from .conversations import Conversations
 from .pairing import Pairing
 from .refusals import Refusals
@@ -30,7 +37,7 @@ _FAILED: Final = "Something went wrong here; `parachute doctor` on its machine s
 
 
 class Bot:
-    """A connector and its chats. `problem` says why it is not connected."""
+    """A connector and its chats. `error` is why it is not connected."""
 
     def __init__(
         self,
@@ -44,7 +51,8 @@ class Bot:
         self._module, self._file, self._store = module, file, store
         self._pairing = pairing
         self.connector = connector
-        self.name, self.problem, self.is_connected, self.has_ended = "", "", False, False
+        self.name, self.is_connected, self.has_ended = "", False, False
+        self.error: ConnectorError | None = None
         self._refusals = refusals
         self.conversations = Conversations(module, connector, file, store, refusals)
         self._chats: dict[str, asyncio.Queue[Update]] = {}
@@ -59,7 +67,7 @@ class Bot:
             while True:
                 try:
                     self.name = await self.connector.connect()
-                    self.problem, self.is_connected = "", True
+                    self.error, self.is_connected = None, True
                     await self._resume()
                     async with aclosing(self.connector.listen()) as updates:  # type: ignore[type-var]  # they are generators
                         async for incoming in updates:
@@ -72,7 +80,7 @@ class Bot:
                     after_s = error.after_s
                 except Exception:  # such as a full disk: what was not kept comes again
                     self._module.log.exception("what a bot was sent could not be kept")
-                    self._lost(ConnectorError(_NOT_KEPT))
+                    self._lost(UnknownError(_NOT_KEPT))
                     after_s = 0.0
                 await asyncio.sleep(max(after_s, pause))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -228,5 +236,5 @@ class Bot:
         )
 
     def _lost(self, error: ConnectorError) -> None:
-        self.problem, self.is_connected = error.message, False
+        self.error, self.is_connected = error, False
         self._module.log.warning("a bot is not connected: %s", error.message)

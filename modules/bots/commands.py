@@ -114,38 +114,26 @@ class Commands:
         incoming, service = update.incoming, self._conversations.service
         if not wanted:
             raise NotFoundError("`/link` needs a title or an id")
-        found = await service.get_sessions(wanted, _MOST_FOUND)
-        newest = await service.get_sessions("", _MOST_FOUND)
-        exact = [one for one in found if (one["title"] or "").casefold() == wanted.casefold()]
-        ids = [one for one in newest if one["id"].startswith(wanted)]
-        chosen: list[Mapping[str, Any]] = []
-        for some in (exact, ids, found):
-            chosen = chosen or [
-                one for one in some if await self._conversations.was_here(incoming, one)
-            ]
-        if (found or ids) and not chosen:
+        found = {one["id"] for one in await service.get_sessions(wanted, _MOST_FOUND)}
+        known = await self._conversations.sessions_here(incoming)
+        chosen = (
+            [one for one in known if (one["title"] or "").casefold() == wanted.casefold()]
+            or [one for one in known if one["id"].startswith(wanted)]
+            or [one for one in known if one["id"] in found]
+        )
+        if not chosen and (found or await self._is_session(wanted)):
             self._refusals.add(incoming, "link")
         if len(chosen) != 1:
-            raise NotFoundError(await self._which(chosen))
+            raise NotFoundError(_which(chosen))
         session = chosen[0]
         link = {"platform": update.platform, "chat_id": incoming.chat_id}
         await service.link(session["id"], {**link, "chat_type": incoming.chat_type})
         return f"This chat goes on with “{session['title']}”."
 
-    async def _which(self, found: Sequence[Mapping[str, Any]]) -> str:
-        """Why none of these was chosen."""
-        if not found:
-            return (
-                "this chat had no conversation of that title or id; others are linked on the page"
-            )
-        lines = []
-        for one in found[:_MOST_LISTED]:
-            said = (await self._conversations.service.get(one["id"]))["messages"]
-            words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
-            lines.append(
-                f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
-            )
-        return "\n".join(["which of these? `/link` takes its id", "", *lines])
+    async def _is_session(self, session_id: str) -> bool:
+        with suppress(NotFoundError):
+            return bool(await self._conversations.service.get(session_id))
+        return False
 
     async def _write_entry(self, update: Update, text: str) -> str:
         journal: Any = self._module.get_interface("JournalInterface")
@@ -162,6 +150,20 @@ class Commands:
         await self._conversations.save(update)
         await journal.create(f"{text}\n\n*{self._conversations.title}*")
         return "It is in the journal."
+
+
+def _which(found: Sequence[Mapping[str, Any]]) -> str:
+    """Why none of these was chosen."""
+    if not found:
+        return "this chat had no conversation of that title or id; others are linked on the page"
+    lines = []
+    for one in found[:_MOST_LISTED]:
+        said = one["messages"]
+        words = str(said[0]["content"])[:_FIRST_WORDS] if said else "nothing was said yet"
+        lines.append(
+            f"- `{one['id'][:_SHORT_ID]}`, {one['createdAt'][:10]}: {one['title']}: {words}"
+        )
+    return "\n".join(["which of these? `/link` takes its id", "", *lines])
 
 
 def _status(session: Mapping[str, Any] | None) -> str:

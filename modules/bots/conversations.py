@@ -138,13 +138,15 @@ class Conversations:
         )
         return found
 
-    async def was_here(self, incoming: Incoming, session: Mapping[str, Any]) -> bool:
-        """Whether a session is that chat's, or was and is no other's now."""
-        linked = session["linkedBotPlatform"], session["linkedBotChatId"]
-        here = self._connector.platform, incoming.chat_id
-        if linked[1] is not None:
-            return linked == here
-        return await self._store.last_said(*here, session["id"]) is not None
+    async def sessions_here(self, incoming: Incoming) -> list[Mapping[str, Any]]:
+        """The sessions that a chat had, and that are no other's now."""
+        here, found = (self._connector.platform, incoming.chat_id), list[Mapping[str, Any]]()
+        for session_id in await self._store.sessions(*here):
+            with suppress(NotFoundError):
+                session = await self.service.get(session_id)
+                linked = session["linkedBotPlatform"], session["linkedBotChatId"]
+                found += [session] if linked in {here, (None, None)} else []
+        return found
 
     async def migrate(self, incoming: Incoming) -> None:
         """A chat has another id, or more people than two, as its platform says. It may be said

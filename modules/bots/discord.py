@@ -27,7 +27,6 @@ from .connector import (
     Attachment,
     Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -86,10 +85,6 @@ class DiscordConnector(Connector):
 
     platform: ClassVar[Platform] = "discord"
     title: ClassVar[str] = "Discord"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="token", label="Its token, from the page Bot", is_secret=True),
-        CredentialField(name="base_url", label="Another server, .../api/v10", is_optional=True),
-    )
     limits: ClassVar[Limits] = Limits(longest=_LONGEST, edit_s=1.0, largest_file=10 << 20)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:

@@ -21,7 +21,6 @@ from .connector import (
     ChatType,
     Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -57,11 +56,6 @@ class MatrixConnector(Connector):
 
     platform: ClassVar[Platform] = "matrix"
     title: ClassVar[str] = "Matrix"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="homeserver_url", label="The server's address, https://..."),
-        CredentialField(name="user_id", label="The bot's account, @bot:server"),
-        CredentialField(name="access_token", label="Its access token", is_secret=True),
-    )
     limits: ClassVar[Limits] = Limits(longest=6_000, edit_s=1.0, repeats_safely=True)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:

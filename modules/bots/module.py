@@ -11,8 +11,8 @@ from parachuted.errors import ParachuteError
 from parachuted.modules import Finding, event
 
 from .bot import Bot
-from .connector import CredentialsError, Incoming
-from .connectors import PLATFORMS, connector_class
+from .connector import ConnectorError, CredentialsError, Incoming, UnknownError
+from .connectors import PLATFORMS, connector_class, fields_of
 from .conversations import limit_chats
 from .pairing import Pairing
 from .refusals import Refusals
@@ -33,7 +33,7 @@ class BotsModule(BotRoutes):
         self.store = Store(folder / "bots.db")
         self.pairing = Pairing(self.store)
         self.bots: dict[str, Bot] = {}
-        self.problems: dict[str, str] = {}
+        self.errors: dict[str, ConnectorError] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._refusals: dict[str, Refusals] = {}  # an hour of it outlasts a bot's settings
         self._wanted: asyncio.Queue[tuple[Work, asyncio.Future[None] | None]] = asyncio.Queue()
@@ -74,14 +74,13 @@ class BotsModule(BotRoutes):
 
     async def doctor(self) -> Sequence[Finding]:
         """Bots that are not connected, and why."""
-        problems = self.problems | {name: bot.problem for name, bot in self.bots.items()}
         return [
             Finding(
-                problem=f"the bot on {name.title()}: {problem}",
-                advice=f"`parachute bots add {name} - < token.txt` gives it another token",
+                problem=f"the bot on {name.title()}: {error.message}",
+                advice=error.advice.format(platform=name),
             )
-            for name, problem in problems.items()
-            if problem
+            for name in PLATFORMS
+            if (error := self.error_of(name)) is not None
         ]
 
     async def start_bot(self, platform: str) -> None:
@@ -122,8 +121,8 @@ class BotsModule(BotRoutes):
         try:
             await self._start(platform)
         except Exception as error:
-            unknown = "it could not be started; see the log"
-            self.problems[platform] = getattr(error, "message", unknown)
+            unknown = UnknownError("it could not be started")
+            self.errors[platform] = error if isinstance(error, ConnectorError) else unknown
             raise
 
     async def _start(self, platform: str) -> None:
@@ -131,7 +130,10 @@ class BotsModule(BotRoutes):
         if settings is None:
             return
         made = await asyncio.to_thread(connector_class, platform)
-        if any(not (one.is_optional or settings.credentials.get(one.name)) for one in made.fields):
+        if any(
+            not (one.is_optional or settings.credentials.get(one.name))
+            for one in fields_of(platform)
+        ):
             add = f"`parachute bots add {platform} - < token.txt` gives it one"
             raise CredentialsError(f"its token is not here; {add}")
         connector = made(settings.credentials, StoredCursor(self.store, platform))
@@ -148,7 +150,7 @@ class BotsModule(BotRoutes):
 
     async def _stop(self, platform: str) -> None:
         self.bots.pop(platform, None)
-        self.problems.pop(platform, None)
+        self.errors.pop(platform, None)
         task = self._tasks.pop(platform, None)
         if task is not None:
             task.cancel()

@@ -14,8 +14,8 @@ from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Body, Response, command, interface, route
 
 from .chats import ChatRoutes
-from .connector import ConnectorError, CredentialField, RetryLaterError
-from .connectors import PLATFORMS, connector_class
+from .connector import ConnectorError, RetryLaterError
+from .connectors import PLATFORMS, connector_class, fields_of, lacking
 from .conversations import limit_chats
 from .pairing import Pairing, request_id
 from .settings import (
@@ -117,7 +117,7 @@ class BotRoutes(ChatRoutes):
     """What apps and people call."""
 
     pairing: Pairing
-    problems: dict[str, str]
+    errors: dict[str, ConnectorError]
 
     @abstractmethod
     async def start_bot(self, platform: str) -> None:
@@ -271,7 +271,7 @@ class BotRoutes(ChatRoutes):
     @route("POST", "/pairing/{pairing_id}/deny", capability="admin", tolerant=True)
     async def deny(self, pairing_id: Name) -> Done:
         """Do not."""
-        await self.pairing.take(pairing_id)
+        await self.pairing.deny(pairing_id)
         return {"status": "denied"}
 
     @command("status")
@@ -317,7 +317,7 @@ class BotRoutes(ChatRoutes):
         """Let somebody who has that code talk to the bot, or not."""
         self._check_person()
         if decision == "deny":
-            one = await self.pairing.take(code)
+            one = await self.pairing.deny(code)
             return f"{one.sender_name} ({one.sender_id}) stays a stranger."
         one = await self._approve(code, trust_level)
         return f"{one.sender_name} ({one.sender_id}) may talk to the bot on {one.platform}."
@@ -327,7 +327,7 @@ class BotRoutes(ChatRoutes):
         if not token.strip():
             raise EditRefusedError("the token is empty")
         said = {"homeserver_url": homeserver_url, "user_id": user_id, "token": token.strip()}
-        fields = connector_class(platform).fields
+        fields = fields_of(platform)
         secret = next(one.name for one in fields if one.is_secret)
         present = self.file.platform(platform) or PlatformSettings()
         credentials = {
@@ -376,7 +376,7 @@ class BotRoutes(ChatRoutes):
 
     async def _check(self, platform: str, said: dict[str, Any]) -> None:
         """Raises ConnectorError: a new token is not taken, or the bot cannot be started so."""
-        held, fields = self._changed(platform, said).credentials, connector_class(platform).fields
+        held, fields = self._changed(platform, said).credentials, fields_of(platform)
         has_token = any(said.get(one.name) for one in fields if one.is_secret)
         missing = [one.name for one in fields if not (one.is_optional or held.get(one.name))]
         if missing and (has_token or said.get("enabled")):
@@ -386,7 +386,7 @@ class BotRoutes(ChatRoutes):
 
     def _changed(self, platform: str, said: dict[str, Any]) -> PlatformSettings:
         """The settings with these changes, which are not kept yet."""
-        fields = {one.name: one for one in connector_class(platform).fields}
+        fields = {one.name: one for one in fields_of(platform)}
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
         held, known = settings.credentials, settings.users
         new = {
@@ -409,6 +409,7 @@ class BotRoutes(ChatRoutes):
 
     def _status(self, platform: str) -> ConnectorStatus:
         settings, bot = self.file.platform(platform), self.bots.get(platform)
+        error = self.error_of(platform)
         status = "none" if settings is None else "stopped"
         if bot is not None and not bot.has_ended:
             status = "connected" if bot.is_connected else "connecting"
@@ -416,17 +417,17 @@ class BotRoutes(ChatRoutes):
             "running": bot is not None and bot.is_connected,
             "status": status,
             "bot_name": (bot.name if bot else "") or (settings.bot_name if settings else ""),
-            "problem": bot.problem if bot is not None else self.problems.get(platform, ""),
+            "problem": error.message if error is not None else "",
         }
+
+    def error_of(self, platform: str) -> ConnectorError | None:
+        """Why the bot is not connected, if there is one."""
+        bot = self.bots.get(platform)
+        return bot.error if bot is not None else self.errors.get(platform)
 
     def _config(self, platform: str) -> PlatformConfig:
         settings = self.file.platform(platform) or PlatformSettings(enabled=False)
-        fields: tuple[CredentialField, ...] = ()
-        problem = ""
-        try:
-            fields = connector_class(platform).fields
-        except ConnectorError as error:
-            problem = error.message
+        fields = fields_of(platform)
         secrets = {one.name for one in fields if one.is_secret}
         return {
             "enabled": settings.enabled,
@@ -438,7 +439,7 @@ class BotRoutes(ChatRoutes):
             "allowed_users": [*settings.users],
             "users": {user_id: one.name for user_id, one in settings.users.items()},
             "fields": [asdict(one) for one in fields],
-            "problem": problem,
+            "problem": lacking(platform),
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
             "user_id": settings.credentials.get("user_id", ""),
         }

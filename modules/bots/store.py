@@ -282,6 +282,19 @@ class Store:
             ]
         )
 
+    async def sessions(self, platform: str, chat_id: str) -> list[str]:
+        """The ids of the sessions in which something of a chat was said, the newest first."""
+        return await self._do(
+            lambda: [
+                str(row[0])
+                for row in self._db.execute(
+                    "SELECT session_id, max(number) FROM updates WHERE platform = ? "
+                    "AND chat_id = ? AND message_id <> '' GROUP BY session_id ORDER BY 2 DESC",
+                    (platform, chat_id),
+                )
+            ]
+        )
+
     async def senders(self, platform: str, chat_id: str) -> list[str]:
         """The persons who wrote in a chat."""
         return await self._do(

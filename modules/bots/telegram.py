@@ -33,7 +33,6 @@ from .connector import (
     Attachment,
     Connector,
     ConnectorError,
-    CredentialField,
     CredentialsError,
     Cursor,
     Incoming,
@@ -113,17 +112,6 @@ class TelegramConnector(Connector):
 
     platform: ClassVar[Platform] = "telegram"
     title: ClassVar[str] = "Telegram"
-    fields: ClassVar[tuple[CredentialField, ...]] = (
-        CredentialField(name="token", label="Its token, from @BotFather", is_secret=True),
-        CredentialField(name="base_url", label="A server of your own, .../bot", is_optional=True),
-        CredentialField(name="base_file_url", label="Its files, .../file/bot", is_optional=True),
-        CredentialField(
-            name="webhook_url",
-            label="This daemon as Telegram reaches it, https://...",
-            is_optional=True,
-            takes_token=False,
-        ),
-    )
     limits: ClassVar[Limits] = Limits(longest=_LONGEST, edit_s=1.0)
 
     def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:

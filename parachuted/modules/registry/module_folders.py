@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from parachuted.private import is_in
 
 KEYS_FILE = Path(__file__).with_name("release_keys.txt")
 LONGEST = 200
+_FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle daemon does
 
 
 def release_keys(text: str | None = None) -> tuple[str, ...]:
@@ -186,23 +188,41 @@ class ModuleChanges:
     def __init__(self, registry: ModuleRegistry, folders: ModuleFolders) -> None:
         self._registry, self._folders = registry, folders
         self._marks: dict[str, tuple[object, int]] | None = None
+        self._files_due_at = self._changed_at = time.monotonic()
         self._cached: tuple[tuple[int, ...] | None, Held] | None = None
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written; the first call returns none. One stat a file.
+        modules.yaml was written; the first call returns none. One stat a file, but of files that
+        were looked at a moment ago.
 
         An entry that was changed and changed back counts: who compared in between saw the other.
         """
         mark, entries = self._cached_entries()
-        names = {*entries, *self._folders.names()}
-        marks = {name: (mark, self._mark(name, entries.get(name))) for name in names}
-        before, self._marks = self._marks, marks
+        names, before = {*entries, *self._folders.names()}, self._marks
+        same = {} if before is None or self._files_are_due() else before
+        marks = {
+            name: same[name]
+            if name in same and same[name][0] == mark
+            else (mark, self._mark(name, entries.get(name)))
+            for name in names
+        }
+        self._marks = marks
         if before is None:
             return frozenset()
-        return frozenset(
+        changed = frozenset(
             name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
         )
+        self._changed_at = time.monotonic() if changed else self._changed_at
+        return changed
+
+    def _files_are_due(self) -> bool:
+        """The longer no file has changed, the less often they are looked at."""
+        now = time.monotonic()
+        if now < self._files_due_at:
+            return False
+        self._files_due_at = now + min(_FILES_EVERY_S, (now - self._changed_at) / 10)
+        return True
 
     def _cached_entries(self) -> tuple[object, Held]:
         """The file's mark and its entries, read again when a stat shows a change: for looking, not

@@ -455,7 +455,7 @@ async def test_who_shows_no_key_learns_of_no_module(live: Live):
         )
 
 
-WITH_SECRET = """
+OWN_ROUTE = """
 from parachuted.modules import Body, Module, route
 
 class WithSecret(Module):
@@ -485,7 +485,7 @@ async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no
 ):
     words = "name: withsecret\nversion: 0.1.0\nmodule: module.py\npermissions: {read: ['**']}\n"
     save(tmp_path / "withsecret/manifest.yaml", words)
-    save(tmp_path / "withsecret/module.py", WITH_SECRET)
+    save(tmp_path / "withsecret/module.py", OWN_ROUTE)
     save(vault / "Private/diary.md", "secret\n")
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "withsecret", trust)
