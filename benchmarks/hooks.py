@@ -53,7 +53,7 @@ def hooks(folder: Path) -> Iterator[Figure]:
 async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float, float]:
     """The medians of both, in seconds."""
     path = home / "hooks" / script
-    runner, made = _make(home, {path: _TEXT[script]})
+    made = _make(home, {path: _TEXT[script]})
     occurrence = _occurrence(home)
     env = {"PATH": os.environ["PATH"]}
 
@@ -78,7 +78,6 @@ async def _round_trips(home: Path, script: str, interpreter: str) -> tuple[float
                 spans[one].append(time.perf_counter() - began)
     finally:
         await made.close()
-        await runner.close()
     return statistics.median(spans[ours]), statistics.median(spans[bare])
 
 
@@ -86,7 +85,7 @@ async def _no_hook(home: Path) -> tuple[float, float]:
     """Seconds an event, of the question whether any hook is for it: before an act, and after
     one.
     """
-    runner, made = _make(home, {})
+    made = _make(home, {})
     occurrence = _occurrence(home)
     try:
         began = time.perf_counter()
@@ -100,28 +99,25 @@ async def _no_hook(home: Path) -> tuple[float, float]:
         reported = time.perf_counter() - began
     finally:
         await made.close()
-        await runner.close()
     return asked / _ASKED, reported / _ASKED
 
 
-def _make(home: Path, scripts: Mapping[Path, str]) -> tuple[HookRunner, Hooks]:
+def _make(home: Path, scripts: Mapping[Path, str]) -> Hooks:
     (home / "hooks").mkdir(parents=True, mode=0o700)
     _vault(home).mkdir()
     for path, text in scripts.items():
         path.write_text(text)
         path.chmod(0o644)
-    runner = HookRunner()
-    made = Hooks(
+    return Hooks(
         home=home,
         vault=_vault(home),
-        runner=runner,
+        runner=HookRunner(),
         approvals=HookApprovals(home),
         recorder=HookRunRecorder(home / "runs"),
         clock=lambda: datetime.now(UTC),
         report=lambda _subject, _problem: None,
         env={"PATH": os.environ["PATH"]},
     )
-    return runner, made
 
 
 def _vault(home: Path) -> Path:

@@ -89,7 +89,7 @@ def _throughput(process: Process, path: str, folder: Path) -> Figure:
         value=1e3 / ours,
         unit="ms",
         reference=1e3 / bare,
-        bound=1 / 0.6,
+        bound=1 / 0.4,
         note=note,
     )
 

@@ -16,8 +16,8 @@ from parachuted.errors import AgentUnavailableError
 
 HEAVY = {
     "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
-    "mcp": "parachuted.mcp_server.protocol",  # with mcp: 0.5 s, 28 MB
-    "mcp_client": "parachuted.mcp_client.connection",  # with mcp and httpx2
+    "mcp": "parachuted.mcp.protocol",  # with mcp: 0.5 s, 28 MB
+    "mcp_client": "parachuted.mcp.connection",  # with mcp and httpx2
     "containers": "parachuted.modules.hosting.container_host",  # 15 ms; for untrusted modules
     "sandbox": "parachuted.agents.sandbox.engine",  # with docker: 100 ms, 8 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
@@ -27,8 +27,7 @@ HEAVY = {
     "schedules": "parachuted.modules.hosting.schedules",
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it
     "private": "parachuted.access.private_text",
-    # with regress and re2: 15 ms, 3 MB; only a hook whose matcher is an expression needs it
-    "expressions": "parachuted.hooks.expressions",
+    "re2": "re2",  # 3 MB; only a hook whose matcher is an expression needs it
     "watchfiles": "watchfiles",  # on Linux only where `watch.engine` says so
 }
 WITHOUT_AGENT_SDK = (

@@ -48,7 +48,7 @@ LONGEST_FIRST = (
     "tests/stories/test_strangers_text.py",
     "tests/chat/test_taint.py",
     "tests/chat/test_turns_killed.py",
-    "tests/mcp_client/test_approved.py",
+    "tests/mcp/test_servers.py",
     "tests/stories/test_restarting.py",
     "tests/cli/test_mcp.py",
     "tests/cli/test_demo.py",

@@ -2,8 +2,7 @@
 case, of macOS and Windows too.
 
 pyfakefs stands in for the disk. On Windows no folder can be opened by descriptor, so what walks or
-syncs folders is tested on disks that Linux and macOS mount; and no vault of an older server was
-there.
+syncs folders is tested on disks that Linux and macOS mount.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from pathlib import Path
 import pytest
 from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 
-from parachuted.cli.older_server import plan, tell_and_take
 from parachuted.config import load_settings, set_setting
 from parachuted.config.load import read_file, write_file
 from parachuted.errors import ConfigError
+from parachuted.home_files.private import is_in
 from parachuted.hooks import load_hooks
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
-from parachuted.private import is_in
 from parachuted.tools.outside_copies import copy_outside
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
@@ -190,19 +188,3 @@ def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_
     else:
         with pytest.raises(ConfigError, match="may not hold the folder of settings"):
             load_settings(home, {"HOME": "/users/me"}, {})
-
-
-def test_an_older_servers_settings_are_taken_over_on_every_disk(disk, capsys):
-    home, older = Path("/users/me/.parachute"), Path("/users/me/Older")
-    write(
-        older / ".parachute/server.yaml",
-        "\ufeff---\r\nserver:\r\n  port: 4444\r\nsecurity:\r\n  require_auth: false\r\n",
-    )
-    write(older / ".parachute/config.yaml", "default_model: a-model\n")
-    write(older / ".parachute/profile.md", "# Me\n")
-    assert tell_and_take(plan(older, home), may_act=lambda: True)
-    settings = load_settings(home, {"HOME": "/users/me"}, {})
-
-    assert (settings.port, settings.agent.model, settings.vault) == (4444, "a-model", older)
-    assert (older / "Profile.md").read_text() == "# Me\n"
-    assert "require_auth" in capsys.readouterr().out

@@ -1,10 +1,9 @@
 """Which parts of a note are private. Pure.
 
-`#private`, or a tag below it such as `#private/health`, makes private the section in whose heading
-it stands; on a line of tags alone, the section around it, or the whole note above the first
-heading; elsewhere the paragraph, the quote, or the list item with what is below it. `private` or
-the tag in the frontmatter makes the whole note private. Where readers of markdown may disagree,
-more is private rather than less.
+`#private`, or a tag below it such as `#private/health`, makes private the section that it stands
+in: in the heading, on a line of tags, or anywhere else in the text; above the first heading the
+whole note. `private` or the tag in the frontmatter makes the whole note private. Where readers of
+markdown may disagree, more is private rather than less.
 """
 
 from __future__ import annotations
@@ -32,23 +31,17 @@ _NAME = re.compile(r"#?private(?:/.*)?", re.IGNORECASE | re.DOTALL)
 _WORD = re.compile(r"[^\s,;]+")
 # what is not ASCII may be a space or a quotation mark before it, whose letters are more than a byte
 _TAG = re.compile(rb"(?<![^\s({|*_~\"'>,;:\x80-\xff])(?<!\]\()#private(?![\w-])", re.IGNORECASE)
-_HEADING = re.compile(rb" {0,3}(#{1,6})(?=[ \t\r\n]|\Z)")
-_TAG_WORD = re.compile(r"#[^\s#]+")
-_MARKUP = "*_~\u200b\ufeff"  # around a tag: emphasis, and what is not seen
 # Where one of these stands, what looks like the end of a fence may be the beginning of another.
 _DOUBTFUL_FENCE = re.compile(
     rb"[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)+(?:`{3}|~{3})"
     rb"|[ \t]*<(?:[!?]|(?:pre|script|style|textarea)\b)",
     re.IGNORECASE,
 )
-_QUOTE = re.compile(rb"[ \t]*>")
-_ITEM = re.compile(rb"[ \t]*(?:[-+*]|\d{1,9}[.)])(?=[ \t\r\n]|\Z)")
 _FENCE = re.compile(rb" {0,3}(`{3,}|~{3,})([^\r\n]*)")
-_FARTHEST_ITEM = 200  # lines above a paragraph
 
 
 class PrivatePart(NamedTuple):
-    """Bytes of a note, and the level of the heading that they begin with; 0: they have none."""
+    """Bytes of a note, and the level of the heading that they begin with; 0: the whole note."""
 
     start: int
     stop: int
@@ -73,7 +66,7 @@ def private_parts(note: ParsedNote) -> Sequence[PrivatePart]:
         return ()
     if not note.outline.complete:
         return whole
-    return _joined(_Body(note).parts(tags))
+    return tuple(_sections(note, tags))
 
 
 def _is_whole(note: ParsedNote) -> bool:
@@ -117,110 +110,24 @@ def _is_false(value: str) -> bool:
     return value.strip(" \t\"'").casefold() in _FALSE
 
 
-class _Body:
-    """The lines of a note below its frontmatter; `_starts` are their offsets, with the end."""
-
-    def __init__(self, note: ParsedNote) -> None:
-        self._headings = note.outline.headings
-        self._lines = note.data[note.body.start :].splitlines(keepends=True)
-        self._starts = list(accumulate(map(len, self._lines), initial=note.body.start))
-        self._fenced = _lines_in_fences(self._lines)
-
-    def parts(self, tags: Iterable[int]) -> Iterator[PrivatePart]:
-        """What each of these tags makes private."""
-        stop = 0
-        for tag in tags:
-            part = self._part(tag) if tag >= stop else None
-            if part is not None:
-                stop = part.stop
-                yield part
-
-    def _part(self, tag: int) -> PrivatePart | None:
-        at = bisect_right(self._starts, tag) - 1
-        line = self._lines[at]
-        above = bisect_right(self._headings, tag, key=lambda one: one.start) - 1
-        heading = self._headings[above] if above >= 0 else None
-        if heading is not None and tag < heading.stop:
-            return self._section(heading.start, heading.level)
-        if (found := _HEADING.match(line)) is not None:
-            return self._section(self._starts[at], len(found[1]))
-        if at in self._fenced:
-            return None
-        is_beside = at == 0 or _is_gap(self._lines[at - 1]) or _margin(line) == 0
-        if is_beside and _is_tags_alone(line):
-            if heading is None:
-                return PrivatePart(0, self._starts[-1])
-            return self._section(heading.start, heading.level)
-        first, stop = _block(self._lines, at)
-        return PrivatePart(self._starts[first], self._starts[stop])
-
-    def _section(self, start: int, level: int) -> PrivatePart:
-        later = (one.start for one in self._headings if one.start > start and one.level <= level)
-        return PrivatePart(start, next(later, self._starts[-1]), level)
-
-
-def _joined(parts: Iterable[PrivatePart]) -> Sequence[PrivatePart]:
-    joined: list[PrivatePart] = []
-    for part in sorted(parts, key=lambda one: (one.start, -one.stop)):
-        if joined and part.start < joined[-1].stop:
-            joined[-1] = joined[-1]._replace(stop=max(part.stop, joined[-1].stop))
-        else:
-            joined.append(part)
-    return joined
-
-
-def _is_tags_alone(line: bytes) -> bool:
-    words = re.split(r"[\s,;]+", line.decode("utf-8", "replace"))
-    bare = filter(None, (word.strip(_MARKUP) for word in words))
-    return all(_TAG_WORD.fullmatch(word) for word in bare)
-
-
-def _is_gap(line: bytes) -> bool:
-    return not line.strip() or _HEADING.match(line) is not None
-
-
-def _block(lines: Sequence[bytes], at: int) -> tuple[int, int]:
-    """The first line of the list item, quote or paragraph around that line, and where it ends."""
-    first = at
-    while not (_ITEM.match(lines[first]) or _QUOTE.match(lines[first])):
-        if first == 0 or _is_gap(lines[first - 1]):
-            break
-        first -= 1
-    item = first if _ITEM.match(lines[first]) else _item_above(lines, first)
-    if item is not None:
-        return item, max(_after_item(lines, item), at + 1)
-    while first > 0 and not _is_gap(lines[first - 1]):
-        first -= 1
-    stop = at + 1
-    while stop < len(lines) and not _is_gap(lines[stop]):
-        stop += 1
-    return first, stop
-
-
-def _item_above(lines: Sequence[bytes], at: int) -> int | None:
-    """The list item that an indented line belongs to."""
-    margin = _margin(lines[at])
-    for above in range(at - 1, max(at - _FARTHEST_ITEM, 0) - 1, -1):
-        line = lines[above]
-        if not margin or (line.strip() and not _margin(line) and not _ITEM.match(line)):
-            return None
-        if _ITEM.match(line) and _margin(line) < margin:
-            return above
-    return None
-
-
-def _after_item(lines: Sequence[bytes], item: int) -> int:
-    margin, stop, is_below_blank = _margin(lines[item]), item + 1, False
-    for at in range(item + 1, len(lines)):
-        line = lines[at]
-        if not line.strip():
-            is_below_blank = True
+def _sections(note: ParsedNote, tags: Iterable[int]) -> Iterator[PrivatePart]:
+    """The section that each of these tags stands in, in their order; none overlaps another."""
+    headings, end = note.outline.headings, len(note.data)
+    lines = note.data[note.body.start :].splitlines(keepends=True)
+    starts = list(accumulate(map(len, lines), initial=note.body.start))
+    fenced = _lines_in_fences(lines)
+    stop = 0
+    for tag in tags:
+        above = bisect_right(headings, tag, key=lambda heading: heading.start) - 1
+        is_in_heading = above >= 0 and tag < headings[above].stop
+        if tag < stop or (bisect_right(starts, tag) - 1 in fenced and not is_in_heading):
             continue
-        is_beside = _margin(line) <= margin and (is_below_blank or _ITEM.match(line) is not None)
-        if is_beside or _HEADING.match(line):
-            break
-        stop, is_below_blank = at + 1, False
-    return stop
+        if above < 0:
+            yield PrivatePart(0, end)
+            return
+        start, level = headings[above].start, headings[above].level
+        stop = next((one.start for one in headings[above + 1 :] if one.level <= level), end)
+        yield PrivatePart(start, stop, level)
 
 
 def _margin(line: bytes) -> int:

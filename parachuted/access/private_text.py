@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from parachuted.access.private_parts import PrivatePart, private_parts
+from parachuted.access.private_parts import private_parts
 from parachuted.errors import ActRefusedError
 from parachuted.vault import (
     Edit,
@@ -23,9 +23,8 @@ from parachuted.vault import (
     parse_note,
 )
 
-_BEGINS = r"(?:#{1,6} |[ \t]*(?:(?:>|[-+*]|\d{1,9}[.)])[ \t]?)?)"
+_BEGINS = r"(?:#{1,6} )?"
 LEFT_OUT = re.compile(rf"^{_BEGINS}\(private part \d+: left out\)", re.MULTILINE)
-_PREFIX = re.compile(rb"[ \t]*(?:>|[-+*]|\d{1,9}[.)])[ \t]")
 _MARK = re.compile(
     rb"^%b\(private part (\d+): left out\)[ \t]*(?:\r?\n|\Z)" % _BEGINS.encode(), re.MULTILINE
 )
@@ -39,18 +38,11 @@ def without_private(data: bytes) -> bytes:
         return data
     shown, end = [], 0
     for number, part in enumerate(private, 1):
-        mark = b"%b(private part %d: left out)" % (_begin(data, part), number)
+        heading = b"#" * part.level + b" " if part.level else b""
+        mark = b"%b(private part %d: left out)" % (heading, number)
         shown += [data[end : part.start], mark + note.eol]
         end = part.stop
     return b"".join([*shown, data[end:]])
-
-
-def _begin(data: bytes, part: PrivatePart) -> bytes:
-    """What the line in place of that part begins with, so that it stays a heading or an item."""
-    if part.level:
-        return b"#" * part.level + b" "
-    found = _PREFIX.match(data, part.start, part.stop)
-    return found[0] if found else b""
 
 
 def visible_to_agents(text: str) -> str:

@@ -21,10 +21,10 @@ from parachuted.api.routes.hooks import HookRoutes
 from parachuted.api.routes.instructions import InstructionRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
-from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.polled import PolledRoutes, SessionMigrationRoutes
 from parachuted.api.routes.prompt import PromptRoutes
 from parachuted.api.routes.runs import RunRoutes, undo_limits
@@ -33,7 +33,6 @@ from parachuted.api.routes.settings import SettingRoutes
 from parachuted.api.routes.sign_in import SignInRoutes
 from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.api.routes.tls import TlsRoutes
-from parachuted.api.routes.write_batcher import WriteBatcher
 
 __all__ = [
     "RESERVED",
@@ -57,12 +56,12 @@ __all__ = [
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
-    "McpServerRoutes",
     "Mode",
     "ModelRoutes",
     "ModuleDispatcher",
     "ModuleRoutes",
     "ModuleSettingRoutes",
+    "NoteWriter",
     "ParaRoutes",
     "PermissionRoutes",
     "PolledRoutes",
@@ -78,7 +77,6 @@ __all__ = [
     "TlsRoutes",
     "VaultHealth",
     "WorkerRoutes",
-    "WriteBatcher",
     "file_routes",
     "make_app",
     "make_supervisor_app",

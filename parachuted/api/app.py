@@ -10,10 +10,10 @@ from aiohttp import web
 
 from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.docs import DocsRoutes
-from parachuted.api.http.middleware import FRONT, ApiMiddleware
+from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
 from parachuted.api.http.route import Route
-from parachuted.api.http.server import HttpServer, ServerLimits
+from parachuted.api.http.server import HttpServer
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
@@ -22,10 +22,10 @@ from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_listing import NoteListingRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes
 from parachuted.api.routes.note_reading import NoteReading
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.notes import NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
-from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.search import Search
 from parachuted.sync import FileDigests
@@ -36,7 +36,7 @@ def file_routes(
     store: Store,
     index: VaultIndex,
     search: Search,
-    writer: WriteBatcher,
+    writer: NoteWriter,
     elapsed: Callable[[], datetime],
 ) -> tuple[object, ...]:
     """The groups of routes that read and change notes and other files.
@@ -62,7 +62,7 @@ def make_app(
     groups: Iterable[object],
     *,
     streams: EventStreams,
-    writer: WriteBatcher,
+    writer: NoteWriter,
     dispatcher: ModuleDispatcher,
 ) -> web.Application:
     """The application that answers with the routes of these groups, and those of modules."""
@@ -91,7 +91,7 @@ async def serve_module(
     called.
     """
     app = _make(front, routes_of(ModuleServiceRoutes(clients)))
-    server = HttpServer(app, ServerLimits(read_s=600, body_s=600))
+    server = HttpServer(app)
     await server.open_at([at])
     return server.close
 
@@ -100,7 +100,6 @@ def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:
     app = web.Application(
         middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes)
     )
-    app[FRONT] = front
     app.on_response_prepare.append(front.guard.seal)
     serve(app, routes)
     return app

@@ -38,8 +38,8 @@ from parachuted.config import (
     setting_text,
 )
 from parachuted.errors import ConfigError, NotFoundError, ParachuteError
-from parachuted.presence import refuse_second, running_daemon
-from parachuted.vault_state import adopt, separate, was_vault
+from parachuted.home_files.vault_state import adopt, separate, was_vault
+from parachuted.processes.presence import refuse_second, running_daemon
 
 _LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _VARIABLE = "the environment variable "
@@ -56,13 +56,6 @@ def _names(listed: str) -> list[str]:
     "create a vault",
     argument("path", nargs="?", help="where (default: the setting `vault`, ~/Parachute)"),
     argument(
-        "--from",
-        dest="older",
-        metavar="FOLDER",
-        help="an older server's vault, or the .parachute in it: take over its settings and keys, "
-        "after showing which",
-    ),
-    argument(
         "--with",
         dest="modules",
         metavar="NAMES",
@@ -71,12 +64,10 @@ def _names(listed: str) -> list[str]:
         help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
         "what each may do",
     ),
-    flag("--yes", help="with --from or --with: do it without asking"),
+    flag("--yes", help="with --with: do it without asking"),
 )
 def init(options: Namespace) -> int:
     """Create a vault from the template, and use it from now on."""
-    if options.older is not None:
-        return _init_from(options)
     if options.path is None:
         say(make_vault(current_settings().vault))
         say("`parachute start` watches it.")
@@ -100,26 +91,6 @@ def _install(options: Namespace) -> int:
             "`parachute modules approve NAME` for each."
         )
     return install_official(options.modules, yes=options.yes)
-
-
-def _init_from(options: Namespace) -> int:
-    from parachuted.cli.older_server import plan, tell_and_take
-
-    if options.path is not None or options.modules is not None:
-        raise ParachuteError(
-            "--from FOLDER says which vault it is; leave PATH and --with out, and use `parachute "
-            "vault set` and `parachute modules install` afterwards"
-        )
-    home = home_folder(os.environ)
-    home.mkdir(parents=True, exist_ok=True, mode=0o700)
-    steps = plan(Path(options.older).expanduser().resolve(), home)
-    if tell_and_take(
-        steps, may_act=lambda: options.yes or (sys.stdin.isatty() and agrees("Do this?"))
-    ):
-        say("Done. `parachute start` watches the vault; the older server's folder is as it was.")
-    else:
-        say("Nothing was done; --yes does it.")
-    return 0
 
 
 def make_default_vault(vault: Path) -> None:

@@ -5,10 +5,8 @@ decision.
 from __future__ import annotations
 
 import json
-import re
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -19,19 +17,16 @@ from parachuted.hooks.runner import ProcessResult
 from parachuted.json_limits import check_json
 
 _T = TypeVar("_T")
-Permission = Literal["allow", "ask", "defer", "deny"]
+Permission = Literal["allow", "ask", "deny"]
 
 _Texts: TypeAlias = tuple[str, ...]
 
-_STRENGTH: Mapping[Permission | None, int] = {None: 0, "allow": 1, "ask": 2, "defer": 3, "deny": 4}
+_STRENGTH: Mapping[Permission | None, int] = {None: 0, "allow": 1, "ask": 2, "deny": 3}
 _TO_THE_MODEL = frozenset({"tool.after", "tool.failed"})
 _TO_THE_PERSON = "session.start"
 _ENDS_A_TURN = "stop.before"
 _MOST_STOPS = 8
-_UNANSWERED: Mapping[Permission | None, str] = {
-    "ask": "a hook wants a person to be asked first, and none is available here",
-    "defer": "a hook leaves the decision for later, and nothing here can wait for it",
-}
+_UNANSWERED = "a hook wants a person to be asked first, and none is available here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +47,6 @@ class HookAnswer:
     sources: tuple[str, ...] = ()
     messages: tuple[str, ...] = ()
     failure: str | None = None
-    more: Mapping[str, object] = field(default_factory=dict)
     stop_reason: str | None = None
     ended: float = 0.0
 
@@ -64,8 +58,7 @@ class HookDecision:
     `sources` are the files that the hooks name as the origin of their text. `context` is for the
     model, `messages` for the person, `failures` for the log. `permission` asks a caller that can
     ask a person to do so; for all others an unanswered question is a refusal. `stop` ends
-    everything that would follow, with `reason`. `more` are the further fields of
-    `hookSpecificOutput`, such as `sessionTitle`.
+    everything that would follow, with `reason`.
     """
 
     allowed: bool = True
@@ -78,7 +71,6 @@ class HookDecision:
     stop: bool = False
     permission: Permission | None = None
     updated_output: object = None
-    more: Mapping[str, object] = field(default_factory=dict)
 
 
 ALLOWED = HookDecision()
@@ -123,7 +115,7 @@ class StopObjections:
 def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:
     """One decision from all answers, in the order of the hooks' declaration.
 
-    A refusal wins: deny over defer over ask over allow. Of several changed inputs, that of the hook
+    A refusal wins: deny over ask over allow. Of several changed inputs, that of the hook
     that ended last counts. An objection to something that has already happened is reported as a
     failure, except for the events where Claude Code passes it on. At the end of a turn, `continue:
     false` agrees to the end.
@@ -163,8 +155,7 @@ def _decision(
         messages=(*_all(answer.messages for answer in answers), *messages),
         failures=(*(answer.failure for answer in answers if answer.failure is not None), *failures),
         stop=bool(stops),
-        more=dict(ChainMap(*(dict(answer.more) for answer in reversed(answers)))),
-        permission="deny" if objections and asked not in _UNANSWERED else asked,
+        permission="deny" if objections and asked != "ask" else asked,
     )
 
 
@@ -172,13 +163,11 @@ def _objections(answers: Sequence[HookAnswer]) -> list[str]:
     blocks = [answer.blocks for answer in answers if answer.blocks is not None]
     if blocks:
         return blocks
-    unanswered = [answer for answer in answers if answer.permission in _UNANSWERED]
-    strongest = max((_STRENGTH[answer.permission] for answer in unanswered), default=0)
     return [
-        f"{_UNANSWERED[answer.permission]} "
+        f"{_UNANSWERED} "
         f"({answer.hook}{f': {answer.permission_reason}' if answer.permission_reason else ''})"
-        for answer in unanswered
-        if _STRENGTH[answer.permission] == strongest
+        for answer in answers
+        if answer.permission == "ask"
     ]
 
 
@@ -214,33 +203,27 @@ def _last(values: Sequence[_T | None]) -> _T | None:
 
 
 _BLOCKED = 2
+_LONGEST_CONTEXT = 10_000
 _BYTE_ORDER_MARK = "\ufeff"
 _TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
-_BACKGROUND = re.compile(
-    r'\{\s*"async"\s*:\s*true\s*(?:,\s*"asyncTimeout"\s*:\s*\d+\s*)?\}\s*(?=\{)'
-)
 _SHOWN = 300
 _NO_REASON = "{} objects, and does not say why"
 
 
 class _Specific(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     event: str = Field(alias="hookEventName")
     permission: Permission | None = Field(None, alias="permissionDecision")
     permission_reason: str | None = Field(None, alias="permissionDecisionReason")
     updated_input: dict[str, object] | None = Field(None, alias="updatedInput")
     updated_output: object = Field(None, alias="updatedToolOutput")
-    updated_mcp_output: object = Field(None, alias="updatedMCPToolOutput")
     context: str | None = Field(None, alias="additionalContext")
     sources: list[str] = Field(default_factory=list)
 
 
 class _AnswerDocument(BaseModel):
-    """The supported fields of the JSON object.
-
-    `terminalSequence` is not: there is no terminal here, nor a transcript to hide from.
-    """
+    """The fields of the JSON object that have a meaning here."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
@@ -248,11 +231,7 @@ class _AnswerDocument(BaseModel):
     stop_reason: str | None = Field(None, alias="stopReason")
     decision: Literal["approve", "block"] | None = None
     reason: str | None = None
-    suppresses: bool = Field(False, alias="suppressOutput")  # noqa: FBT003  the same
     message: str | None = Field(None, alias="systemMessage")
-    terminal: str | None = Field(None, alias="terminalSequence")
-    is_async: bool | None = Field(None, alias="async")
-    async_timeout_ms: float | None = Field(None, alias="asyncTimeout")
     specific: _Specific | None = Field(None, alias="hookSpecificOutput")
 
 
@@ -272,7 +251,7 @@ def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -
             f"was ended after {hook.timeout_s:g} s without an answer",
             fails_closed=fails_closed,
         )
-    text = _BACKGROUND.sub("", _text(ran.stdout), count=1)
+    text = _text(ran.stdout)
     if ran.exit_code == 0 and ran.problem is None:
         return _read_output(hook, text, is_cut=ran.is_cut, fails_closed=fails_closed)
     document = _read_beside_failure(hook, text)
@@ -359,7 +338,14 @@ def _read_beside_failure(hook: Hook, text: str) -> HookAnswer | None:
 
 
 def _as_context(hook: Hook, text: str) -> tuple[str, ...]:
-    return (text,) if text and hook.event in _TEXT_IS_CONTEXT else ()
+    return (_short(text),) if text and hook.event in _TEXT_IS_CONTEXT else ()
+
+
+def _short(text: str) -> str:
+    """Context for a model, which every later turn carries along."""
+    if len(text) <= _LONGEST_CONTEXT:
+        return text
+    return f"{text[:_LONGEST_CONTEXT]}\n[cut: these are the first of {len(text):,} characters]"
 
 
 def _check(hook: Hook, value: object) -> _AnswerDocument:
@@ -394,22 +380,11 @@ def _answer(hook: Hook, document: _AnswerDocument) -> HookAnswer:
         permission="deny" if blocks and is_blocking(hook.event) else permission,
         permission_reason=reason,
         updated_input=specific.updated_input if specific else None,
-        updated_output=_output(specific),
-        context=(specific.context,) if specific and specific.context else (),
+        updated_output=specific.updated_output if specific else None,
+        context=(_short(specific.context),) if specific and specific.context else (),
         sources=tuple(specific.sources) if specific else (),
         messages=(document.message,) if document.message else (),
-        more=(specific.model_extra if specific else None) or {},
         stop_reason=None if document.goes_on else document.stop_reason or f"{hook.id} says to stop",
-    )
-
-
-def _output(specific: _Specific | None) -> object:
-    if specific is None:
-        return None
-    return (
-        specific.updated_output
-        if specific.updated_output is not None
-        else specific.updated_mcp_output
     )
 
 

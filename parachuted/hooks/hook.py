@@ -22,45 +22,6 @@ CLAUDE_NAMES: Mapping[str, str] = MappingProxyType(
 )
 """Our name -> Claude Code's, where both mean the same."""
 
-CLAUDE_EVENTS = frozenset(
-    {
-        "PreToolUse",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PostToolBatch",
-        "PermissionRequest",
-        "PermissionDenied",
-        "UserPromptSubmit",
-        "UserPromptExpansion",
-        "SessionStart",
-        "SessionEnd",
-        "Setup",
-        "Stop",
-        "SubagentStop",
-        "SubagentStart",
-        "StopFailure",
-        "PreCompact",
-        "PostCompact",
-        "PreModelSwitch",
-        "PostModelSwitch",
-        "Notification",
-        "TeammateIdle",
-        "TaskCreated",
-        "TaskCompleted",
-        "Elicitation",
-        "ElicitationResult",
-        "ConfigChange",
-        "InstructionsLoaded",
-        "WorktreeCreate",
-        "WorktreeRemove",
-        "CwdChanged",
-        "FileChanged",
-        "DirectoryAdded",
-        "MessageDisplay",
-    }
-)
-"""All that Claude Code knows; those without a counterpart here are named in the problems."""
-
 BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
 
@@ -77,6 +38,7 @@ _SHORT: Mapping[str, str] = MappingProxyType(
         "project-mention": "brain.mention.detected",
     }
 )
+_CLAUDE_NAME = re.compile(r"(?:[A-Z][a-z]+){1,4}")
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
 
 
@@ -100,7 +62,7 @@ def parse_event(name: str) -> str:
     """
     if name in _OURS:
         return _OURS[name]
-    if name in CLAUDE_EVENTS:
+    if _CLAUDE_NAME.fullmatch(name):
         raise UnknownEventError(
             f"Claude Code's event {name} has no counterpart here, so its hooks do not run"
         )
@@ -137,7 +99,7 @@ def _known(spelled: str) -> str | None:
 
 
 def _dotted(stem: str) -> str:
-    return stem if "." in stem or stem in CLAUDE_EVENTS else stem.replace("-", ".")
+    return stem if "." in stem or _CLAUDE_NAME.fullmatch(stem) else stem.replace("-", ".")
 
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -157,7 +119,6 @@ class Hook:
     command: str | None = None
     argv: tuple[str, ...] | None = None
     matcher: str | None = None
-    condition: str | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     is_async: bool = False
     blocks_on_failure: bool | None = None

@@ -20,7 +20,6 @@ from typing import TypeVar
 
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks.approvals import HookApprovals, ScriptReview
-from parachuted.hooks.claude_tools import in_our_shape
 from parachuted.hooks.decision import (
     ALLOWED,
     HookAnswer,
@@ -34,9 +33,9 @@ from parachuted.hooks.decision import (
 from parachuted.hooks.hook import NEVER_CLOSED, Hook, HookError, HookStatus, is_blocking
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookSet, load_hooks, look
-from parachuted.hooks.matching import Match, compile_hook
+from parachuted.hooks.matching import compile_hook
 from parachuted.hooks.participant import HookParticipant
-from parachuted.hooks.reporting import HookReporter, LongTexts, subject_of
+from parachuted.hooks.reporting import HookReporter, subject_of
 from parachuted.hooks.run_recorder import HookRunRecord, HookRunRecorder
 from parachuted.hooks.runner import HookRunner, not_started
 
@@ -90,11 +89,10 @@ class Hooks:
         self._env = {name: env[name] for name in _PASSED_ON if name in env}
         self._env.setdefault("PATH", _PATH)
         self._fails_closed, self._must_approve = fails_closed, must_approve
-        self._long = LongTexts(home / "run" / "hook-texts")
         self._set = HookSet()
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, tuple[Hook, ...]] = {}
-        self._matches: dict[str, Match] = {}
+        self._matches: dict[str, Callable[[HookEvent], bool]] = {}
         self._participants: tuple[HookParticipant, ...] = ()
         self.wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
@@ -310,7 +308,7 @@ class Hooks:
         """
         chosen: dict[object, Hook] = {}
         for hook in self._by_event.get(hook_event.event, ()):
-            if self._matches[hook.id](hook_event) is None:
+            if not self._matches[hook.id](hook_event):
                 continue
             same = chosen.setdefault((hook.command, hook.argv), hook)
             if (not hook.is_async, bool(hook.blocks_on_failure)) > (
@@ -340,7 +338,7 @@ class Hooks:
         decision = ALLOWED
         for _, stage in groupby(hooks, key=lambda hook: hook.order):
             running = [self._run(hook, hook_event, is_background=is_background) for hook in stage]
-            answers += [self._long.shorten(answer) for answer, _ in await _all(running)]
+            answers += [answer for answer, _ in await _all(running)]
             decision = combine(hook_event.event, answers)
             if not decision.allowed or decision.stop:
                 break
@@ -365,10 +363,7 @@ class Hooks:
         is_background: bool = False,
     ) -> tuple[HookAnswer, HookRunRecord]:
         """Run it on the occurrence's document, or on `stdin`."""
-        shaped = (
-            self._matches[hook.id](hook_event) if hook.id in self._matches else None
-        ) or hook_event
-        stdin = encode(document(shaped)) if stdin is None else stdin
+        stdin = encode(document(hook_event)) if stdin is None else stdin
         refusal = self._refusal(hook)
         if refusal is not None:
             ran = not_started(refusal)
@@ -388,10 +383,6 @@ class Hooks:
         answer = replace(
             read_answer(hook, ran, fails_closed=self._fails_closed), ended=time.monotonic()
         )
-        if answer.updated_input is not None:
-            answer = replace(
-                answer, updated_input=in_our_shape(hook_event, shaped, answer.updated_input)
-            )
         self._reporter.note_run(hook.id, hook_event.event, ran.took_ms, answer.failure)
         record = self._recorder.keep(
             hook=hook.id,
@@ -412,7 +403,7 @@ class Hooks:
         self._reporter.note_run(one.id, hook_event.event, took_ms, answer.failure)
         if answer.failure is not None and self._fails_closed and one.event != NEVER_CLOSED:
             answer = replace(answer, blocks=answer.failure)
-        return self._long.shorten(answer)
+        return answer
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

@@ -1,11 +1,9 @@
 """Which hooks match an event.
 
-Claude Code's rules for a matcher; where the subject is a path, the vault's globs.
-
-On events about a file of the vault a matcher is a list of globs: without a slash, it is compared
-with the file's name; ending with a slash, it means everything below that folder. A matcher with a
-character that only regular expressions use is one of those, compared with the whole path, in
-JavaScript's syntax.
+A matcher is `*` or nothing (everything), names joined by `|`, or a regular expression in RE2's
+syntax, found anywhere in the subject in time linear in its length. On events about a file of the
+vault, what is no regular expression is a list of globs: without a slash, one is compared with the
+file's name; one that ends with a slash means everything below that folder.
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ import re
 from collections.abc import Callable
 
 from parachuted.heavy import load_heavy_here
-from parachuted.hooks.claude_tools import TOOL_EVENTS, forms
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.rules import compile_rule
+from parachuted.hooks.tool_names import FULL_NAME, TOOL_EVENTS
 from parachuted.keys.path_globs import PathGlob
 
 _EVERYTHING = frozenset({"", "*"})
@@ -40,25 +37,19 @@ _NO_PATH = frozenset(
 )
 
 
-Match = Callable[[HookEvent], HookEvent | None]
-"""The occurrence as the hook receives it; None: the hook does not match."""
+def compile_hook(hook: Hook) -> Callable[[HookEvent], bool]:
+    """What decides whether the hook is to run.
 
-
-def compile_hook(hook: Hook) -> Match:
-    """What decides whether it is to run, and by which names of a tool.
-
-    Raises ValueError, with the reason, where it can never be.
+    A tool matches by the name that it has here and by the one that the model sees. Raises
+    ValueError, with the reason, where the hook can never match.
     """
-    matcher = compile_matcher(hook.matcher, hook.event)
-    condition = None if hook.condition is None else compile_rule(hook.condition, hook.event)
+    test = compile_matcher(hook.matcher, hook.event)
 
     def matches(hook_event: HookEvent) -> bool:
-        subject = hook_event.subject
-        return (subject is None or matcher(subject)) and (
-            condition is None or condition(hook_event)
-        )
+        subject, full_name = hook_event.subject, hook_event.data.get(FULL_NAME)
+        return subject is None or test(subject) or (isinstance(full_name, str) and test(full_name))
 
-    return lambda hook_event: next(filter(matches, forms(hook_event)), None)
+    return matches
 
 
 def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
@@ -74,8 +65,21 @@ def compile_matcher(text: str | None, event: str) -> Callable[[str], bool]:
     if _NAMES.fullmatch(text):
         names = frozenset(piece.strip() for piece in _BETWEEN.split(text))
         return names.__contains__
-    test: Callable[[str], bool] = load_heavy_here("expressions").compile_expression(text)
-    return test
+    return _compile_expression(text)
+
+
+def _compile_expression(text: str) -> Callable[[str], bool]:
+    re2 = load_heavy_here("re2")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        expression = re2.compile(text.encode("utf-8", "replace"), options)
+    except re2.error as error:
+        raise ValueError(
+            f"the matcher {text[:80]!r} is no regular expression of RE2's (which has no "
+            "look-around, no back-references), so it never matches"
+        ) from error
+    return lambda subject: expression.search(subject.encode("utf-8", "replace")) is not None
 
 
 def _is_about_paths(event: str) -> bool:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import unified_diff
-from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from typing_extensions import TypedDict
 
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks.approvals import ScriptReview
-from parachuted.hooks.claude_tools import CLI_TOOLS, OUR_TOOLS, TOOL_EVENTS
 from parachuted.hooks.hook import Hook, HookError, HookStatus
-from parachuted.hooks.hook_event import HookEvent
-from parachuted.hooks.matching import compile_hook
-from parachuted.hooks.rules import tool_of
+from parachuted.hooks.matching import compile_matcher
 from parachuted.hooks.run_recorder import HookRunRecord
+from parachuted.hooks.tool_names import CLI_TOOLS, OUR_TOOLS, TOOL_EVENTS
 from parachuted.hooks.trials import HookTrial
 from parachuted.times import Time, time_of
 
@@ -50,24 +47,12 @@ def why_idle(hook: Hook, offered: OfferedTools | None) -> str | None:
 
 
 def _fits_no_tool(hook: Hook, offered: OfferedTools | None) -> str | None:
-    tool = tool_of(hook.condition) if hook.condition is not None else None
     try:
-        matches = compile_hook(replace(hook, condition=tool))
+        test = compile_matcher(hook.matcher, hook.event)
     except ValueError:
         return None  # the problems of its file say why
-    names: Collection[str] = {
-        *OUR_TOOLS,
-        *CLI_TOOLS,
-        *(offered.tools if offered is not None else ()),
-    }
-    calls = (
-        HookEvent(event=hook.event, at=_AT, data={"tool_name": name}, vault=Path("/"))
-        for name in names
-    )
-    if any(matches(one) is not None for one in calls):
-        return None
-    means = f"its matcher {hook.matcher!r}" if hook.matcher else f"its rule {hook.condition!r}"
-    return f"{means} fits no tool that exists here"
+    names = OUR_TOOLS | CLI_TOOLS | (offered.tools if offered is not None else frozenset())
+    return None if any(map(test, names)) else f"its matcher {hook.matcher!r} fits no tool here"
 
 
 _TextName: TypeAlias = Literal["stdin", "stdout", "stderr"]
@@ -91,7 +76,6 @@ class HookResponse(TypedDict):
     claude: str | None
     source: Literal["settings", "script"]
     matcher: str | None
-    condition: str | None
     is_async: bool
     timeout_s: float
     command: str | None
@@ -232,7 +216,6 @@ def show_hook(
         "claude": listed.claude,
         "source": hook.source,
         "matcher": hook.matcher,
-        "condition": hook.condition,
         "is_async": hook.is_async,
         "timeout_s": hook.timeout_s,
         "command": hook.shown if is_whole else None,

@@ -1,8 +1,8 @@
-"""Runs a hook's program within its limits, says why one could not be started, and leaves nothing
-behind.
+"""Runs a hook's program within its limits, in a session of its own, and says why one could not be
+started.
 
-A helper process (parachuted/processes/hook_process.py) does it. Helpers are kept for a while, since
-starting one costs more than most hooks.
+What it leaves running in its process group is ended with it. A descendant that made a session of
+its own is not followed: a hook runs as the person who installed it.
 
 How many run at once is limited, without deadlock: a hook that is asked about a write may write
 itself and so trigger another hook. When the limit is reached and nothing ends for a while, the last
@@ -16,18 +16,15 @@ import contextlib
 import errno
 import os
 import shutil
+import signal
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
-from parachuted.processes.hook_process import (
-    HookProcess,
-    HookProcessGoneError,
-    HookProcessLostError,
-    ProcessOrder,
-    ProcessOutcome,
-)
+from parachuted.processes.reaper import count_group, signal_group
 
 _PATIENCE_S = 1.0
 
@@ -98,11 +95,10 @@ class ConcurrencyLimit:
 
 _SHELL = "/bin/sh"
 _CAP = 8_000_000
-_IDLE_S = 10.0
-_NOT_FOUND = (
-    126,
-    127,
-)  # how a shell, and `env` in a first line, say that a program could not be started
+_TERM_S = 0.25  # to end when asked to
+_FLUSH_S = 0.3  # for what still prints when its parent has ended, such as the `tee` of a shell
+_ROUND_S = 0.02
+_NOT_FOUND = (126, 127)  # how a shell, and `env` in a first line, say that nothing was started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +106,8 @@ class ProcessResult:
     """The result of a program.
 
     `exit_code`: negative for a signal; None if there is none, and `problem` says why. `is_cut`:
-    part of the output was dropped. `strays`: how many processes it left behind, which were ended.
-    `was_started`: false where the program or its interpreter never ran, or its supervisor was lost.
+    part of the output was dropped. `strays`: how many processes it left in its group, which were
+    ended. `was_started`: false where the program or its interpreter never ran.
     """
 
     exit_code: int | None
@@ -129,15 +125,12 @@ class HookRunner:
     """Runs up to `concurrency` programs at a time; of those in the background at most half as many.
 
     When all have been busy for long, more are started: a running hook may be waiting for one, such
-    as a hook for its own write. The caller closes it.
+    as a hook for its own write.
     """
 
-    def __init__(self, concurrency: int = 8, *, idle_s: float = _IDLE_S) -> None:
+    def __init__(self, concurrency: int = 8) -> None:
         self._places = ConcurrencyLimit(concurrency)
         self._background = asyncio.Semaphore(max(1, concurrency // 2))
-        self._idle_s = idle_s
-        self._idle: dict[HookProcess, asyncio.TimerHandle] = {}
-        self._leaving: set[HookProcess] = set()
 
     async def run(  # noqa: PLR0913  what a run is, by name
         self,
@@ -154,9 +147,9 @@ class HookRunner:
     ) -> ProcessResult:
         """Run `argv`, or `command` by a shell, until it ends or reaches its limit.
 
-        When cancelled, the program is ended first. `env` is its whole environment, apart from the
-        marker by which its processes are found; `refusal` is asked when its turn comes, and returns
-        why it must not start. Raises ValueError when there is nothing to run.
+        When cancelled, the program is ended first. `env` is its whole environment; `cap`: the bytes
+        kept of each output; `refusal` is asked when its turn comes, and returns why it must not
+        start. Raises ValueError when there is nothing to run.
         """
         words = [_SHELL, "-c", command] if command else list(argv or ())
         if not words:
@@ -166,110 +159,119 @@ class HookRunner:
             return not_started(f"there is no program {words[0]} on the PATH")
         if any("\0" in text for text in (*words, *env, *env.values())):
             return not_started("a command or its environment cannot hold a null character")
-        order = ProcessOrder(
-            argv=[program, *words[1:]], env=env, cwd=cwd, stdin=stdin, timeout_s=timeout_s, cap=cap
-        )
-        async with self._place(is_background):
+        async with contextlib.AsyncExitStack() as places:
+            if is_background:
+                await places.enter_async_context(self._background)
+            await places.enter_async_context(self._places.slot())
             if problem := refusal():
                 return not_started(problem)
-            return await self._run(order)
-
-    async def close(self) -> None:
-        """End the hook processes that wait for work; those at work end when their run does, or is
-        cancelled.
-        """
-        idle, self._idle = self._idle, {}
-        for hook_process, timer in idle.items():
-            timer.cancel()
-            await hook_process.close()
-        leaving, self._leaving = self._leaving, set()
-        for hook_process in leaving:
-            await hook_process.close()
-
-    @contextlib.asynccontextmanager
-    async def _place(self, is_background: bool) -> AsyncIterator[None]:  # noqa: FBT001  its own
-        async with contextlib.AsyncExitStack() as held:
-            if is_background:
-                await held.enter_async_context(self._background)
-            await held.enter_async_context(self._places.slot())
-            yield
-
-    async def _run(self, order: ProcessOrder) -> ProcessResult:
-        try:
-            hook_process, outcome = await self._pass(order)
-        except OSError as error:
-            return not_started(explain(order, "program", error.errno or errno.EAGAIN))
-        except RuntimeError:  # how Python says that the system has no room for another thread
-            return not_started(explain(order, "program", errno.EAGAIN))
-        except HookProcessLostError:
-            return not_started(
-                "it was lost: the process that watched over it ended; whatever it had started was "
-                "ended too"
-            )
-        self._release(hook_process)
-        return _result(order, outcome)
-
-    async def _pass(self, order: ProcessOrder) -> tuple[HookProcess, ProcessOutcome]:
-        hook_process = await self._take()
-        try:
-            return hook_process, await hook_process.run(order)
-        except HookProcessGoneError:
-            hook_process = await HookProcess.start()
-            return hook_process, await hook_process.run(order)
-
-    async def _take(self) -> HookProcess:
-        while self._idle:
-            hook_process, timer = self._idle.popitem()
-            timer.cancel()
-            if hook_process.is_ready:
-                return hook_process
-            await hook_process.close()
-        return await HookProcess.start()
-
-    def _release(self, hook_process: HookProcess) -> None:
-        if hook_process.is_ready:
-            self._idle[hook_process] = asyncio.get_running_loop().call_later(
-                self._idle_s, self._discard, hook_process
-            )
-        else:
-            self._dismiss(hook_process)
-
-    def _discard(self, hook_process: HookProcess) -> None:
-        self._idle.pop(hook_process)
-        self._dismiss(hook_process)
-
-    def _dismiss(self, hook_process: HookProcess) -> None:
-        """Let it go; `close` waits for those that have not ended by then."""
-        hook_process.dismiss()
-        self._leaving = {one for one in self._leaving if one.is_running} | {hook_process}
+            return await _run([program, *words[1:]], stdin, env, cwd, timeout_s, cap)
 
 
-def _result(order: ProcessOrder, outcome: ProcessOutcome) -> ProcessResult:
+async def _run(
+    words: Sequence[str],
+    stdin: bytes,
+    env: Mapping[str, str],
+    cwd: Path,
+    timeout_s: float,
+    cap: int,
+) -> ProcessResult:
+    began = time.monotonic()
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(  # noqa: TID251  it is always waited for below
+        loop.subprocess_exec(lambda: _Output(cap), *words, env=env, cwd=cwd, start_new_session=True)
+    )
+    try:
+        transport, output = await asyncio.shield(starting)
+    except asyncio.CancelledError:  # it would leave its pipes open if it were cancelled itself
+        await asyncio.wait([starting])
+        if starting.exception() is None:
+            await _kill(*starting.result())
+        raise
+    except (OSError, RuntimeError) as error:  # RuntimeError: the system has no room for a thread
+        number = getattr(error, "errno", None) or errno.EAGAIN
+        failed = "program" if os.access(cwd, os.X_OK) else "folder"
+        return not_started(explain(cwd, words[0], failed, number))
+    timed_out, strays, leader = False, 0, transport.get_pid()
+    try:
+        pipe = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
+        pipe.write(stdin)
+        pipe.close()  # once it is written
+        timed_out = not await _within(timeout_s, output.has_exited)
+        if not timed_out:
+            await _within(_FLUSH_S, output.is_closed)
+        strays = await _end_group(leader, output.has_exited)
+    finally:
+        await _kill(transport, output)
+    code = transport.get_returncode()
+    problem = explain(cwd, words[0]) if code in _NOT_FOUND else None
+    if timed_out:
+        code, problem = None, f"it was ended: it had not finished within {timeout_s:g} s"
     return ProcessResult(
-        exit_code=outcome.exit_code,
-        stdout=outcome.stdout,
-        stderr=outcome.stderr,
-        took_ms=outcome.took_ms,
-        timed_out=outcome.timed_out,
-        problem=_problem(order, outcome),
-        is_cut=outcome.is_cut,
-        strays=outcome.strays,
-        was_started=not outcome.failed and outcome.exit_code not in _NOT_FOUND,
+        exit_code=code,
+        stdout=bytes(output.texts[1]),
+        stderr=bytes(output.texts[2]),
+        took_ms=(time.monotonic() - began) * 1000,
+        timed_out=timed_out,
+        problem=problem,
+        is_cut=output.is_cut,
+        strays=strays,
+        was_started=code not in _NOT_FOUND,
     )
 
 
-def _problem(order: ProcessOrder, outcome: ProcessOutcome) -> str | None:
-    if outcome.failed:
-        return explain(order, outcome.failed, outcome.errno)
-    if outcome.stubborn:
-        return f"it left processes that could not be ended: {', '.join(map(str, outcome.stubborn))}"
-    if outcome.timed_out:
-        return f"it was ended: it had not finished within {order.timeout_s:g} s"
-    return (
-        explain(order, "program", errno.ENOENT, is_sure=False)
-        if outcome.exit_code in _NOT_FOUND
-        else None
-    )
+async def _kill(transport: asyncio.SubprocessTransport, output: _Output) -> None:
+    signal_group(transport.get_pid(), signal.SIGKILL)
+    transport.close()
+    await output.has_exited.wait()
+
+
+class _Output(asyncio.SubprocessProtocol):
+    """What a program prints, by descriptor, and whether it has ended."""
+
+    def __init__(self, cap: int) -> None:
+        self.texts = {1: bytearray(), 2: bytearray()}
+        self.is_cut = False
+        self.has_exited, self.is_closed = asyncio.Event(), asyncio.Event()
+        self._cap, self._open = cap, {1, 2}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        room = self._cap - len(self.texts[fd])
+        self.texts[fd] += data[:room]
+        self.is_cut = self.is_cut or len(data) > room
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        del exc
+        self._open.discard(fd)
+        if not self._open:
+            self.is_closed.set()
+
+    def process_exited(self) -> None:
+        self.has_exited.set()
+
+
+async def _within(limit_s: float, happened: asyncio.Event) -> bool:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(happened.wait(), limit_s)
+    return happened.is_set()
+
+
+async def _end_group(leader: int, has_exited: asyncio.Event) -> int:
+    """Ask what is left of the group to end, then end it; returns how many there were but the leader
+    itself.
+    """
+    left = count_group(leader)
+    if not left:
+        return 0
+    strays = left - (not has_exited.is_set())
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        signal_group(leader, number)
+    end = time.monotonic() + _TERM_S
+    while count_group(leader) and time.monotonic() < end:  # noqa: ASYNC110  nothing tells of it
+        await asyncio.sleep(_ROUND_S)
+    signal_group(leader, signal.SIGKILL)
+    await has_exited.wait()
+    return strays
 
 
 def not_started(problem: str | None) -> ProcessResult:
@@ -292,22 +294,24 @@ _SAYS = {
 _LINE_IS_WRONG = {errno.ENOENT: "not on this machine", errno.ENOEXEC: "not a program"}
 
 
-def explain(order: ProcessOrder, failed: str, number: int, *, is_sure: bool = True) -> str | None:
+def explain(
+    cwd: Path, program: str, failed: str = "program", number: int | None = None
+) -> str | None:
     """Why `failed` ("folder" or "program") could not be entered or started, from what is on disk.
 
-    Without `is_sure` something was started and exited with an error; None unless its first line
+    Without a `number` something was started and exited with an error; None unless its first line
     explains that.
     """
-    if failed == "folder":
-        return f"the folder {order.cwd} could not be entered: {os.strerror(number)}"
-    path = order.cwd / os.fsdecode(order.argv[0])
+    path = cwd / program
+    if failed == "folder" and number is not None:
+        return f"the folder {cwd} could not be entered: {os.strerror(number)}"
     line = _shebang(path)
     if line.endswith("\r"):
         return (
             f"the first line of {path.name} ends as Windows ends lines, so that no program has "
             "its name; save it with Unix line ends"
         )
-    if not is_sure:
+    if number is None:
         return None
     if number == errno.EACCES:
         return _forbidden(path, line)

@@ -23,7 +23,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from parachuted.home_files import YamlNode, YamlRejectedError, read_document
 from parachuted.hooks.hook import (
     BLOCKING,
-    CLAUDE_EVENTS,
     DEFAULT_TIMEOUT_S,
     Hook,
     UnknownEventError,
@@ -63,13 +62,11 @@ class _Command(BaseModel):
     command: str = Field(min_length=1)
     args: list[str] | None = None
     matcher: str | None = None
-    condition: str | None = Field(None, alias="if")
     timeout_s: float = Field(DEFAULT_TIMEOUT_S, alias="timeout", gt=0)
     on_failure: Literal["continue", "block"] | None = Field(
         None, validation_alias=AliasChoices("onFailure", "on_failure")
     )
     is_async: bool = Field(False, alias="async")  # noqa: FBT003  the field's default
-    wakes: bool = Field(False, alias="asyncRewake")  # noqa: FBT003  the same
     order: int = 0
     shell: Literal["bash"] | None = None
     description: str | None = None
@@ -131,7 +128,7 @@ class _Reader:
             self._events(node)
         elif key == "disableAllHooks":
             self._switch(node)
-        elif key in CLAUDE_EVENTS or "." in key:
+        elif "." in key or key[:1].isupper():
             self._event(key, node)
         elif not key.startswith("$"):
             self._tell(node, f"{key[:80]!r} means nothing here")
@@ -287,10 +284,8 @@ class _Reader:
             command=written.command if written.args is None else None,
             argv=_argv(written, {**self._places, "PARACHUTE_EVENT": event}),
             matcher=written.matcher,
-            condition=written.condition,
             timeout_s=min(written.timeout_s, _LONGEST_S),
-            is_async=written.is_async
-            and not written.wakes,  # what is to wake the model is waited for, as by `claude -p`
+            is_async=written.is_async,
             blocks_on_failure=None if written.on_failure is None else written.on_failure == "block",
             order=written.order,
             files=tuple(dict.fromkeys(_files(written, self._places))),

@@ -36,98 +36,55 @@ _OF_THE_DOCUMENT: Mapping[str, type] = MappingProxyType(
     }
 )
 
-VALUES: Mapping[str, object] = MappingProxyType(
+_NUMBERS: Mapping[str, float] = MappingProxyType(
     {
-        "action": "update",
-        "actor": "person",
-        "agent": "reflection",
-        "answer": "once",
-        "applied_run": None,
-        "audio_path": None,
-        "backend": "offline",
-        "base": "sha256:" + "4" * 64,
-        "budget": "runs_per_hour",
-        "by": "person",
-        "causes": ["c-20260106-1"],
         "confidence": 0.92,
-        "content": "Talked to Ada about the tomatoes in the garden.",
         "cost_usd": 0.0123,
-        "custom_instructions": None,
-        "date": "2026-01-06",
-        "digest": _DIGEST,
-        "due": "2026-01-06T12:00:02Z",
         "duration": 184.5,
         "duration_ms": 12,
-        "entry_id": "2026-01-06-120000",
+        "limit": 20,
+        "message_count": 8,
+        "most_cost_usd": 0.25,
+        "threshold": 0.8,
+        "token_count": 160_000,
+    }
+)
+_VALUES: Mapping[str, object] = MappingProxyType(
+    {
+        **_NUMBERS,
+        **dict.fromkeys(("path", "what"), _NOTE),
+        **dict.fromkeys(("base", "digest", "hash"), _DIGEST),
+        **dict.fromkeys(("session", "session_id"), _SESSION),
+        **dict.fromkeys(("applied_run", "audio_path", "custom_instructions", "key", "run")),
+        "actor": "person",
+        "causes": ["c-20260106-1"],
+        "content": "Talked to Ada about the tomatoes in the garden.",
+        "date": "2026-01-06",
+        "due": "2026-01-06T12:00:02Z",
         "entry_path": "Daily/entries/2026-01-06-120000.md",
-        "error": "ended with 1: no such file",
-        "event": "session.start",
         "frontmatter": {},
         "from": "Projects/old/AGENTS.md",
-        "hash": _DIGEST,
-        "hook": "on-session-start.py",
-        "id": "p-5f0c9a1e",
         "kept": [],
-        "key": None,
-        "kind": "read",
-        "last_assistant_message": "The garden's page is up to date.",
-        "limit": 20,
-        "message": "Which bed is free?",
-        "message_count": 8,
-        "message_id": "m-8",
-        "module": "chat",
-        "most_cost_usd": 0.25,
-        "name": "daily",
-        "notification_type": "agent_needs_input",
         "operation": "edit",
-        "outcome": "changed",
         "output_path": "Daily/reflections/2026-01-06.md",
         "para_id": "para:brain:a1b2c3d4e5f6",
-        "path": _NOTE,
         "paths": [_NOTE],
         "patterns": ["Projects/garden/**"],
-        "problem": "others may change hooks.yaml",
         "problems": [],
         "prompt": "What is there to do in the garden?",
-        "reason": "the tomatoes are planted",
-        "resolved_by": "user",
-        "role": "user",
-        "run": None,
         "runs": ["r-20260106-1"],
         "sections": ["Current Focus"],
-        "session": _SESSION,
-        "session_id": _SESSION,
-        "source": "app",
-        "source_agent": "reflection",
-        "source_id": "2026-01-06-120000",
-        "status": "completed",
         "stop_hook_active": False,
-        "subject": "hooks:files",
-        "target_module": "vault",
-        "task": "t-20260106-1",
-        "threshold": 0.8,
-        "title": "The garden",
-        "token_count": 160_000,
-        "tool_input": {
-            "file_path": _NOTE,
-            "section": "Current Focus",
-            "content": "- plant the tomatoes out",
-        },
+        "tool_input": {"file_path": _NOTE, "section": "Current Focus", "content": "- sow"},
         "tool_name": "update_context",
         "tool_response": [{"type": "text", "text": "Changed."}],
-        "tool_use_id": "toolu_01",
-        "trigger": "auto",
-        "undo": "r-20260106-120205-114-77d0c3ab",
         "unmatched": [],
         "until": "2026-01-06T12:01:00Z",
-        "version": "1.0.0",
         "watcher": "Projects/AGENTS.md",
-        "what": "Projects/garden/plan.md",
-        "why": "the plan is named in the page",
         "working_directory": "Projects/garden",
     }
 )
-"""What a field of an event's data holds in a sample."""
+"""What a field of an event's data holds in a sample; any other, a text that names the field."""
 
 _OF_EVENT: Mapping[str, Mapping[str, object]] = MappingProxyType({"write.before": {"from": None}})
 
@@ -145,7 +102,12 @@ def make_sample(
     own = cast("Mapping[str, object]", document["data"] if whole else document)
     fields = CATALOG[event].fields if event in CATALOG else ()
     data = event_data(
-        {**{name: VALUES[name] for name in fields}, **_OF_EVENT.get(event, {}), **own}, vault
+        {
+            **{name: _VALUES.get(name, f"a {name}") for name in fields},
+            **_OF_EVENT.get(event, {}),
+            **own,
+        },
+        vault,
     )
     more = _more(document) if whole else {}
     session = data.get("session_id")
@@ -225,6 +187,6 @@ async def try_hooks(
 
 def _means(hook: Hook, hook_event: HookEvent) -> bool:
     try:
-        return compile_hook(hook)(hook_event) is not None
+        return compile_hook(hook)(hook_event)
     except ValueError:
         return False

@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-
-from parachuted.processes.hook_program import descendants, processes
 
 _PROC = Path("/proc")
 _ROUNDS = 10
 
 
-def kill_group(leader: int) -> None:
+def signal_group(leader: int, number: int) -> None:
+    """Send it to every process of the group; nothing where there is none."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(leader, signal.SIGKILL)
+        os.killpg(leader, number)
 
 
-def kill_below(ancestor: int) -> None:
-    for _ in range(_ROUNDS):
-        family = descendants(ancestor)
-        if not family:
-            return
-        _kill(family)
+def count_group(leader: int) -> int:
+    """How many live processes the group has; without /proc, 1 where there are any."""
+    try:
+        os.killpg(leader, 0)
+    except (ProcessLookupError, PermissionError):
+        return 0
+    if not _PROC.is_dir():
+        return 1
+    return sum(is_alive and group == leader for *_, group, _session, is_alive in processes())
+
+
+def kill_group(leader: int) -> None:
+    signal_group(leader, signal.SIGKILL)
 
 
 def kill_family(leader: int, mark: str) -> None:
@@ -72,3 +78,22 @@ def _has_mark(pid: int, mark: str) -> bool:
     with suppress(OSError):
         return mark.encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     return False
+
+
+def processes() -> Iterator[tuple[int, int, int, int, bool]]:
+    """Every process there is: itself, its parent, its group, its session, whether it lives.
+
+    Nothing where there is no /proc.
+    """
+    try:
+        names = os.listdir("/proc")  # noqa: PTH208  names alone are wanted
+    except OSError:
+        return
+    for name in names:
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123  a Path for each costs as much again
+                    state, parent, group, session = file.read().rpartition(b")")[2].split()[:4]
+            except (OSError, ValueError):
+                continue  # it ended meanwhile
+            yield int(name), int(parent), int(group), int(session), state not in (b"Z", b"X")

@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -26,11 +25,10 @@ from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.hooks.claude_tools import FULL_NAME, REPLACED, TOOL_EVENTS, WRITING_TOOLS
+from parachuted.hooks.tool_names import FULL_NAME, WRITING_TOOLS
 from parachuted.runs.session_events import SessionEvents
 from parachuted.tasks import RunOutcome
-from parachuted.tools.context_files import HISTORY
-from parachuted.vault import Store, VaultPath, parse_note, printable
+from parachuted.vault import Store, VaultPath, printable
 
 _SHOWN = 2000
 
@@ -72,9 +70,8 @@ class AgentHooks:
     `module` who works; `publish` tells the bus of a call.
 
     `added` is called before the agent is shown words of a hook, which may be of any note; before
-    that `saw`, in a thread, with each file that the hook says they are from. `replaced`, in a
-    thread too, is the text that a call of a tool is about to replace. `authority` is what modules
-    that take part act with: the run's, whose taint grows with what they read and say.
+    that `saw`, in a thread, with each file that the hook says they are from. `authority` is what
+    modules that take part act with: the run's, whose taint grows with what they read and say.
     """
 
     asker: HookAsker
@@ -89,7 +86,6 @@ class AgentHooks:
     publish: Callable[..., object] = _published
     added: Callable[[], object] = lambda: None
     saw: Callable[[str], object] = lambda _source: None
-    replaced: Callable[[str, Mapping[str, object]], str] = lambda _tool, _arguments: ""
     authority: Callable[[], Authority] = lambda: NO_AUTHORITY
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _ends: list[str] = field(default_factory=list)
@@ -192,10 +188,10 @@ class AgentHooks:
         use: str,
         result: ToolResult,
         took: float,
-        unseen: Mapping[str, object] = MappingProxyType({}),
+        more: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
-        """What hooks add once a call has ended, after so many milliseconds. `unseen` are fields
-        that no hook reads.
+        """What hooks add once a call has ended, after so many milliseconds. `more`: further
+        fields of the event.
 
         It has happened: an objection to it is one more text.
         """
@@ -219,7 +215,7 @@ class AgentHooks:
         )
         if not self.asker.wants(event):
             return HookDecision()
-        decision = await self.asker.ask(self.hook_event(event, {**fields, **unseen}))
+        decision = await self.asker.ask(self.hook_event(event, {**fields, **more}))
         self._may_end(decision)
         if decision.sources or decision.context or decision.updated_output is not None:
             await self._shows(decision)
@@ -274,9 +270,8 @@ class AgentHooks:
             if (reason := self.ended()) is not None:
                 return ToolResult(text=f"nothing was done: {reason}", is_error=True)
             use = f"{self.session_id}-{next(self._numbers)}"
-            replaced = await self._replaced(tool.name, arguments)
-            unseen = {FULL_NAME: tool.full_name, REPLACED: replaced}
-            decision = await self._before(tool.name, arguments, use, unseen)
+            more = {FULL_NAME: tool.full_name}
+            decision = await self._before(tool.name, arguments, use, more)
             if not decision.allowed:
                 return ToolResult(text=_refusal(tool.name, decision), is_error=True)
             given = arguments if decision.updated_input is None else decision.updated_input
@@ -287,7 +282,7 @@ class AgentHooks:
             took = (time.perf_counter() - began) * 1000
             if result.hook_refused:
                 self.refused(result.text)
-            after = await self.after_call(tool.name, given, use, result, took, unseen)
+            after = await self.after_call(tool.name, given, use, result, took, more)
             shown = _text_of(after.updated_output) if not result.is_error else None
             return _with_context(
                 result if shown is None else replace(result, text=shown, response=None),
@@ -296,17 +291,12 @@ class AgentHooks:
 
         return call
 
-    async def _replaced(self, name: str, arguments: Mapping[str, object]) -> str:
-        if name not in WRITING_TOOLS or not any(map(self.asker.wants, TOOL_EVENTS)):
-            return ""
-        return await asyncio.to_thread(self.replaced, name, arguments)
-
     async def _before(
         self,
         name: str,
         arguments: Mapping[str, object],
         use: str,
-        unseen: Mapping[str, object] = MappingProxyType({}),
+        more: Mapping[str, object] = MappingProxyType({}),
     ) -> HookDecision:
         if not self.asker.wants("tool.before"):
             return HookDecision()
@@ -314,7 +304,7 @@ class AgentHooks:
             "tool_name": name,
             "tool_input": dict(arguments),
             "tool_use_id": use,
-            **unseen,
+            **more,
         }
         decision = await self.asker.ask(self.hook_event("tool.before", fields))
         self._may_end(decision)
@@ -352,27 +342,6 @@ def saw_source(source: str, store: Store, origins: Origins | None, taint: Taint)
             path,
             origins.of_text(path, content.data, content.digest) if origins is not None else "you",
         )
-
-
-def replaced_text(store: Store, tool: str, arguments: Mapping[str, object]) -> str:
-    """What a call of one of our writing tools is about to replace: a section's text, or a whole
-    note's; "": nothing. Blocks on the disk.
-    """
-    place, name = arguments.get("file_path", arguments.get("path")), arguments.get("section")
-    if tool == "append_note" or not isinstance(place, str):
-        return ""
-    try:
-        note = parse_note(store.read(VaultPath.parse(place)).data)
-    except ParachuteError:
-        return ""
-    if tool == "write_note":
-        return note.data.decode("utf-8", "replace")
-    section = note.section(name.strip()) if isinstance(name, str) else None
-    if (
-        section is None or section.title.strip().casefold() == HISTORY.casefold()
-    ):  # which only grows
-        return ""
-    return note.data[section.body_start : section.stop].decode("utf-8", "replace").strip("\r\n")
 
 
 def _refusal(name: str, decision: HookDecision) -> str:
@@ -465,6 +434,5 @@ class RunHooks:
             publish=self._bus.publish,
             added=added,
             saw=lambda source: saw_source(source, store, self._origins, taint),
-            replaced=partial(replaced_text, store),
             authority=lambda: replace(authority(), taint=taint),
         )

@@ -23,7 +23,6 @@ from parachuted.errors import (
     ConflictError,
     EditRefusedError,
     NotFoundError,
-    ParachuteError,
     StorageFailedError,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -46,11 +45,11 @@ from parachuted.vault import (
     VaultPath,
     WriteResult,
     apply_edit,
-    decide_all,
     declared_origin,
     digest_of,
     printable,
 )
+from parachuted.vault.edit_request import decide
 
 _LARGEST_WRITE = 16 << 20
 
@@ -364,10 +363,7 @@ class VaultWriting(BoundedNotes):
         """The text with the edit in it, merged with what others wrote since its base."""
         request = EditRequest(edit=edit, base=base)
         known = self._store.bases.text
-        decided = decide_all([request], before.data, lambda *asked: known(real, *asked))
-        if isinstance(refused := decided.merged[0], ParachuteError):
-            raise refused
-        return decided.data
+        return decide(request, before.data, lambda *asked: known(real, *asked))[0]
 
     def _keeping_private(
         self, real: VaultPath, edit: Edit, before: FileContent, base: str | None

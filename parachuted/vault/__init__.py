@@ -1,8 +1,7 @@
 """Vault: the folder of notes, and the only code that writes in it."""
 
 from parachuted.vault.author import Author, Caller, SourceType
-from parachuted.vault.batch import EditBatch
-from parachuted.vault.edit_request import EditRequest, WriteIntent, WriteResult, decide_all
+from parachuted.vault.edit_request import EditRequest, WriteIntent, WriteResult
 from parachuted.vault.edits import (
     AppendToSection,
     DeleteKey,
@@ -74,7 +73,6 @@ __all__ = [
     "Caller",
     "DeleteKey",
     "Edit",
-    "EditBatch",
     "EditRequest",
     "FileContent",
     "FileNames",
@@ -119,7 +117,6 @@ __all__ = [
     "begins_with_dot",
     "changed_units",
     "count_changed",
-    "decide_all",
     "declared_origin",
     "declared_watch",
     "diff_of",

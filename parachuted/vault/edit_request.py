@@ -1,4 +1,4 @@
-"""Edit request: edits of one note, applied in order, and what hooks are asked before a write."""
+"""Edit request: an edit of one note, and what hooks are asked before a write."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
+from parachuted.errors import ConflictError, NotFoundError, StorageFailedError
 from parachuted.vault import swap
 from parachuted.vault.author import Author
 from parachuted.vault.bounded_yaml import YamlValue
@@ -90,17 +90,6 @@ class EditRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeDecision:
-    """The text with all edits in it.
-
-    By wish, whether it was merged with what others wrote since its base, or why it was refused.
-    """
-
-    data: bytes
-    merged: tuple[bool | ParachuteError, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
     """What a write did.
 
@@ -117,33 +106,20 @@ class WriteResult:
         return self.before != self.after
 
 
-def decide_all(
-    requests: Sequence[EditRequest],
+def decide(
+    request: EditRequest,
     data: bytes,
     known: Callable[[str, PathPredicate | None], bytes | None],
-) -> MergeDecision:
-    """Apply the edits one after the other to `data`.
+) -> tuple[bytes, bool]:
+    """`data` with the edit in it, and whether it was merged with what others wrote since its base.
 
-    `known` answers the text of a base, for who `sees` some paths.
+    `known` answers the text of a base, for who `sees` some paths. Raises what applying an edit
+    raises, and ConflictError.
     """
-    merged: list[bool | ParachuteError] = []
-    first, digest = data, digest_of(data)
-    for request in requests:
-        base = request.base
-        try:
-            if base is None or base == (digest if data is first else digest_of(data)):
-                data, is_merged = apply_edit(request.edit, data), len(requests) > 1
-            else:
-                text = first if base == digest else known(base, request.sees)
-                data, is_merged = (
-                    rebase(request.edit, _require_base(text, request, data), data),
-                    True,
-                )
-        except ParachuteError as error:
-            merged.append(error)
-        else:
-            merged.append(is_merged)
-    return MergeDecision(data=data, merged=tuple(merged))
+    if request.base is None or request.base == digest_of(data):
+        return apply_edit(request.edit, data), False
+    text = known(request.base, request.sees)
+    return rebase(request.edit, _require_base(text, request, data), data), True
 
 
 def _require_base(text: bytes | None, request: EditRequest, data: bytes) -> bytes:
@@ -151,28 +127,18 @@ def _require_base(text: bytes | None, request: EditRequest, data: bytes) -> byte
         name = str(request.base)[:12]
         message = (
             f"the text this edit was decided on ({name}) is not known as one of this "
-            "note's, so nothing was merged or written"
+            "note's, so nothing was written; read it again"
         )
         raise ConflictError(message, base=b"", ours=apply_edit(request.edit, data), theirs=data)
     return text
 
 
-def operation_of(requests: Sequence[EditRequest]) -> str:
+def operation_of(edit: Edit) -> str:
     """The word for it in the history."""
-    edit = requests[0].edit
-    is_one = len(requests) == 1 and not isinstance(edit, SeveralEdits)
-    if not is_one:
+    if isinstance(edit, SeveralEdits):
         return "Several"
     # The name of a key's change in the histories of earlier versions.
     return "SetKey" if isinstance(edit, SetFrontmatterKey) else type(edit).__name__
-
-
-def answers_of(decided: MergeDecision, written: WriteResult) -> list[WriteResult | ParachuteError]:
-    """What each caller is answered."""
-    return [
-        merged if isinstance(merged, ParachuteError) else replace(written, merged=merged)
-        for merged in decided.merged
-    ]
 
 
 log = logging.getLogger(__name__)

@@ -8,24 +8,20 @@ is untouched, else merged three ways, else refused with both texts.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from parachuted.errors import (
     ConflictError,
     NotFoundError,
-    ParachuteError,
     PathRefusedError,
-    StorageFailedError,
 )
 from parachuted.vault import swap
 from parachuted.vault.author import Author
-from parachuted.vault.batch import EditBatch, WriteBatch
 from parachuted.vault.edit_request import (
     BeforeAndAfter,
     EditRequest,
@@ -34,8 +30,7 @@ from parachuted.vault.edit_request import (
     WriteIntent,
     WriteResult,
     WriteRunner,
-    answers_of,
-    decide_all,
+    decide,
     kept_texts,
     operation_of,
 )
@@ -153,40 +148,25 @@ class Store:
         Raises EditRefusedError; ConflictError when the named place has changed since.
         """
         request = EditRequest(edit=edit, base=base, sees=sees)
-
-        def alone(consent: WriteConsent, pause: float) -> WriteResult:
-            (answer,) = self._edit(path, [request], author, self.bases.require, consent, pause)
-            if isinstance(answer, ParachuteError):
-                raise answer
-            return answer
-
-        return self._runner.made(path, lambda consent: partial(alone, consent))
-
-    def edit_all(
-        self, path: VaultPath, requests: Sequence[EditRequest], author: Author
-    ) -> list[WriteResult | ParachuteError]:
-        """Apply several callers' edits in order, as one write; each error is one's own answer."""
-        known = self.bases.text
         return self._runner.made(
-            path, lambda consent: partial(self._edit, path, requests, author, known, consent)
+            path, lambda consent: partial(self._edit, path, request, author, consent)
         )
 
     def _edit(
         self,
         path: VaultPath,
-        requests: Sequence[EditRequest],
+        request: EditRequest,
         author: Author,
-        known: Callable[[str, str, PathPredicate | None], bytes | None],
         consent: WriteConsent,
         pause: float,
-    ) -> list[WriteResult | ParachuteError]:
+    ) -> WriteResult:
         target = self.resolve(path)
         content = self.root.read(target)
-        decided = decide_all(requests, content.data, partial(known, target))
-        before, data = content.digest, decided.data
+        data, merged = decide(request, content.data, partial(self.bases.text, target))
+        before = content.digest
         if data == content.data:
-            return answers_of(decided, WriteResult(path=target, before=before, after=before))
-        operation = operation_of(requests)
+            return WriteResult(path=target, before=before, after=before, merged=merged)
+        operation = operation_of(request.edit)
         consent.need(
             lambda: self._intent(
                 target, author, operation, before, digest_of(data), lambda: (content.data, data)
@@ -204,38 +184,7 @@ class Store:
                 swap.write_temporary(folder, temporary, data, original)
                 swap.replace(folder, target.name, temporary, original, old=before)
             self._late.keep(target, original, before)
-        return answers_of(decided, WriteResult(path=target, before=before, after=after))
-
-    def edit_many(self, notes: Sequence[EditBatch]) -> list[list[WriteResult | ParachuteError]]:
-        """`edit_all` for several notes, in a fraction of the time; an error concerns one note."""
-        if self.is_asked:  # each is asked about by itself, and may be refused
-            return [self._edited_alone(edits) for edits in notes]
-        with self._runner.writing():
-            batch = WriteBatch(
-                root=self.root,
-                objects=self.objects,
-                bases=self.bases,
-                history=self.history,
-                late=self._late,
-                clock=self.clock,
-                resolve=self.resolve,
-                take_back=self._runner.take_back,
-                wrote=self._runner.wrote,
-            )
-            found = batch.edit(notes)
-        answers = [
-            self._edited_alone(edits) if done is None else done
-            for edits, done in zip(notes, found, strict=True)
-        ]
-        errors = [answer for answer in chain(*answers) if isinstance(answer, StorageFailedError)]
-        self._runner.trouble = errors[0].message if errors else None
-        return answers
-
-    def _edited_alone(self, edits: EditBatch) -> list[WriteResult | ParachuteError]:
-        try:
-            return self.edit_all(edits.path, edits.requests, edits.author)
-        except ParachuteError as error:
-            return [error] * len(edits.requests)
+        return WriteResult(path=target, before=before, after=after, merged=merged)
 
     def replace(
         self,

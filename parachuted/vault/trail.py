@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from parachuted.errors import NotFoundError
 from parachuted.vault.history import History
 from parachuted.vault.merge import diff_of
 from parachuted.vault.objects import ObjectStore
@@ -287,16 +286,6 @@ class KnownBases:
             if self._stood(path, digest) or self._stood_before(path, digest, sees)
             else None
         )
-
-    def require(self, path: str, digest: str, sees: PathPredicate | None) -> bytes:
-        """The same. Raises NotFoundError where that text is not known, and StorageFailedError."""
-        text = self.text(path, digest, sees)
-        if text is None:
-            raise NotFoundError(
-                f"the text this edit was decided on ({digest[:12]}) is not known as one of "
-                "this note's; read it again"
-            )
-        return text
 
     def keep(self, path: str, data: bytes) -> str:
         """Keep a text for good as one that stood there; returns its digest.

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from parachuted.cli.hooks import recorder_folder
-from parachuted.presence import Presence
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
+from parachuted.processes.presence import Presence
 from tests.cli.command_line import CommandLine
 from tests.hooks.serving import drop, serving
 
@@ -101,9 +101,7 @@ def test_the_list_says_which_hooks_never_run_and_why(alone):
     (alone.home / "hooks.yaml").chmod(0o600)
 
     notes = [line for line in alone.does("hooks", "list").splitlines() if line.startswith("note")]
-    assert notes == [
-        "note     PreToolUse[0] never runs: its matcher 'TodoWrite' fits no tool that exists here"
-    ]
+    assert notes == ["note     PreToolUse[0] never runs: its matcher 'TodoWrite' fits no tool here"]
 
 
 def test_a_changed_script_waits_for_its_approval(alone):

@@ -54,11 +54,10 @@ class HookRoutesServer:
 @contextlib.asynccontextmanager
 async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterator[Hooks]:
     """The hooks of a home, as the daemon makes them."""
-    runner = HookRunner()
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=runner,
+        runner=HookRunner(),
         approvals=HookApprovals(home),
         recorder=HookRunRecorder(home / "run" / "hook-runs"),
         clock=lambda: datetime.now(UTC),
@@ -70,7 +69,6 @@ async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterato
         yield hooks
     finally:
         await hooks.close()
-        await runner.close()
 
 
 @contextlib.asynccontextmanager

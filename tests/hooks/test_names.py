@@ -6,19 +6,12 @@ import pytest
 
 from parachuted.hooks.hook import (
     BLOCKING,
-    CLAUDE_EVENTS,
-    CLAUDE_NAMES,
     UnknownEventError,
     claude_name,
     is_blocking,
     parse_event,
     parse_script_name,
 )
-
-
-def test_claude_codes_33_events_are_known_by_name():
-    assert len(CLAUDE_EVENTS) == 33
-    assert set(CLAUDE_NAMES.values()) <= CLAUDE_EVENTS
 
 
 @pytest.mark.parametrize(
@@ -39,7 +32,7 @@ def test_an_event_with_the_same_meaning_has_both_names(claude: str, ours: str):
     assert claude_name(ours) == claude
 
 
-@pytest.mark.parametrize("name", sorted(CLAUDE_EVENTS - set(CLAUDE_NAMES.values())))
+@pytest.mark.parametrize("name", ["TeammateIdle", "PostToolBatch", "CwdChanged"])
 def test_an_event_of_claude_code_without_a_counterpart_is_reported_by_name(name: str):
     with pytest.raises(UnknownEventError, match=f"{name} has no counterpart here"):
         parse_event(name)

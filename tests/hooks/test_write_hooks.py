@@ -62,11 +62,10 @@ class WriteHooksRig:
 @pytest.fixture
 async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[WriteHooksRig]:
     (vault / NOTE).write_text(TEXT)
-    runner = HookRunner()
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=runner,
+        runner=HookRunner(),
         approvals=HookApprovals(home),
         recorder=HookRunRecorder(tmp_path / "runs"),
         clock=lambda: NOON,
@@ -87,7 +86,6 @@ async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Wr
     writes.begin()
     yield WriteHooksRig(vault, home, hooks, store, writes)
     await hooks.close()
-    await runner.close()
     for part in (store, history, objects):
         part.close()
 
@@ -145,13 +143,11 @@ async def test_a_hook_learns_what_would_be_written_by_whom_and_why(
     }
 
 
-async def test_a_hook_chooses_what_it_is_asked_about_by_place_and_frontmatter(
+async def test_a_hook_chooses_what_it_is_asked_about_by_place(
     write_rig: WriteHooksRig,
 ):
     (write_rig.home / "hooks.yaml").write_text(
-        "hooks:\n  write.before:\n"
-        "    - {type: command, command: 'exit 2', if: 'Note(*.md status=done)'}\n"
-        "    - {type: command, command: 'exit 2', matcher: 'Daily/**'}\n"
+        "hooks:\n  write.before:\n    - {type: command, command: 'exit 2', matcher: 'Daily/**'}\n"
     )
     (write_rig.home / "hooks.yaml").chmod(0o600)
     write_rig.hooks.look()

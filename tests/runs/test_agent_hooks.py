@@ -14,10 +14,9 @@ import pytest
 from parachuted.agents import Tool, ToolResult, call_tool
 from parachuted.errors import ActRefusedError
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.runs.agent_hooks import AgentHooks, NoHooks, replaced_text
+from parachuted.runs.agent_hooks import AgentHooks, NoHooks
 from parachuted.testing import say, use
 from tests.runs.test_curator import B, W, study_with, update
-from tests.tools.conftest import OWN, ToolsRig
 from tests.tools.curator_rig import CuratorRig
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -90,30 +89,6 @@ async def write(
     ), pen
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "expected"),
-    [
-        ("update_context", {"file_path": "g/AGENTS.md", "section": "facts"}, "- beans"),
-        (
-            "edit_section",
-            {"path": "g/AGENTS.md", "section": "Current Focus"},
-            "- dig\n\n### This week\n\n- sow",
-        ),
-        ("update_context", {"file_path": "g/AGENTS.md", "section": "History"}, ""),
-        ("update_context", {"file_path": "g/AGENTS.md", "section": "Missing"}, ""),
-        ("append_note", {"path": "g/AGENTS.md", "section": "Facts"}, ""),
-        ("write_note", {"path": "g/AGENTS.md"}, OWN),
-        ("write_note", {"path": "g/new.md"}, ""),
-        ("write_note", {"path": "../../etc/passwd"}, ""),
-        ("update_context", {"file_path": 7, "section": None}, ""),
-    ],
-)
-def test_what_a_call_is_about_to_replace_is_known(
-    tools_rig: ToolsRig, tool: str, arguments: Mapping[str, object], expected: str
-):
-    assert replaced_text(tools_rig.store, tool, arguments) == expected
-
-
 async def test_with_no_hook_a_call_is_what_it_was():
     reported: list[Mapping[str, object]] = []
     result, pen = await write(NoHooks(), reported)
@@ -157,7 +132,6 @@ async def test_a_hook_learns_which_tool_with_what_and_for_whom():
         "agent_id": "r1",
         "agent_type": "curator",
         "full_name": "mcp__parachute__note_down",  # and the next, which no hook reads
-        "replaced": "",
     }
     assert after.data["tool_response"] == [{"type": "text", "text": "wrote milk"}]
     assert after.data["tool_use_id"] == "r1-1"

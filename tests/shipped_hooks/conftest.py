@@ -69,11 +69,11 @@ class ShippedHooks:
 
 @pytest.fixture
 async def shipped(vault: Path, home: Path) -> AsyncIterator[ShippedHooks]:
-    runner, recorder = HookRunner(), HookRunRecorder(home / "run" / "hook-runs")
+    recorder = HookRunRecorder(home / "run" / "hook-runs")
     hooks = Hooks(
         home=home,
         vault=vault,
-        runner=runner,
+        runner=HookRunner(),
         approvals=HookApprovals(home),
         recorder=recorder,
         clock=lambda: NOON,
@@ -82,7 +82,6 @@ async def shipped(vault: Path, home: Path) -> AsyncIterator[ShippedHooks]:
     )
     yield ShippedHooks(vault, home, hooks, recorder)
     await hooks.close()
-    await runner.close()
 
 
 def write(vault: Path, path: str, text: str) -> None:

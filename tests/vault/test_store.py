@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
+from parachuted.errors import ConflictError, PathRefusedError, StorageFailedError
 from parachuted.vault import swap
 from parachuted.vault.edits import AppendToSection, ReplaceAll, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.paths import VaultPath
@@ -76,7 +76,7 @@ def test_a_clash_is_refused_with_all_three_texts_and_the_file_is_left_alone(stor
 
 def test_a_base_that_was_never_kept_is_asked_for_again(store_rig):
     store_rig.put(NOTE, TEXT)
-    with pytest.raises(NotFoundError, match="read it again"):
+    with pytest.raises(ConflictError, match="read it again"):
         store_rig.store.edit(NOTE, FACTS, store_rig.agent, base="0" * 64)
     (store_rig.vault / "kept.md").write_text("a\n")
     base = store_rig.store.read(VaultPath("kept.md"), keep=True).digest

@@ -15,13 +15,11 @@ from parachuted.errors import (
     ActRefusedError,
     ConflictError,
     NotFoundError,
-    ParachuteError,
     StorageFailedError,
 )
 from parachuted.history.revert import revert
 from parachuted.vault.author import Author
-from parachuted.vault.batch import EditBatch
-from parachuted.vault.edit_request import EditRequest, WriteIntent
+from parachuted.vault.edit_request import WriteIntent
 from parachuted.vault.edits import AppendToSection, ReplaceSection, SetFrontmatterKey
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.rescue import rescue
@@ -83,11 +81,6 @@ def whole(store_rig: StoreRig) -> dict[str, bytes]:
 
 WAYS: dict[str, Callable[[Store, StoreRig], object]] = {
     "edit": lambda store, _shelf: store.edit(NOTE, FACTS, PERSON),
-    "edit_all": lambda store, _shelf: store.edit_all(
-        NOTE,
-        [EditRequest(edit=FACTS), EditRequest(edit=SetFrontmatterKey(key="a", value="b"))],
-        PERSON,
-    ),
     "replace": lambda store, _shelf: store.replace(NOTE, b"other\n", PERSON),
     "create": lambda store, _shelf: store.create(VaultPath("b/c/new.md"), b"new\n", PERSON),
     "place anew": lambda store, store_rig: store.place(
@@ -289,23 +282,6 @@ def test_a_file_that_went_while_they_were_asked_is_not_made_again_by_an_edit(
         store.edit(NOTE, FACTS, PERSON)
 
     assert not (store_rig.vault / NOTE).exists()
-
-
-def test_of_many_edits_one_that_is_refused_is_reported_alone(store, store_rig, asked):
-    for number in range(4):
-        store_rig.put(VaultPath(f"n{number}.md"), TEXT)
-    asked.refuses = lambda intent: intent.path == "n2.md"
-    answers = store.edit_many(
-        [
-            EditBatch(
-                path=VaultPath(f"n{number}.md"), requests=[EditRequest(edit=FACTS)], author=PERSON
-            )
-            for number in range(4)
-        ]
-    )
-
-    assert [isinstance(one, ParachuteError) for (one,) in answers] == [False, False, True, False]
-    assert [store_rig.text(f"n{number}.md") for number in range(4)] == [NEW, NEW, TEXT, NEW]
 
 
 def test_taking_a_write_back_is_asked_about_too(store, store_rig, asked):

@@ -62,13 +62,6 @@ class KeyAuthenticator:
         Raises HTTPUnauthorized for a wrong or expired key, HTTPTooManyRequests after many,
         HTTPBadRequest for two keys at once.
         """
-        found = self.recognize(request)
-        if isinstance(found, str):
-            raise self.refusal(request, found)
-        return found
-
-    def recognize(self, request: web.BaseRequest) -> Identity | str:
-        """The same, but a wrong or expired key is not counted: the answer is why it is refused."""
         given = _given(request)
         if given is None:
             return self._keyless(is_local=is_from_here(request))
@@ -76,12 +69,11 @@ class KeyAuthenticator:
             return _COMMAND
         key = self.ring.find(given)
         if key is None:
-            return _VALID
-        return (
-            "this key has expired; `parachute keys create` makes another"
-            if key.is_over(self._clock())
-            else self.ring.use(key)
-        )
+            raise self.refusal(request, _VALID)
+        if key.is_over(self._clock()):
+            expired = "this key has expired; `parachute keys create` makes another"
+            raise self.refusal(request, expired)
+        return self.ring.use(key)
 
     def holds(self, identity: Identity) -> bool:
         """Whether who was let in as that would be now."""

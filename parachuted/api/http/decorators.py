@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel
 
 from parachuted.api.http.answers import json_answer
-from parachuted.api.http.route import ApiCall, MediaBody, Reach, Ready, Route, RouteHandler
+from parachuted.api.http.route import ApiCall, MediaBody, Reach, Route, RouteHandler
 from parachuted.keys import Capability
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Awaitable[object]])
@@ -37,7 +37,6 @@ class RouteOptions(TypedDict, total=False):
     errors: tuple[int, ...]
     largest_body: int
     has_head: bool
-    at_hand: Callable[[Any, ApiCall], Ready | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,6 @@ class _Method:
                 declared: dict[str, Any] = {} if is_response else {"answers": {200: answer}}
                 declared |= {name: hints[name] for name in ("query", "body") if name in hints}
                 declared |= options
-                if "at_hand" in declared:
-                    declared["at_hand"] = MethodType(declared["at_hand"], owner)
                 return Route(
                     method=self.name,
                     path=path,

@@ -93,12 +93,6 @@ class HostGuard:
                 headers["Access-Control-Allow-Origin"] = origin
                 headers["Access-Control-Expose-Headers"] = _READABLE
 
-    def seals(self, names: tuple[str, ...]) -> str:
-        """The lines that `seal` adds to an answer with headers of these names when the request
-        names no origin.
-        """
-        return _seals(names, has_origins=bool(self._origins))
-
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
@@ -120,19 +114,6 @@ class HostGuard:
             return True
         name = _name(authority)
         return name is not None and (name in self._hosts or _is_address_of(name, request))
-
-
-@lru_cache(maxsize=64)
-def _seals(names: tuple[str, ...], *, has_origins: bool) -> str:
-    added = [
-        (name, value) for name, value in _ALWAYS.items() if name not in names and name != "Server"
-    ]  # aiohttp's own stands
-    return "".join(
-        [
-            f"{name}: {value}\r\n"
-            for name, value in (*added, *([("Vary", "Origin")] if has_origins else []))
-        ]
-    )
 
 
 @lru_cache(maxsize=64)

@@ -12,14 +12,11 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from email.utils import formatdate
 from functools import lru_cache
-from http import HTTPStatus
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
 
 from aiohttp import web
-from aiohttp.http import SERVER_SOFTWARE
 
 from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to, http_sentence
@@ -132,17 +129,6 @@ def _reason(error: BaseException | None, status: int) -> str | None:
 
 log = logging.getLogger(__name__)
 
-_SAYS_MORE = (
-    "If-None-Match",
-    "Origin",
-    "Expect",
-    "Upgrade",
-    "Content-Length",
-    "Transfer-Encoding",
-    "Content-Encoding",
-    "Content-Type",
-)
-_MOST_KNOWN = 1_000  # targets of requests, each of at most some kilobytes
 _FORM = re.compile(r"multipart/form-data\s*;(.*;)?\s*boundary=\"?[^\";,]{1,70}", re.IGNORECASE)
 
 
@@ -152,9 +138,6 @@ class Authenticator(Protocol):
 
         Raises HTTPUnauthorized for a wrong key, HTTPTooManyRequests after many.
         """
-
-    def recognize(self, request: web.Request) -> Identity | str:
-        """The same, or why the key is refused, which is not counted."""
 
 
 class ApiMiddleware:
@@ -174,7 +157,6 @@ class ApiMiddleware:
             clock,
         )
         self._whole = AccessFilter(root, EVERYWHERE)
-        self._known: dict[str, Reached] = {}
         self._life, self._numbers = secrets.token_hex(4), itertools.count(1)
 
     @web.middleware
@@ -199,13 +181,6 @@ class ApiMiddleware:
             call = self._admitted(request, route, identity, caller)
             response = await (call.route.handle(call) if call is not None else handler(request))
             status = response.status
-            if (
-                route is not None
-                and route.at_hand is not None
-                and request.method == "GET"
-                and status == HTTPStatus.OK
-            ):
-                self._remember(request.raw_path, (route, dict(request.match_info)))
         except asyncio.CancelledError as raised:
             error = raised
             raise
@@ -216,49 +191,6 @@ class ApiMiddleware:
         finally:
             self._record(request, reached, caller, call, began, status, error)
         return response
-
-    def knows(self, target: str) -> bool:
-        """Whether a GET of that target may be answered by `at_hand`."""
-        return target in self._known
-
-    def at_hand(self, request: web.Request) -> bytes | None:
-        """The whole answer to a GET whose target `answer` has answered before, where nothing must
-        be waited for. It passes the same.
-
-        None: `answer` must; nothing was recorded or counted. Every refusal is of that kind.
-        """
-        reached = self._known.get(request.raw_path)
-        if reached is None:
-            return None
-        for name in _SAYS_MORE:
-            if name in request.headers:
-                return None
-        began, call_id = time.perf_counter(), f"{self._life}{next(self._numbers):x}"
-        route, _names = reached
-        try:
-            self._refuse_foreign(request)
-            identity = self._authenticator.recognize(request)
-            if isinstance(identity, str):
-                return None
-            caller = caller_of(request, identity, call_id)
-            call = self._admitted(request, route, identity, caller)
-            ready = route.at_hand(call) if call is not None and route.at_hand is not None else None
-        except (web.HTTPException, ParachuteError):
-            return None
-        if ready is None:
-            return None
-        self._record(request, reached, caller, call, began, 200, None)
-        headers = ready.headers
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        head = (
-            f"HTTP/1.1 200 OK\r\n{lines}Content-Type: {ready.type}\r\nContent-Length: "
-            f"{len(ready.body)}\r\n"
-        )
-        head += (
-            f"{self.guard.seals(tuple(headers))}Date: {_date(int(time.time()))}\r\nServer: "
-            f"{SERVER_SOFTWARE}\r\n\r\n"
-        )
-        return head.encode() + ready.body
 
     def _record(
         self,
@@ -276,11 +208,6 @@ class ApiMiddleware:
             request, reached, caller, call, at=at, took_ms=took_ms, status=status, error=error
         )
         self._audit.record(event)
-
-    def _remember(self, target: str, reached: Reached) -> None:
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[target] = reached
 
     def _admitted(
         self, request: web.Request, route: Route | None, identity: Identity, caller: Caller
@@ -322,15 +249,6 @@ class ApiMiddleware:
         reason = self.guard.refusal_of(request)
         if reason is not None:
             raise web.HTTPForbidden(text=reason)
-
-
-FRONT = web.AppKey("FRONT", ApiMiddleware)
-"""Where an app keeps its middleware, for the server."""
-
-
-@lru_cache(maxsize=1)
-def _date(second: int) -> str:
-    return formatdate(second, usegmt=True)
 
 
 def _keyless() -> web.HTTPUnauthorized:

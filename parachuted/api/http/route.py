@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Annotated, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -159,19 +159,6 @@ _Model = TypeVar("_Model", bound=BaseModel)
 SMALL_BODY = 1 << 20
 
 
-class Ready(Protocol):
-    """An answer with status 200 that was made before."""
-
-    @property
-    def body(self) -> bytes: ...
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaBody:
     """A body other than JSON. `item`: the shape of each part of a stream."""
@@ -317,9 +304,6 @@ class Route:
     `reach` decides whether a key for some paths may make the call; it has no default, so that a new
     route says it. `recorded_as` is what the audit calls a call of it.
 
-    `at_hand` answers, without waiting, a GET whose target `handle` has answered before; None: ask
-    `handle`. Both give the same answer.
-
     `path` is aiohttp's pattern. `largest_body` is in bytes. Names that stand in the path are texts
     unless `names` says more of them. `headers`: those it reads, and what they mean; `uploads`: a
     body that is taken as it is; `takes_form`: a multipart body; `errors`: statuses that few routes
@@ -333,7 +317,6 @@ class Route:
     reach: Reach
     summary: str
     handle: RouteHandler
-    at_hand: Callable[[ApiCall], Ready | None] | None = None
     query: type[BaseModel] = NoParameters
     body: type[BaseModel] = NoParameters
     answers: Mapping[int, object] = field(default_factory=dict)

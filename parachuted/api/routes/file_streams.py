@@ -24,7 +24,7 @@ from parachuted.api.http.file_answers import (
 )
 from parachuted.api.http.route import ApiCall, MediaBody, readable, refuse_watching_beyond
 from parachuted.api.routes.files import FileUploadResponse
-from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
+from parachuted.api.routes.note_writer import NoteWriter, refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests
@@ -67,7 +67,7 @@ _CHECKED = {
 
 
 class FileStreamRoutes:
-    def __init__(self, store: Store, writer: WriteBatcher, digests: FileDigests) -> None:
+    def __init__(self, store: Store, writer: NoteWriter, digests: FileDigests) -> None:
         self._store, self._writer = store, writer
         self._files = FileAnswers(store.root, digests)
 

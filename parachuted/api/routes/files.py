@@ -25,7 +25,7 @@ from parachuted.api.http.route import (
     readable,
     refuse_watching_beyond,
 )
-from parachuted.api.routes.write_batcher import WriteBatcher, refuse_programs_but_to_admins
+from parachuted.api.routes.note_writer import NoteWriter, refuse_programs_but_to_admins
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError, StorageFailedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import PutResult, can_be_merged, put_whole
@@ -239,7 +239,7 @@ class WriteFileRequest(AppRequestModel):
 
 
 class FileRoutes:
-    def __init__(self, store: Store, writer: WriteBatcher) -> None:
+    def __init__(self, store: Store, writer: NoteWriter) -> None:
         self._store, self._writer = store, writer
 
     @get("/api/ls", "vault", "read", reach="paths")

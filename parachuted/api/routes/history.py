@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refusing_to_watch_beyond
-from parachuted.api.routes.write_batcher import refuse_programs
+from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.errors import NotFoundError
 from parachuted.history import HistoryQueries, Restore
 from parachuted.history.why import FileDiff, VersionChange

@@ -22,7 +22,7 @@ from parachuted.access.origin import UNTRUSTED
 from parachuted.access.origins import Origins
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, RequestModel
-from parachuted.api.routes.write_batcher import WriteBatcher
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.runs.skills import Skill, SkillFolder, find_skills
 from parachuted.vault import Store, VaultPath, VaultRoot, parse_note, printable
@@ -171,7 +171,7 @@ class InstructionRoutes:
         self,
         store: Store,
         origins: Origins,
-        writer: WriteBatcher,
+        writer: NoteWriter,
         others: Callable[[], Sequence[str]],
     ) -> None:
         """`origins` say whose texts are a stranger's, `others` are the names of the agents that are

@@ -31,15 +31,14 @@ from parachuted.api.http.route import (
     refuse_watching_beyond,
 )
 from parachuted.api.routes.note_reading import NoteReading
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.notes import FOLDER, note_path, writable
-from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import (
     AppendToSection,
     DeleteKey,
     Edit,
-    EditRequest,
     ReplaceAll,
     ReplaceSection,
     SetFrontmatterKey,
@@ -187,7 +186,7 @@ class WriteNoteRequest(RequestModel):
 
 
 class NoteChangeRoutes:
-    def __init__(self, store: Store, reading: NoteReading, writer: WriteBatcher) -> None:
+    def __init__(self, store: Store, reading: NoteReading, writer: NoteWriter) -> None:
         self._store, self._reading, self._writer = store, reading, writer
 
     @patch(
@@ -281,17 +280,16 @@ class NoteChangeRoutes:
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """All edits go through the batcher.
-
-        A text that was just served may still be on its way to where bases are kept.
-        """
+        """A text that was just served may still be on its way to where bases are kept."""
         if base is not None:
             await self._reading.kept()
         await self._refuse_watching(call, path, edit)
         return await self._writer.edit(
             lambda: writable(call, path),
-            EditRequest(edit=edit, base=None if base == "*" else base, sees=call.reading.sees),
+            edit,
             call.caller,
+            base=None if base == "*" else base,
+            sees=call.reading.sees,
         )
 
     async def _put(

@@ -22,11 +22,11 @@ from parachuted.api.routes.note_reading import (
     is_note,
     no_note,
 )
-from parachuted.api.routes.notes import FOLDER, note_path, writable
-from parachuted.api.routes.write_batcher import (
-    WriteBatcher,
+from parachuted.api.routes.note_writer import (
+    NoteWriter,
     is_program,
 )
+from parachuted.api.routes.notes import FOLDER, note_path, writable
 from parachuted.errors import ConflictError, NotFoundError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import Search
@@ -90,9 +90,7 @@ class MoveNoteRequest(RequestModel):
 
 
 class NoteMoveRoutes:
-    def __init__(
-        self, store: Store, index: VaultIndex, search: Search, writer: WriteBatcher
-    ) -> None:
+    def __init__(self, store: Store, index: VaultIndex, search: Search, writer: NoteWriter) -> None:
         self._store, self._index, self._search, self._writer = store, index, search, writer
 
     @post(

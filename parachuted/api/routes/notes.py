@@ -37,7 +37,7 @@ from parachuted.api.routes.note_reading import (
     no_note,
     served_as,
 )
-from parachuted.api.routes.write_batcher import (
+from parachuted.api.routes.note_writer import (
     refuse_programs_but_to_admins,
 )
 from parachuted.errors import NotFoundError
@@ -81,7 +81,6 @@ class NoteVersionsResponse(TypedDict):
 
 
 FOLDER = "/api/notes/"
-_KNOWN = 1_000  # what requests asked for; each is at most some kilobytes
 
 
 class NoteReadQuery(RequestModel):
@@ -100,21 +99,12 @@ class VersionsQuery(RequestModel):
 class NoteRoutes:
     def __init__(self, store: Store, reading: NoteReading) -> None:
         self._store, self._reading = store, reading
-        self._known: dict[tuple[str, str | None], tuple[VaultPath, Shape]] = {}
-
-    def at_hand(self, call: ApiCall) -> CachedAnswer | None:
-        """The same, where it was made before from the file as it is."""
-        known = self._known.get((call.request.raw_path, call.request.headers.get("Accept")))
-        return (
-            self._reading.fresh(*known) if known is not None and call.sight.sees(known[0]) else None
-        )
 
     @get(
         FOLDER + "{path:.+}",
         "vault",
         "read",
         reach="paths",
-        at_hand=at_hand,
         query=NoteReadQuery,
         answers={
             200: (
@@ -130,16 +120,10 @@ class NoteRoutes:
         """A note: raw, as JSON with its sections and links, or as a map of its headings and
         keys.
         """
-        asked = (call.request.raw_path, call.request.headers.get("Accept"))
-        known = self._known.get(asked)
-        if known is None:
-            path, query = note_path(call), call.query(NoteReadQuery)
-            if query.version is not None:
-                return await self._version(call, path, query.version, query.shape or "raw")
-            known = self._known[asked] = (path, query.shape or _accepted(asked[1]))
-            if len(self._known) > _KNOWN:
-                self._known.clear()
-        path, shape = known
+        path, query = note_path(call), call.query(NoteReadQuery)
+        if query.version is not None:
+            return await self._version(call, path, query.version, query.shape or "raw")
+        shape = query.shape or _accepted(call.request.headers.get("Accept"))
         served = self._reading.fresh(path, shape) if call.sight.sees(path) else None
         return _answer(call, served or await self._read(call, path, shape))
 

@@ -16,6 +16,7 @@ from pydantic import Field
 from parachuted.api.http.answers import json_answer, json_bytes, pieced_answer
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel, FolderParameter, readable
+from parachuted.api.routes.note_writer import NoteWriter
 from parachuted.api.routes.sync_files import (
     Pull,
     PullResponse,
@@ -26,7 +27,6 @@ from parachuted.api.routes.sync_files import (
     SyncDeleteResponse,
     SyncManifestResponse,
 )
-from parachuted.api.routes.write_batcher import WriteBatcher
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import (
     BINARY_SUFFIXES,
@@ -157,7 +157,7 @@ class SyncRoutes:
         self,
         store: Store,
         index: VaultIndex,
-        writer: WriteBatcher,
+        writer: NoteWriter,
         digests: FileDigests,
         elapsed: Callable[[], datetime],
     ) -> None:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from parachuted.access.filter import AccessFilter
 from parachuted.api.http.route import refuse_watching_beyond
-from parachuted.api.routes.write_batcher import refuse_programs
+from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.errors import (
     ConflictError,
     NotFoundError,

@@ -27,8 +27,8 @@ from typing import cast
 from parachuted.access.authority import Authority, current
 from parachuted.access.origin import UNTRUSTED, Origin
 from parachuted.errors import EditRefusedError, StorageFailedError
+from parachuted.home_files.private import replace_private
 from parachuted.modules.registry.manifest import NAME
-from parachuted.private import replace_private
 from parachuted.processes.beat import next_beat
 from parachuted.processes.uninterrupted import run_uninterrupted
 

@@ -18,8 +18,8 @@ from pydantic.dataclasses import dataclass
 from parachuted.access.authority import Authority
 from parachuted.access.origin import Origin
 from parachuted.errors import ActRefusedError, EditRefusedError, StorageFailedError
+from parachuted.home_files.private import replace_private
 from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing
-from parachuted.private import replace_private
 from parachuted.processes.uninterrupted import run_uninterrupted
 
 log = logging.getLogger(__name__)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
-from aiohttp import web
 
-from parachuted.api.http.middleware import ApiMiddleware
 from tests.api.calls import call, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
@@ -46,7 +43,7 @@ async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
 async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(live: Live):
     async with live() as daemon_rig:
         answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
-        assert daemon_rig.daemon.audit.flush()
+        assert daemon_rig.daemon.vault.audit.flush()
         reported = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
 
     ids = {answer["request_id"] for answer in answers}
@@ -74,7 +71,7 @@ async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, 
         def fail(*_arguments: object, **_named: object) -> None:
             raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
 
-        monkeypatch.setattr(daemon_rig.daemon.history, "runs_that", fail)
+        monkeypatch.setattr(daemon_rig.daemon.watched.history, "runs_that", fail)
         status, message = await refused(daemon_rig, "GET", "/api/runs")
 
         assert status == 500
@@ -102,18 +99,6 @@ async def exchange(
     return found
 
 
-async def until_at_hand(
-    daemon_rig: DaemonRig, request: bytes, at_hand: list[bool]
-) -> list[tuple[bytes, dict[str, str], bytes]]:
-    """All answers until one is at hand: a note that was saved just now is read each time."""
-    found = []
-    at_hand.clear()
-    async with asyncio.timeout(20):
-        while True not in at_hand:
-            found += await exchange(daemon_rig, request, 3)
-    return found
-
-
 def asking(daemon_rig: DaemonRig, path: str, **headers: str) -> bytes:
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
     return (
@@ -121,108 +106,7 @@ def asking(daemon_rig: DaemonRig, path: str, **headers: str) -> bytes:
     )
 
 
-@pytest.fixture
-def at_hand(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each request that could have been was answered without waiting."""
-    found, answer = list[bool](), ApiMiddleware.at_hand
-
-    def counted(self: ApiMiddleware, request: web.Request) -> bytes | None:
-        said = answer(self, request)
-        found.append(said is not None)
-        return said
-
-    monkeypatch.setattr(ApiMiddleware, "at_hand", counted)
-    return found
-
-
-async def test_an_answer_at_hand_is_the_same_and_as_well_recorded_as_the_one_that_was_waited_for(
-    live: Live, vault, at_hand
-):
-    save(vault / "a b.md", note("A"))
-    os.utime(vault / "a b.md", (1_700_000_000, 1_700_000_000))
-    async with live() as daemon_rig:
-        answers = await until_at_hand(
-            daemon_rig,
-            asking(daemon_rig, "/api/notes/a%20b.md", Accept="application/json"),
-            at_hand,
-        )
-        assert daemon_rig.daemon.audit.flush()
-        reported = [
-            event
-            for event in (await get(daemon_rig, "/api/audit?limit=1000"))["events"]
-            if event.get("paths") == ["a b.md"]
-        ]
-
-    assert answers == [answers[0]] * len(answers)
-    same = [
-        {
-            name: event.get(name)
-            for name in ("source_type", "source_id", "target_endpoint", "status", "success")
-        }
-        for event in reported
-    ]
-    assert len(reported) == len({event["request_id"] for event in reported}) == len(answers)
-    assert same == [same[0]] * len(answers)
-
-
-async def test_no_answer_is_at_hand_for_those_who_may_not_have_it(live: Live, vault, at_hand):
-    save(vault / "Notes/a.md", note("A"))
-    save(vault / "Daily/b.md", note("B"))
-    async with live() as daemon_rig:
-        narrow = key_of(daemon_rig, "vault:read", paths=["Daily/**"])
-        for path in ("/api/notes/Notes/a.md", "/api/notes/Daily/b.md"):
-            await until_at_hand(daemon_rig, asking(daemon_rig, path), at_hand)
-
-        async def second(path: str, **headers: str) -> bytes:
-            """After one that is at hand, over the same connection."""
-            reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-            for request in (
-                asking(daemon_rig, path),
-                asking(daemon_rig, path),
-                asking(daemon_rig, path, **headers),
-            ):
-                writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = next(
-                    (line for line in head.split(b"\r\n") if line.startswith(b"Content-Length: ")),
-                    b": 0",
-                )
-                await reader.readexactly(int(size.partition(b": ")[2]))
-            writer.close()
-            return head.partition(b"\r\n")[0]
-
-        at_hand.clear()
-        assert b" 200 " in await second("/api/notes/Daily/b.md", **narrow)
-        assert at_hand == [True] * 3
-        refused_to = "/api/notes/Notes/a.md"
-        assert b" 404 " in await second(refused_to, **narrow)
-        assert b" 401 " in await second(refused_to, X_API_Key="para_wrong")
-        assert b" 401 " in await second(refused_to, X_Forwarded_For="192.0.2.7")
-        assert b" 403 " in await second(refused_to, Origin="https://evil.example")
-        assert b" 403 " in await second(refused_to, Sec_Fetch_Site="cross-site")
-        assert b" 415 " in await second(refused_to, Content_Encoding="gzip")
-        assert b" 304 " in await second(refused_to, If_None_Match="*")
-        (vault / "Notes/a.md").unlink()
-        assert b" 404 " in await second(refused_to)
-
-
-async def test_a_note_at_hand_that_changes_is_reported_as_it_is_from_the_next_request_on(
-    live: Live, vault, at_hand
-):
-    save(vault / "a.md", note("A"))
-    async with live() as daemon_rig:
-        request = asking(daemon_rig, "/api/notes/a.md", Accept="text/markdown")
-        assert {body for _, _, body in await until_at_hand(daemon_rig, request, at_hand)} == {
-            (vault / "a.md").read_bytes()
-        }
-        for number in range(20):
-            save(vault / "a.md", text := f"# {number}\n")
-            assert {body for _, _, body in await exchange(daemon_rig, request, 2)} == {
-                text.encode()
-            }
-
-
-async def test_requests_sent_ahead_are_answered_in_their_order_at_hand_or_not(live: Live, vault):
+async def test_requests_sent_ahead_are_answered_in_their_order(live: Live, vault):
     for name in "ab":
         save(vault / f"{name}.md", name)
     async with live() as daemon_rig:

@@ -73,11 +73,10 @@ class GardenRig:
         approved = approve(folder)
         running = InProcessHost(approved, self.rig.given(approved))
         await running.start()
-        runner = HookRunner()
         hooks = Hooks(
             home=self.home,
             vault=self.rig.vault,
-            runner=runner,
+            runner=HookRunner(),
             approvals=HookApprovals(self.home),
             recorder=HookRunRecorder(self.home / "run" / "hook-runs"),
             clock=self.rig.clock,
@@ -90,7 +89,6 @@ class GardenRig:
             yield hooks
         finally:
             await hooks.close()
-            await runner.close()
             await running.stop()
 
     async def chat(self, hooks: Hooks, prompt: str, **options: object) -> ScriptedBackend:

@@ -12,13 +12,10 @@ from pathlib import Path
 from parachuted.vault import (
     AppendToSection,
     DeleteKey,
-    EditBatch,
-    EditRequest,
     ReplaceSection,
     SetFrontmatterKey,
     Store,
     VaultPath,
-    WriteResult,
     digest_of,
 )
 from tests.vault.rig.work import FILES, ME, NOTE, Opened, Operation, TrialFolder
@@ -144,13 +141,6 @@ SAVES = (
 )
 
 
-def _edit_in_batch(store: Store) -> None:
-    wish = EditRequest(edit=AppendToSection(section="History", content="- agent's"), base=_BASE)
-    ((answer,),) = store.edit_many([EditBatch(path=_NOTE, requests=[wish], author=ME)])
-    if not isinstance(answer, WriteResult):
-        raise answer
-
-
 OPERATIONS = (
     Operation(
         name="replace-section",
@@ -164,7 +154,6 @@ OPERATIONS = (
             _NOTE, AppendToSection(section="History", content="- agent's"), ME, base=_BASE
         ),
     ),
-    Operation(name="in-batch", act=_edit_in_batch),
     Operation(
         name="set-key",
         act=lambda store: store.edit(

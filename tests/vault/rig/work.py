@@ -16,8 +16,6 @@ from parachuted.vault import (
     AppendToSection,
     Author,
     DeleteKey,
-    EditBatch,
-    EditRequest,
     History,
     IncomingFile,
     ObjectStore,
@@ -27,7 +25,6 @@ from parachuted.vault import (
     Store,
     VaultPath,
     VaultRoot,
-    WriteResult,
     digest_of,
 )
 from parachuted.vault.swap import TEMPORARY_PREFIX
@@ -163,14 +160,6 @@ def arrived(store: Store) -> None:
         incoming.keep()
 
 
-def _edit_in_batch(store: Store) -> None:
-    """As callers of the API write."""
-    wish = EditRequest(edit=AppendToSection(section="History", content="- 2026: on"))
-    ((answer,),) = store.edit_many([EditBatch(path=_path("note.md"), requests=[wish], author=ME)])
-    if not isinstance(answer, WriteResult):
-        raise answer
-
-
 OPERATIONS = (
     Operation(
         name="replace-section",
@@ -184,7 +173,6 @@ OPERATIONS = (
             _path("note.md"), AppendToSection(section="History", content="- 2026: on"), ME
         ),
     ),
-    Operation(name="in-batch", act=_edit_in_batch),
     Operation(
         name="set-key",
         act=lambda store: store.edit(
