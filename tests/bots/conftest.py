@@ -120,7 +120,7 @@ class Bots:
 
     def origin_of(self, path: str) -> str:
         """Whose text a note counts as."""
-        return self.daemon.daemon.origins.of_text(path, (self.vault / path).read_bytes())
+        return self.daemon.daemon.vault.origins.of_text(path, (self.vault / path).read_bytes())
 
     async def refused(self) -> list[str]:
         """Who was turned away, as the audit has it."""
