@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
@@ -180,33 +182,22 @@ class BotRoutes(ChatRoutes):
         self, platform: PlatformName, token: str, homeserver_url: str = "", user_id: str = ""
     ) -> Tried:
         """Add a bot, or give it another token, and start it, if the platform takes the token."""
-        try:
-            name = await self._add(platform, token, homeserver_url, user_id)
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": name}
+        return await _tried(self._add(platform, token, homeserver_url, user_id))
 
     @route("POST", "/{platform}/start", capability="admin")
     async def start(self, platform: PlatformName) -> Tried:
         """Start a bot, now and with the daemon."""
-        return await self._set_enabled(platform, is_enabled=True)
+        return await _tried(self._set_enabled(platform, is_enabled=True))
 
     @route("POST", "/{platform}/stop", capability="admin")
     async def stop(self, platform: PlatformName) -> Tried:
         """Stop a bot, until it is started again."""
-        return await self._set_enabled(platform, is_enabled=False)
+        return await _tried(self._set_enabled(platform, is_enabled=False))
 
     @route("POST", "/{platform}/test", capability="admin")
     async def test(self, platform: PlatformName) -> Tried:
         """Whether the platform takes the token."""
-        settings = self.file.platform(platform)
-        if settings is None:
-            return {"success": False, "error": "it was not added yet", "bot_name": None}
-        try:
-            name = await self._name_of(platform, settings.credentials)
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": name}
+        return await _tried(self._test(platform))
 
     @route("POST", "/telegram/webhook", secret_header=_TELEGRAMS)
     async def webhook(self, body: Body) -> Response | Done:
@@ -237,9 +228,13 @@ class BotRoutes(ChatRoutes):
     async def remove(self, platform: PlatformName) -> Done:
         """Remove a bot, its token and who was paired with it. Its conversations stay."""
         await self.stop_bot(platform)
-        if self.file.present.platforms.pop(platform, None) is None:
+        settings = self.file.present.platforms.pop(platform, None)
+        if settings is None:
             raise NotFoundError(f"there is no bot on {platform}")
         self.file.save()
+        if settings.credentials.get("webhook_url"):
+            with suppress(ConnectorError):  # where it cannot be taken away, its calls are refused
+                await self._name_of(platform, settings.credentials | {"webhook_url": ""})
         await self.store.forget(platform)
         return {"status": "removed"}
 
@@ -354,17 +349,21 @@ class BotRoutes(ChatRoutes):
         await self.store.add_group(one.platform, one.chat_id, one.sender_id)
         return one
 
-    async def _set_enabled(self, platform: str, *, is_enabled: bool) -> Tried:
-        settings = self.file.platform(platform)
-        if settings is None:
-            return {"success": False, "error": "it was not added yet", "bot_name": None}
+    async def _test(self, platform: str) -> str:
+        return await self._name_of(platform, self._added(platform).credentials)
+
+    async def _set_enabled(self, platform: str, *, is_enabled: bool) -> str:
+        settings = self._added(platform)
         settings.enabled = is_enabled
         self.file.save()
-        try:
-            await (self.start_bot(platform) if is_enabled else self.stop_bot(platform))
-        except ConnectorError as error:
-            return {"success": False, "error": error.message, "bot_name": None}
-        return {"success": True, "error": None, "bot_name": settings.bot_name or None}
+        await (self.start_bot(platform) if is_enabled else self.stop_bot(platform))
+        return settings.bot_name
+
+    def _added(self, platform: str) -> PlatformSettings:
+        settings = self.file.platform(platform)
+        if settings is None:
+            raise ConnectorError("it was not added yet")
+        return settings
 
     async def _name_of(self, platform: str, credentials: dict[str, str]) -> str:
         """The bot's name, as the platform says it. ConnectorError."""
@@ -448,6 +447,14 @@ class BotRoutes(ChatRoutes):
         call = self.current_call
         if call.key or call.run or call.is_strangers:
             raise ActRefusedError("only a person at the machine does that: run it there")
+
+
+async def _tried(work: Awaitable[str]) -> Tried:
+    """Whether that went well, which returns the bot's name."""
+    try:
+        return {"success": True, "error": None, "bot_name": await work or None}
+    except ConnectorError as error:
+        return {"success": False, "error": error.message, "bot_name": None}
 
 
 class _NoCursor:

@@ -71,6 +71,9 @@ async def test_what_telegram_posts_is_answered_once_until_the_webhook_is_taken_a
             client.post(bots.daemon.url + PATH, json=body) as answer,
         ):
             assert answer.status == 401
+        assert await webhook_set(bots) == api.webhook != {}
+        await bots.api("DELETE", "bots/telegram")
+        assert api.webhook == {}
 
 
 async def test_who_does_not_show_the_secret_is_turned_away_unread_limited_and_audited(bots: Bots):
