@@ -109,7 +109,11 @@ class HttpRoutes:
         )
         files = api.FileAnswers(watched.root, FileDigests(watched.root))
         dispatcher = api.ModuleDispatcher(
-            self._modules.manager, authenticator.holds, watched.clock, files
+            self._modules.manager,
+            authenticator.holds,
+            authenticator.refusal,
+            watched.clock,
+            files,
         )
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)

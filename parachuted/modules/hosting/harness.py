@@ -231,7 +231,7 @@ async def running_module(
     with tempfile.TemporaryDirectory(
         prefix="parachute-alone-", ignore_cleanup_errors=True
     ) as private:
-        copy = Path(os.path.realpath(private)) / "module"
+        copy = Path(await asyncio.to_thread(os.path.realpath, private)) / "module"
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
         )
