@@ -51,7 +51,7 @@ from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
-from parachuted.modules.hosting.set_schedules import SetSchedules
+from parachuted.modules.hosting.schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule

@@ -21,9 +21,9 @@ from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import (
     ContainerOwner,
-    ContainerShape,
     Image,
     SandboxSlot,
+    SandboxSpec,
     container_options,
 )
 from parachuted.api.http.decorators import get, post
@@ -348,14 +348,12 @@ def _container(grant: Grant) -> dict[str, object] | None:
     folders = {
         name: FilePath(f"(this run's {name})") for name in ("work", "home", "sockets", "outside")
     }
-    shape = ContainerShape(
-        config=grant.sandbox,
-        is_writable=grant.sandbox.workspace_access == "rw",
-        cli=FilePath("(the agent's program)"),
-    )
+    slot = SandboxSlot(id="(this run's)", **folders)
+    cli = FilePath("(the agent's program)")
+    spec = SandboxSpec(sandbox=slot.sandbox(grant.sandbox), command=(), env={}, cli=cli)
     options = container_options(
-        shape,
-        SandboxSlot(id="(this run's)", **folders),
+        spec,
+        slot,
         Image(name="parachute-sandbox", kind="built"),
         ContainerOwner(user=(1000, 1000), daemon="(this daemon)", life="(now)"),
     )

@@ -1,5 +1,5 @@
-"""The process of a conversation is kept for its next turn, with the real CLI: what it may do is the
-present turn's, and between two turns nothing.
+"""The client of a conversation stays open for its next turn, with the real CLI: what it may do is
+the present turn's, and between two turns nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from parachuted.access.grant import Grant
 from parachuted.agents import ConversationInput, SessionStep, TextDelta, ToolCallStep, ToolResult
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.backends import make_backend
+from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.heavy import load_heavy
 from parachuted.keys.scopes import EVERYWHERE, AccessGrant
 from parachuted.testing import Delay, ScriptedMessages, say, use
@@ -27,8 +29,8 @@ from tests.agents.conftest import Claude
 GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, lane=EVERYWHERE)
 
 
-class KeptConversation:
-    """A conversation whose process is kept, and what may end that."""
+class OpenConversation:
+    """A conversation whose client stays open, and what may close it."""
 
     def __init__(self, claude: Claude, job: Callable, run: Callable) -> None:
         self.claude, self.active_runs = claude, ActiveRuns()
@@ -62,15 +64,18 @@ class KeptConversation:
 
 
 @pytest.fixture
-async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[KeptConversation]:
+async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[OpenConversation]:
     await load_heavy("claude")
     async with ScriptedMessages() as api:
         claude = Claude(api, tmp_path / "agents", os.environ)
-        claude.settings = replace(claude.settings, keep_processes=2, keep_s=600.0)
-        claude.backend = make_backend("claude", claude.settings)
-        yield KeptConversation(claude, job, run)
+        yield OpenConversation(claude, job, run)
         await claude.close()
         assert await claude.is_gone(20)
+
+
+def environment_of(process: int) -> dict[str, str]:
+    entries = Path(f"/proc/{process}/environ").read_bytes().decode().split("\0")
+    return dict(entry.split("=", 1) for entry in entries if entry)
 
 
 def words(outcome) -> str:
@@ -129,12 +134,18 @@ async def test_a_turn_for_which_anything_changed_gets_another_process(talk, chan
 async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, agent_rig):
     talk.claude.api.add([say("Beans.")])
     await talk.turn("What grows?")
-    [process] = talk.claude.backend._backend._idle._idle.values()
+    [environment] = [env for env in map(environment_of, talk.processes()) if KEY_VARIABLE in env]
+    [opened] = talk.claude.backend._backend._open._clients.values()
 
-    answer = await process.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
+    async with (
+        aiohttp.ClientSession(headers={"x-api-key": environment[KEY_VARIABLE]}) as session,
+        session.post(f"{environment['ANTHROPIC_BASE_URL']}/v1/messages", json={}) as answer,
+    ):
+        assert answer.status == 401
+    denied = await opened.toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, None)
 
-    assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert not talk.claude.gateway._runs
+    assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert len(talk.claude.api.asked) == 1
     assert not agent_rig.calls
 
 
@@ -174,16 +185,33 @@ async def test_a_process_that_died_meanwhile_is_replaced_and_the_turn_goes_on(ta
     assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
 
 
-async def test_of_more_conversations_than_are_kept_the_oldest_process_ends(talk):
+async def test_of_more_than_two_conversations_the_oldest_is_closed(talk):
+    processes = []
     for number in range(3):
         talk.session = None
         talk.claude.api.add([say("Yes.")])
+        before = talk.processes()
         assert (await talk.turn(f"Number {number}")).error is None
-    kept = talk.claude.backend._backend._idle
+        processes.append(talk.processes() - before)
 
-    assert len(kept._idle) == 2
-    await asyncio.gather(*kept._closing)
-    assert talk.session in kept._idle
+    await until(lambda: not talk.processes() & processes[0])
+    assert talk.processes() == processes[1] | processes[2]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"idle_s": 0.1}, {"available_memory": lambda: 1 << 20}], ids=["old", "memory"]
+)
+async def test_one_that_is_idle_for_long_or_while_memory_is_short_is_closed(talk, settings):
+    backend = make_backend("claude", replace(talk.claude.settings, **settings))
+    talk.claude.backend = backend
+    talk.claude.api.add([say("Beans.")], [say("And peas.")])
+
+    assert (await talk.turn("What grows?")).error is None
+    assert await talk.claude.is_gone(20)
+
+    assert words(await talk.turn("What else?")) == "And peas."
+    assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
+    await backend.close()
 
 
 async def test_a_turn_that_is_cancelled_before_its_conversation_begins_leaves_no_process(
@@ -219,48 +247,6 @@ async def test_a_turn_that_ends_after_the_backend_was_closed_leaves_no_process(t
     assert (await talk.turn("What else?")).error is None
 
     assert await talk.claude.is_gone(20)
-
-
-async def test_a_new_conversation_begins_in_the_process_that_waits_for_it(talk, run):
-    talk.claude.settings = replace(talk.claude.settings, has_spare=True)
-    talk.claude.backend = make_backend("claude", talk.claude.settings)
-    talk.claude.api.add([say("Beans.")], [say("And peas.")], [say("Then kale.")])
-    await talk.turn("What grows?")
-    idle = talk.claude.backend._backend._idle
-    await until(lambda: None in idle._idle)
-    spare = idle._idle[None].process
-    denied = await idle._idle[None].toolbox.gate(
-        {"tool_name": "mcp__curator__read_context"}, None, None
-    )
-    assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert spare.token
-    assert not talk.claude.gateway._runs
-
-    other = await run(talk.claude.backend, talk.job("What else?", session_id=None))
-
-    assert (other.error, words(other)) == (None, "And peas.")
-    assert "What grows?" not in str(talk.claude.api.asked[-1].body["messages"])
-    assert idle._idle[other.account.session_id].process is spare
-    await until(lambda: None in idle._idle)
-    unlike = await run(
-        talk.claude.backend, talk.job("And?", session_id=None, system_prompt="Another.")
-    )
-    assert words(unlike) == "Then kale."
-    assert "Another." in str(talk.claude.api.asked[-1].body["system"])
-
-
-async def test_the_process_that_waits_for_a_new_conversation_ends_with_what_it_was_started_for(
-    talk,
-):
-    talk.claude.settings = replace(talk.claude.settings, has_spare=True)
-    talk.claude.backend = make_backend("claude", talk.claude.settings)
-    talk.claude.api.add([say("Beans.")])
-    await talk.turn("What grows?")
-    idle = talk.claude.backend._backend._idle
-    await until(lambda: None in idle._idle)
-    talk.active_runs.end("the key was revoked")
-    assert not idle._idle
-    await until(lambda: not talk.processes())
 
 
 async def until(holds: Callable[[], bool]) -> None:

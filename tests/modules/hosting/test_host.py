@@ -22,10 +22,9 @@ from parachuted.errors import (
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.container_host import ContainerHost
-from parachuted.modules.hosting.hosted_module import module_findings
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.results import Finding, Response
@@ -36,30 +35,30 @@ from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-Begin = Callable[..., "asyncio.Future[RunningModule]"]
+Begin = Callable[..., "asyncio.Future[ModuleHost]"]
 
 
 @pytest.fixture(params=["in process", "container"])
 def way(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Callable[[ApprovedModule, Services], RunningModule]:
+) -> Callable[[ApprovedModule, Services], ModuleHost]:
     """Make a module run in that way; Docker's walls change nothing here."""
     if request.param == "in process":
         return InProcessHost
     containers = ContainerRig(tmp_path / "rig").containers
-    return lambda approved, services: ContainerHost(approved, services, containers)
+    return lambda approved, services: ContainerHost(approved, services, None, containers)
 
 
 @pytest.fixture
 async def begin(
-    way: Callable[[ApprovedModule, Services], RunningModule], tmp_path: Path
+    way: Callable[[ApprovedModule, Services], ModuleHost], tmp_path: Path
 ) -> AsyncIterator[Begin]:
     """Begin a module: one with that body, or one that is approved already."""
-    begun: list[RunningModule] = []
+    begun: list[ModuleHost] = []
 
     async def one(
         body: str | ApprovedModule, services: StubServices | None = None, **more: str
-    ) -> RunningModule:
+    ) -> ModuleHost:
         approved = (
             body
             if isinstance(body, ApprovedModule)
@@ -129,12 +128,12 @@ async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begi
 
 async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
     running = await begin(
-        "@route('POST', '/')\nasync def make(self):\n    return Response(status=201, body=(1, 2), "
-        "headers={'X-It': 'y'})"
+        "@route('POST', '/')\nasync def make(self):\n    from datetime import date\n    return "
+        "Response(status=201, body=(1, date(2026, 1, 5)), headers={'X-It': 'y'})"
     )
 
     assert await running.call("make", {}) == Response(
-        status=201, body=[1, 2], headers={"X-It": "y"}
+        status=201, body=[1, "2026-01-05"], headers={"X-It": "y"}
     )
 
 
@@ -274,20 +273,38 @@ async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begi
     assert "gone" in running.problem
 
 
-async def test_an_interface_has_the_modules_own_methods_and_no_others(begin):
-    body = (
-        "@interface('BrainInterface')\nasync def search(self, words, *, limit=2):\n    return "
-        "[{'name': words, 'limit': limit}]"
-    )
+async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begin):
+    body = """
+    @interface("BrainInterface")
+    async def search(self, words, *, limit=2):
+        return [{"name": words, "limit": limit}]
+    @interface("BrainInterface")
+    def plain(self):
+        return "not awaited inside"
+    @interface("BrainInterface")
+    async def fail(self):
+        raise ValueError("inside")
+    async def undeclared(self): ...
+    @route("DELETE", "/all", capability="admin")
+    async def delete_all(self): ...
+    """
     running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
 
     brain = running.interface("BrainInterface")
 
     assert await brain.search("kevin", limit=3) == [{"name": "kevin", "limit": 3}]
+    assert await brain.plain() == "not awaited inside"
     assert running.interface("Other") is None
-    for name in ("publish", "run_agent", "_services"):
+    with pytest.raises(TypeError):
+        await brain.search(to="nobody")
+    assert running.problem is None
+    await refused(brain.fail())
+    for name in ("publish", "run_agent", "on_disable", "get_interface", "_services"):
         with pytest.raises(AttributeError):
             getattr(brain, name)
+    for name in ("nothing", "undeclared", "delete_all", "suggest"):
+        with pytest.raises((AttributeError, ActRefusedError)):
+            await getattr(brain, name)()
 
 
 async def test_a_module_uses_the_interface_of_another(begin):
@@ -404,19 +421,6 @@ async def test_a_module_reaches_no_further_than_its_permissions(begin, module_ri
         await running.call("peek", {})
 
 
-async def test_an_interface_has_a_suggest_of_its_own_and_never_that_of_every_module(begin):
-    manifest = "provides: [BrainInterface]\n"
-    plain = await begin("async def search(self):\n    return 1", name="brain", manifest=manifest)
-    with pytest.raises((AttributeError, ActRefusedError)):
-        await plain.interface("BrainInterface").suggest("update", "Brain/a.md", {}, reasoning="x")
-    own = await begin(
-        "@interface('BrainInterface')\nasync def suggest(self, text):\n    return [text]",
-        name="brain",
-        manifest=manifest,
-    )
-    assert await own.interface("BrainInterface").suggest("text") == ["text"]
-
-
 HIDING = {
     "the tool m-hidden": "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): ...",
     "the listener hidden": "mark = event('note.' + 'saved')\n@mark\nasync def hidden(self): ...",
@@ -529,24 +533,6 @@ async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
     assert "what was sought is gone" in running.problem
 
 
-async def test_ten_thousand_spawned_tasks_are_refused_and_leave_the_module_at_work(begin):
-    body = """
-    async def work(self):
-        await asyncio.Event().wait()
-    @route("POST", "/")
-    async def begin(self):
-        for number in range(10_000):
-            self.spawn(self.work)
-    @route("GET", "/")
-    async def hello(self):
-        return "hello"
-    """
-    running = await begin(body)
-
-    assert "failed in begin" in await refused(running.call("begin", {}))
-    assert await running.call("hello", {}) == "hello"
-
-
 async def test_its_doctor_is_asked_as_any_handler_is(begin):
     body = """
     async def doctor(self):
@@ -557,8 +543,8 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
     silent = await begin("")
 
     assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
-    assert await module_findings([running, silent], Authority()) == [
-        ("daily", Finding(problem="two have one id", advice="change one", path="Brain/a.md"))
+    assert await running.doctor(Authority()) == [
+        Finding(problem="two have one id", advice="change one", path="Brain/a.md")
     ]
 
 
@@ -570,10 +556,10 @@ async def test_its_doctor_is_asked_as_any_handler_is(begin):
         ("async def doctor(self):\n    return [{'problem': 1}]", "something else than a list"),
     ],
 )
-async def test_a_doctor_that_fails_is_a_finding(begin, body, says):
-    found = await module_findings([await begin(body)], Authority())
+async def test_a_doctor_that_fails_says_how(begin, body, says):
+    running = await begin(body)
 
-    assert [says in finding.problem for _, finding in found] == [True]
+    assert says in await refused(running.doctor(Authority()))
 
 
 SETTINGS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import ClaudeSettings, Credential
-from parachuted.agents.claude.run_environment import (
+from parachuted.agents.claude.launch import (
     find_cli,
     make_container_environment,
     make_environment,
