@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -126,3 +127,26 @@ async def test_a_run_that_fails_is_recorded_as_failed_and_its_caller_learns_why(
         "failed",
         "the backend scripted broke: RuntimeError",
     )
+
+
+async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(
+    module_rig: ModuleRig,
+):
+    working = asyncio.Event()
+
+    async def endless(_job: Job) -> list[Block]:
+        working.set()
+        await asyncio.Event().wait()
+        return []
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(run(module_rig, script=endless))
+        await working.wait()
+        task.cancel()
+
+    (document,) = module_rig.history.runs()
+    assert (document["outcome"], document["reason"]) == (
+        "failed",
+        "it was ended, because its caller no longer waits",
+    )
+    assert module_rig.history.unended() == []
