@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 PATIENCE_S = 120.0
 

@@ -1,4 +1,4 @@
-"""Addresses: where other machines reach what listens here, and an address as a QR code."""
+"""Addresses: sockets that listen, where other machines reach them, and an address as a QR code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,38 @@ import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from parachuted.errors import DaemonError
+
+BACKLOG = 256
 _ELSEWHERE = ("192.0.2.1", 9)  # an address that stands for any other; nothing is sent to it
+
+
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """A socket for each address of the host, all on one port, 0 for a free one. They take
+    connections before the server is ready to answer.
+
+    Raises DaemonError when it cannot be used.
+    """
+    made: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _name, address in socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            made.append(socket.socket(family, kind, protocol))
+            made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                made[-1].setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            own_port = made[0].getsockname()[1] if len(made) > 1 else port
+            made[-1].bind((address[0], own_port, *address[2:]))
+            made[-1].listen(BACKLOG)
+            made[-1].settimeout(0)
+    except OSError as error:
+        for listener in made:
+            listener.close()
+        raise DaemonError(
+            f"port {port} cannot be used ({error.strerror}); choose another with --port"
+        ) from error
+    return made
 
 
 def is_any(host: str) -> bool:

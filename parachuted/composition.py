@@ -1,10 +1,10 @@
-"""Composition: every part of a daemon, built once, each from just what it needs."""
+"""Composition: the parts of a daemon, built once, room by room, each from just what it needs."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -12,22 +12,23 @@ from pathlib import Path
 from parachuted.access.origin import SessionTaints
 from parachuted.access.origins import Origins
 from parachuted.access.own_folders import OwnFolders
-from parachuted.agent_choice import CLOCK_FILE, BackendChoice
 from parachuted.agents import RunLimits
 from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.choice import CLOCK_FILE, BackendChoice
 from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
 from parachuted.audit.log import AuditLog, WriteAudit
 from parachuted.bubbling import BaselineTexts, PendingChanges, Reconciler, WatchRegistry
-from parachuted.change_followers import ChangeFollowers
 from parachuted.config import Settings, listed, paired
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.heavy import load_heavy_here
-from parachuted.history import HistoryPruning, Restore, Retention, RetentionLimits, Undo
+from parachuted.history import HistoryPruning, Retention, RetentionLimits, Undo
 from parachuted.history.acts import ActFinisher
+from parachuted.history.kept_texts import KeptTexts
 from parachuted.history.run_account import CallRun, RunAccounts
 from parachuted.hooks import (
     HookApprovals,
@@ -39,9 +40,9 @@ from parachuted.hooks import (
     WriteHooks,
 )
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.mcp_client import McpServers, ServerRegistry
-from parachuted.mcp_client.approved import APPROVALS as MCP_APPROVALS
-from parachuted.mcp_client.approved import COMMAND as APPROVE_SERVER
+from parachuted.mcp import McpServers, ServerRegistry
+from parachuted.mcp.servers import APPROVALS as MCP_APPROVALS
+from parachuted.mcp.servers import COMMAND as APPROVE_SERVER
 from parachuted.modules.agent_service import AgentService
 from parachuted.modules.hosting.event_publisher import AuthorReach
 from parachuted.modules.hosting.manager import ModuleManager
@@ -50,7 +51,7 @@ from parachuted.modules.hosting.module_clients import ModuleClients
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.module_state import MODULE_DATA, MODULE_SCHEDULES, MODULE_STATE
-from parachuted.modules.hosting.set_schedules import SetSchedules
+from parachuted.modules.hosting.schedules import SetSchedules
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
@@ -73,412 +74,458 @@ from parachuted.runs.skills import AgentSkills
 from parachuted.search import Search
 from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions
-from parachuted.suggestions.approval_listener import ApprovalListener
 from parachuted.tasks import Budget, Causes, Queue, QuietWindow, RunCountLimits, Worker
 from parachuted.times import utc_now
-from parachuted.tools import Migration
-from parachuted.upkeep import KeptTexts
 from parachuted.vault import Store
-from parachuted.watched_vault import WatchedVault
 
 
-class Composition:
-    """The parts of one vault's daemon, in the order in which each needs those before it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookParts:
+    """The hooks, and what asks them: before a write, and at each event."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        home: Path,
-        chosen: BackendChoice,
-        *,
-        clock: Callable[[], datetime] = utc_now,
-        env: Mapping[str, str] | None = None,
-        watched: WatchedVault | None = None,
-    ) -> None:
-        """Call it on the event loop. Raises DaemonError when another daemon has the home or the
-        vault.
+    hooks: Hooks
+    for_writes: WriteHooks
+    for_events: HookEventListener
 
-        Hooks, git and pip see a part of `env`. `watched` is the vault where it is open already.
-        """
-        self.settings, self.home, self.chosen = settings, home, chosen
-        self.env, self.user_home = os.environ if env is None else env, Path.home()
-        self.own_folders = OwnFolders(listed(settings.agent.own_folders), self.user_home)
-        vault = self.vault = watched or WatchedVault(settings, home, clock=clock)
-        self.clock, self.bus, self.problems = vault.clock, vault.bus, vault.problems
-        self.root, self.state, self.objects = vault.root, vault.state, vault.objects
-        self.index, self.history, self.detector = vault.index, vault.history, vault.detector
-        self.at_work, self.gateway = ActiveRuns(), chosen.gateway
-        if self.gateway is not None:
-            self.gateway.report_to(self.problems.set)
-        self._build_time_and_audit()
-        self._build_hooks_and_store()
-        self._build_loop()
-        self._build_past()
-        self._build_runs()
-        self._build_curator()
-        self.authenticator = KeyAuthenticator(
-            KeyRing(KeyFile(home), self.clock), settings.auth_mode, vault.token, self.latest
-        )
-        self.authenticator.subscribe(self.at_work.recheck)
-        self._build_modules()
-        self._build_agents()
-        self.followers = ChangeFollowers(
-            origins=self.origins,
-            reconciler=self.reconciler,
-            writes=self.writes,
-            indexer=self.search.indexer,
-            hooks=self.hook_events,
-            bus=self.bus,
-            is_first_contact=vault.is_first_contact,
-        )
 
-    @property
-    def port(self) -> int:
-        """The port of the API; 0 before it is open."""
-        return self.vault.port
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VaultParts:
+    """The vault's one writer, and what records, finds, takes back and proposes texts."""
 
-    @property
-    def tls_port(self) -> int:
-        """The port that is served encrypted; 0 where none is."""
-        return self.vault.tls_port
+    elapsed: ElapsedClock
+    audit: AuditLog
+    writes: WriteAudit
+    store: Store
+    search: Search
+    origins: Origins
+    suggestions: Suggestions
+    undo: Undo
 
-    @property
-    def most_cost_usd(self) -> float:
-        return 0.0 if self.chosen.backend.name == "offline" else self.settings.agent.max_cost_usd
 
-    def latest(self) -> datetime:
-        """The time for expiry: an expired key stays expired when the wall clock is set back."""
-        return max(self.clock(), self.elapsed.moment())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopParts:
+    """From a change to a task: who watches, what they have not seen, when it is their turn."""
 
-    def _build_time_and_audit(self) -> None:
-        vault, folder = self.vault, self.vault.folder
-        read = None if self.clock is utc_now else follow_clock(self.clock)
-        self.elapsed = self.chosen.elapsed or ElapsedClock(folder / CLOCK_FILE, read)
-        try:
-            self.elapsed.keep()
-        except OSError as error:
-            raise DaemonError(
-                f"{self.home} cannot be written ({error.strerror}); make room there, then start "
-                "again"
-            ) from error
-        self.audit = AuditLog(
-            AuditFolder(self.root, make_machine_name(self.home)),
-            ChainHeadFile(folder / AUDIT_HEAD),
-            self.clock,
-            keep_days=self.settings.audit.keep_days,
-            written=vault.written,
-            elapsed=self.elapsed.moment,
-        )
-        self.writes = WriteAudit(self.audit, self.clock)
+    watches: WatchRegistry
+    sessions: SessionContexts
+    reviews: PendingChanges
+    queue: Queue
+    baselines: BaselineTexts
+    reconciler: Reconciler
+    texts: KeptTexts
+    pruning: HistoryPruning
 
-    def _build_hooks_and_store(self) -> None:
-        """The store asks hooks before it writes, and the file watcher notices what it wrote."""
-        chosen, folder = self.settings.hooks, self.settings.vault
-        self.causes = Causes(self.state)
-        self.hooks = Hooks(
-            home=self.home,
-            vault=folder,
-            runner=HookRunner(chosen.concurrency),
-            approvals=HookApprovals(self.home),
-            recorder=HookRunRecorder(self.vault.folder / "hooks"),
-            clock=self.clock,
-            report=self.problems.set,
-            env=self.env,
-            fails_closed=chosen.fails_closed,
-            must_approve=chosen.must_approve,
-            on_error=self._publish_hook_error,
-        )
-        loop, root_of = asyncio.get_running_loop(), self.causes.root_of
-        self.write_hooks = WriteHooks(
-            self.hooks, vault=folder, loop=loop, clock=self.clock, root_of=root_of
-        )
-        self.hook_events = HookEventListener(
-            self.bus,
-            self.hooks,
-            vault=folder,
-            objects=self.objects,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentParts:
+    """What every run of an agent goes through, and the worker that starts the curator's."""
+
+    chosen: BackendChoice
+    active_runs: ActiveRuns
+    budget: Budget
+    permissions: PermissionRequests
+    run_hooks: RunHooks
+    lifecycle: RunLifecycle
+    worker: Worker
+    recovery: RunRecovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleParts:
+    """The modules, other people's MCP servers, and the agents that can be asked for by name."""
+
+    trust: ModuleApprovals
+    prompts: ModulePrompts
+    servers: McpServers
+    containers: ModuleContainers
+    manager: ModuleManager
+    agents: AgentService
+    sources: ModuleContextSources
+
+
+def make_elapsed_clock(watched: WatchedVault, chosen: BackendChoice) -> ElapsedClock:
+    """The time that limits and budgets count. Raises DaemonError where the home is full."""
+    read = None if watched.clock is utc_now else follow_clock(watched.clock)
+    elapsed = chosen.elapsed or ElapsedClock(watched.folder / CLOCK_FILE, read)
+    try:
+        elapsed.keep()
+    except OSError as error:
+        raise DaemonError(
+            f"{watched.home} cannot be written ({error.strerror}); make room there, then start "
+            "again"
+        ) from error
+    return elapsed
+
+
+def make_authenticator(watched: WatchedVault, latest: Callable[[], datetime]) -> KeyAuthenticator:
+    """`latest`: the time for expiry, which no wall clock that is set back makes earlier."""
+    ring = KeyRing(KeyFile(watched.home), watched.clock)
+    return KeyAuthenticator(ring, watched.settings.auth_mode, watched.token, latest)
+
+
+def build_hooks(watched: WatchedVault, causes: Causes, env: Mapping[str, str]) -> HookParts:
+    """`env`: hooks see a part of it."""
+    chosen, vault = watched.settings.hooks, watched.settings.vault
+
+    def publish_error(error: HookError) -> None:
+        facts = {"hook": error.hook, "event": error.event, "error": error.message}
+        watched.bus.publish("hook.failed", **facts)
+
+    hooks = Hooks(
+        home=watched.home,
+        vault=vault,
+        runner=HookRunner(chosen.concurrency),
+        approvals=HookApprovals(watched.home),
+        recorder=HookRunRecorder(watched.folder / "hooks"),
+        clock=watched.clock,
+        report=watched.problems.set,
+        env=env,
+        fails_closed=chosen.fails_closed,
+        must_approve=chosen.must_approve,
+        on_error=publish_error,
+    )
+    loop, root_of = asyncio.get_running_loop(), causes.root_of
+    return HookParts(
+        hooks=hooks,
+        for_writes=WriteHooks(hooks, vault=vault, loop=loop, clock=watched.clock, root_of=root_of),
+        for_events=HookEventListener(
+            watched.bus,
+            hooks,
+            vault=vault,
+            objects=watched.objects,
             root_of=root_of,
-            report=self.problems.set,
-        )
-        self.store = Store(
-            self.root,
-            self.objects,
-            self.history,
-            self.clock,
-            self.writes.wrote,
-            ask=self.write_hooks.ask,
-            is_asked=self.write_hooks.is_asked,
-            notice=self.detector.notice,
-        )
+            report=watched.problems.set,
+        ),
+    )
 
-    def _publish_hook_error(self, error: HookError) -> None:
-        self.bus.publish("hook.failed", hook=error.hook, event=error.event, error=error.message)
 
-    def _build_loop(self) -> None:
-        """From a change to a task: who watches, what they have not seen, when it is their turn."""
-        loop = asyncio.get_running_loop()
-        self.search = Search(
-            self.vault.folder / "search.db",
-            self.root,
-            self.index,
-            lambda *said: loop.call_soon_threadsafe(self.problems.set, *said),
-            caught_up=trim_memory,
-            is_noticing=lambda: self.detector.is_noticing,
-        )
-        bubble = self.settings.bubble
-        self.origins = Origins(self.state, listed(self.settings.agent.untrusted), self.index)
-        self.watches = WatchRegistry(self.state, self.index, self.clock)
-        self.sessions = SessionContexts(self.state, self.index, self.clock)
-        self.reviews = PendingChanges(self.state)
-        window = QuietWindow(quiet_s=bubble.quiet_s, longest_s=bubble.max_wait_s)
-        self.queue = Queue(self.state, self.causes, window, self.watches)
-        self.baselines = BaselineTexts(
-            root=self.root, objects=self.objects, index=self.index, watches=self.watches
-        )
-        self.reconciler = Reconciler(
-            root=self.root,
-            baselines=self.baselines,
-            objects=self.objects,
-            index=self.index,
-            state=self.state,
-            watches=self.watches,
-            reviews=self.reviews,
-            causes=self.causes,
-            queue=self.queue,
-            bus=self.bus,
-            clock=self.clock,
-            looks_at_once=self.chosen.backend.name == "offline",
-            listing=self.search.list_when_current,
-        )
+def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedClock) -> VaultParts:
+    """The store asks hooks before it writes, and the file watcher notices what it wrote."""
+    settings, clock, root, bus = watched.settings, watched.clock, watched.root, watched.bus
+    detector, problems, index, state = (
+        watched.detector,
+        watched.problems,
+        watched.index,
+        watched.state,
+    )
+    audit = AuditLog(
+        AuditFolder(root, make_machine_name(watched.home)),
+        ChainHeadFile(watched.folder / AUDIT_HEAD),
+        clock,
+        keep_days=settings.audit.keep_days,
+        written=watched.written,
+        elapsed=elapsed.moment,
+    )
+    writes = WriteAudit(audit, clock)
+    store = Store(
+        root,
+        watched.objects,
+        watched.history,
+        clock,
+        writes.wrote,
+        ask=for_writes.ask,
+        is_asked=for_writes.is_asked,
+        notice=detector.notice,
+    )
+    loop = asyncio.get_running_loop()
+    search = Search(
+        watched.folder / "search.db",
+        root,
+        index,
+        lambda *problem: loop.call_soon_threadsafe(problems.set, *problem),
+        caught_up=trim_memory,
+        is_noticing=lambda: detector.is_noticing,
+    )
+    origins = Origins(state, listed(settings.agent.untrusted), index)
+    suggestions = Suggestions(
+        store,
+        state=state,
+        home=watched.home,
+        bus=bus,
+        audit=audit,
+        origins=origins,
+        auto_approve_rate=settings.suggestions.auto_approve_rate / 100,
+    )
+    return VaultParts(
+        elapsed=elapsed,
+        audit=audit,
+        writes=writes,
+        store=store,
+        search=search,
+        origins=origins,
+        suggestions=suggestions,
+        undo=Undo(store, bus),
+    )
 
-    def _build_past(self) -> None:
-        """What brings back earlier texts, what is proposed instead of written, what is kept."""
-        keep = self.settings.history
-        self.undo = Undo(self.store, self.bus)
-        self.restore = Restore(self.store, stood_at=self.reconciler.stood_at)
-        self.migration = Migration(
-            store=self.store,
-            index=self.index,
-            sessions=self.sessions,
-            bus=self.bus,
-            origins=self.origins,
-        )
-        self.suggestions = Suggestions(
-            self.store,
-            state=self.state,
-            home=self.home,
-            bus=self.bus,
-            audit=self.audit,
-            origins=self.origins,
-            auto_approve_rate=self.settings.suggestions.auto_approve_rate / 100,
-        )
-        self.approvals = ApprovalListener(self.suggestions, self.root, self.bus)
-        self.texts = KeptTexts(
-            index=self.index,
-            reviews=self.reviews,
-            suggestions=self.suggestions,
-            objects=self.objects,
-        )
-        retention = Retention(
-            history=self.history,
-            objects=self.objects,
-            keep=RetentionLimits(days=keep.keep_days, megabytes=keep.keep_mb),
-            clock=self.elapsed.moment,
-        )
-        self.pruning = HistoryPruning(
-            retention, wanted=self.texts.needed, clock=self.clock, report=self.problems.set
-        )
 
-    def _build_runs(self) -> None:
-        """What every run of an agent goes through."""
-        agent, budget = self.settings.agent, self.settings.budget
-        self.limits = RunLimits(
-            timeout_s=agent.timeout_s, max_turns=agent.max_turns, max_cost_usd=agent.max_cost_usd
-        )
-        counts = RunCountLimits(
-            runs_per_hour=budget.runs_per_hour,
-            runs_per_day=budget.runs_per_day,
-            runs_per_cause=budget.runs_per_cause,
-        )
-        self.budget = Budget(counts, self.history, self.state, self.elapsed.moment)
-        self.taints = SessionTaints(self.state, self.clock)
-        self.permissions = PermissionRequests(
-            self.bus, self.clock, agent.ask_s, never=self.state.table("permissions")
-        )
-        self.run_hooks = RunHooks(self.store, self.bus, self.hooks, self.origins)
-        self.lifecycle = RunLifecycle(
-            backend=self.chosen.backend,
-            model=self.chosen.model,
-            accounts=RunAccounts(self.history, self.objects, self.causes),
-            active_runs=self.at_work,
-            bus=self.bus,
-            clock=self.clock,
-            audit=self.audit,
-        )
+def build_loop(
+    watched: WatchedVault, vault: VaultParts, causes: Causes, *, looks_at_once: bool
+) -> LoopParts:
+    """`looks_at_once`: a review costs nothing, so it need not wait for another."""
+    root, index, objects, state = watched.root, watched.index, watched.objects, watched.state
+    clock, bubble, keep = watched.clock, watched.settings.bubble, watched.settings.history
+    watches = WatchRegistry(state, index, clock)
+    reviews = PendingChanges(state)
+    window = QuietWindow(quiet_s=bubble.quiet_s, longest_s=bubble.max_wait_s)
+    queue = Queue(state, causes, window, watches)
+    baselines = BaselineTexts(root=root, objects=objects, index=index, watches=watches)
+    texts = KeptTexts(index=index, reviews=reviews, suggestions=vault.suggestions, objects=objects)
+    retention = Retention(
+        history=watched.history,
+        objects=objects,
+        keep=RetentionLimits(days=keep.keep_days, megabytes=keep.keep_mb),
+        clock=vault.elapsed.moment,
+    )
+    return LoopParts(
+        watches=watches,
+        sessions=SessionContexts(state, index, clock),
+        reviews=reviews,
+        queue=queue,
+        baselines=baselines,
+        reconciler=Reconciler(
+            root=root,
+            baselines=baselines,
+            objects=objects,
+            index=index,
+            state=state,
+            watches=watches,
+            reviews=reviews,
+            causes=causes,
+            queue=queue,
+            bus=watched.bus,
+            clock=clock,
+            looks_at_once=looks_at_once,
+            listing=vault.search.list_when_current,
+        ),
+        texts=texts,
+        pruning=HistoryPruning(
+            retention, wanted=texts.needed, clock=clock, report=watched.problems.set
+        ),
+    )
 
-    def _build_curator(self) -> None:
-        """The curator's runs, and the worker that starts them."""
-        task_reviews = TaskReviews(
-            state=self.state,
-            pending=self.reviews,
-            queue=self.queue,
-            index=self.index,
-            clock=self.clock,
-        )
-        curator_sessions = CuratorSessions(self.state, self.taints, self.chosen.backend.name)
-        self.curator = Curator(
-            store=self.store,
-            lifecycle=self.lifecycle,
-            briefing=CuratorBriefing(
-                store=self.store,
-                index=self.index,
-                watches=self.watches,
-                lifecycle=self.lifecycle,
-                sessions=curator_sessions,
-                limits=self.limits,
-                origins=self.origins,
-            ),
-            reviews=task_reviews,
-            sessions=curator_sessions,
-            hooks=self.run_hooks,
-            causes=self.causes,
-            undo=self.undo,
-        )
-        self.recovery = RunRecovery(
-            queue=self.queue,
-            reviews=task_reviews,
-            history=self.history,
-            undo=self.undo,
-            acts=ActFinisher(self.store, self.origins, self.index.paths),
-            clock=self.clock,
-        )
-        self.worker = Worker(
-            state=self.state,
-            queue=self.queue,
-            budget=self.budget,
-            bus=self.bus,
-            clock=self.clock,
-            perform=self.curator.perform,
-            concurrency=self.settings.agent.concurrency,
-            backend=self.chosen.backend.name,
-        )
 
-    def _build_modules(self) -> None:
-        """The modules and other people's MCP servers, in containers alike."""
-        home, folder, chosen = self.home, self.settings.vault, self.settings.modules
-        self.trust = ModuleApprovals(home, folder, env=self.env, reserved=RESERVED)
-        self.prompts = ModulePrompts(home)
-        self.mcp_servers = McpServers(
-            ServerRegistry(self.root, home),
-            HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
-            self.chosen.sandboxes,
-            vault=folder,
-            home=home,
-            env=self.env,
-        )
-        clients = ModuleClients(self.authenticator.ring, self.latest)
-        secret, place = (home, folder, self.user_home), home / "run/containers"
-        self.containers = ModuleContainers(place, secret, self.chosen.sandboxes, clients)
-        self.modules = ModuleManager(
-            trust=self.trust,
-            make_services=lambda approved: ModuleContext(approved, self._module_sources),
-            start_worker=lambda *module: load_heavy_here("containers").ContainerHost(
-                *module, self.containers
-            ),
-            bus=self.bus,
-            asker=self.hooks,
-            vault=folder,
-            clock=self.clock,
-            report=self.problems.set,
-            preferred=paired(chosen.providers),
-            audit=self.audit,
-            state=self.state,
-            origins=self.origins,
-            set_schedules=SetSchedules(self.vault.folder / MODULE_SCHEDULES),
-            make_run=partial(CallRun, self.store),
-            author_reach=AuthorReach(
-                self.authenticator.ring.identity, self.authenticator.holds, self.at_work
-            ),
-        )
+def build_agents(
+    watched: WatchedVault,
+    vault: VaultParts,
+    loop: LoopParts,
+    hooks: Hooks,
+    causes: Causes,
+    chosen: BackendChoice,
+) -> AgentParts:
+    """The curator's runs go the way of all runs."""
+    state, index, clock, bus = watched.state, watched.index, watched.clock, watched.bus
+    settings, limit = watched.settings, watched.settings.budget
+    counts = RunCountLimits(
+        runs_per_hour=limit.runs_per_hour,
+        runs_per_day=limit.runs_per_day,
+        runs_per_cause=limit.runs_per_cause,
+    )
+    budget = Budget(counts, watched.history, state, vault.elapsed.moment)
+    run_hooks = RunHooks(vault.store, bus, hooks, vault.origins)
+    active_runs = ActiveRuns()
+    lifecycle = RunLifecycle(
+        backend=chosen.backend,
+        model=chosen.model,
+        accounts=RunAccounts(watched.history, watched.objects, causes),
+        active_runs=active_runs,
+        bus=bus,
+        clock=clock,
+        audit=vault.audit,
+    )
+    reviews = TaskReviews(
+        state=state, pending=loop.reviews, queue=loop.queue, index=index, clock=clock
+    )
+    sessions = CuratorSessions(state, SessionTaints(state, clock), chosen.backend.name)
+    curator = Curator(
+        store=vault.store,
+        lifecycle=lifecycle,
+        briefing=CuratorBriefing(
+            store=vault.store,
+            index=index,
+            watches=loop.watches,
+            lifecycle=lifecycle,
+            sessions=sessions,
+            limits=limits_of_run(settings),
+            origins=vault.origins,
+        ),
+        reviews=reviews,
+        sessions=sessions,
+        hooks=run_hooks,
+        causes=causes,
+        undo=vault.undo,
+    )
+    return AgentParts(
+        chosen=chosen,
+        active_runs=active_runs,
+        budget=budget,
+        permissions=PermissionRequests(
+            bus, clock, settings.agent.ask_s, never=state.table("permissions")
+        ),
+        run_hooks=run_hooks,
+        lifecycle=lifecycle,
+        worker=Worker(
+            state=state,
+            queue=loop.queue,
+            budget=budget,
+            bus=bus,
+            clock=clock,
+            perform=curator.perform,
+            concurrency=settings.agent.concurrency,
+            backend=chosen.backend.name,
+        ),
+        recovery=RunRecovery(
+            queue=loop.queue,
+            reviews=reviews,
+            history=watched.history,
+            undo=vault.undo,
+            acts=ActFinisher(vault.store, vault.origins, index.paths),
+            clock=clock,
+        ),
+    )
 
-    def _build_agents(self) -> None:
-        """The agents that can be asked for, and what modules reach of the daemon, these too."""
-        vaults = BoundedVaults(self.store, self.index, self.search, self.audit)
-        self.contexts = ContextAssembly(self.index, self.watches.watched_by, self.origins)
-        helper = maintenance(SystemFiles(self.home, self.settings.vault).tools)
-        self.core_agents = {helper.name: helper}
-        runner = self._make_agent_runner(vaults)
-        self.agents = AgentService(runner, self.modules.approved, self._agents_of, self.core_agents)
-        self._module_sources = ModuleContextSources(
-            vaults=vaults,
-            user_home=self.user_home,
-            kept_out=(self.home, self.settings.vault),
-            own_folders=self.own_folders,
-            data=self.vault.folder / MODULE_DATA,
-            has_model=self.chosen.backend.name != "offline",
-            agents_of=self._agents_of,
-            suggestions=self.suggestions,
-            origins=self.origins,
-            state=self.vault.folder / MODULE_STATE,
-            publish=self.modules.publish,
-            writing=self.modules.writing,
-            interface=self.modules.interface,
-            scheduler=self.modules.scheduler,
-            activity=ActivityLog(self.root),
-            contexts=self.contexts,
-            clock=self.clock,
-        )
 
-    def _make_agent_runner(self, vaults: BoundedVaults) -> AgentRunner:
-        talk = self.settings.conversation
-        conversation = RunLimits(
-            timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
-        )
-        return AgentRunner(
-            lifecycle=self.lifecycle,
-            admission=RunAdmission(
-                self.budget,
-                self.limits,
-                is_paused=lambda: self.worker.paused,
-                concurrency=self.settings.agent.concurrency,
-                conversation=conversation,
-                turns=talk.concurrency,
-            ),
-            vaults=vaults,
-            hooks=self.run_hooks,
-            guards=RunGuards(
-                origins=self.origins,
-                taints=self.taints,
-                suggestions=self.suggestions,
-                permissions=self.permissions,
-                answer_s=talk.ask_s,
-            ),
-            skills=AgentSkills(self.root, self.user_home, self.origins),
-            contexts=self.contexts,
-            modules=self.modules,
-            servers=self.mcp_servers,
-            boxes=self._make_boxes(),
-        )
+def limits_of_run(settings: Settings) -> RunLimits:
+    """Of one run, a conversation's apart."""
+    agent = settings.agent
+    return RunLimits(
+        timeout_s=agent.timeout_s, max_turns=agent.max_turns, max_cost_usd=agent.max_cost_usd
+    )
 
-    def _make_boxes(self) -> AgentSandboxes | None:
-        if self.chosen.sandboxes is None:
-            return None
-        return AgentSandboxes(
-            sandboxes=self.chosen.sandboxes,
-            store=self.store,
-            index=self.index,
-            origins=self.origins,
-            audit=self.audit,
-            user_home=self.user_home,
-            private=(self.home,),
-            own_folders=self.own_folders,
-        )
 
-    def _agents_of(self, approved: ApprovedModule) -> ModuleAgents:
+def most_cost_usd(settings: Settings, chosen: BackendChoice) -> float:
+    """What one run may cost at most."""
+    return 0.0 if chosen.backend.name == "offline" else settings.agent.max_cost_usd
+
+
+def build_modules(
+    watched: WatchedVault,
+    vault: VaultParts,
+    loop: LoopParts,
+    agents: AgentParts,
+    hooks: Hooks,
+    authenticator: KeyAuthenticator,
+    latest: Callable[[], datetime],
+    env: Mapping[str, str],
+) -> ModuleParts:
+    """The modules and other people's MCP servers, in containers alike; the agents that can be
+    asked for, and what modules reach of the daemon, these too. git and pip see a part of `env`.
+    """
+    home, folder, user_home = watched.home, watched.settings.vault, Path.home()
+    chosen, sandboxes = watched.settings.modules, agents.chosen.sandboxes
+    trust = ModuleApprovals(home, folder, env=env, reserved=RESERVED)
+    prompts = ModulePrompts(home)
+    servers = McpServers(
+        ServerRegistry(watched.root, home),
+        HookApprovals(home, MCP_APPROVALS, APPROVE_SERVER),
+        sandboxes,
+        vault=folder,
+        home=home,
+        env=env,
+    )
+    clients = ModuleClients(authenticator.ring, latest)
+    containers = ModuleContainers(
+        home / "run/containers", (home, folder, user_home), sandboxes, clients
+    )
+    manager = ModuleManager(
+        trust=trust,
+        make_services=lambda approved: ModuleContext(approved, sources),
+        start_worker=lambda *module: load_heavy_here("containers").ContainerHost(
+            *module, containers
+        ),
+        bus=watched.bus,
+        asker=hooks,
+        vault=folder,
+        clock=watched.clock,
+        report=watched.problems.set,
+        preferred=paired(chosen.providers),
+        audit=vault.audit,
+        state=watched.state,
+        origins=vault.origins,
+        set_schedules=SetSchedules(watched.folder / MODULE_SCHEDULES),
+        make_run=partial(CallRun, vault.store),
+        author_reach=AuthorReach(
+            authenticator.ring.identity, authenticator.holds, agents.active_runs
+        ),
+    )
+    helper = maintenance(SystemFiles(home, folder).tools)
+    core_agents = {helper.name: helper}
+    vaults = BoundedVaults(vault.store, watched.index, vault.search, vault.audit)
+    contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.origins)
+    own_folders = OwnFolders(listed(watched.settings.agent.own_folders), user_home)
+    runner = AgentRunner(
+        lifecycle=agents.lifecycle,
+        admission=_make_admission(watched.settings, agents),
+        vaults=vaults,
+        hooks=agents.run_hooks,
+        guards=RunGuards(
+            origins=vault.origins,
+            taints=SessionTaints(watched.state, watched.clock),
+            suggestions=vault.suggestions,
+            permissions=agents.permissions,
+            answer_s=watched.settings.conversation.ask_s,
+        ),
+        skills=AgentSkills(watched.root, user_home, vault.origins),
+        contexts=contexts,
+        modules=manager,
+        servers=servers,
+        boxes=None
+        if sandboxes is None
+        else AgentSandboxes(
+            sandboxes=sandboxes,
+            store=vault.store,
+            index=watched.index,
+            origins=vault.origins,
+            audit=vault.audit,
+            user_home=user_home,
+            private=(home,),
+            own_folders=own_folders,
+        ),
+    )
+
+    def agents_of(approved: ApprovedModule) -> ModuleAgents:
         return ModuleAgents(
-            self.agents.runs,
-            approved,
-            declared=self.modules.agents_of,
-            prompts=self.prompts,
-            core=self.core_agents,
+            runner, approved, declared=manager.agents_of, prompts=prompts, core=core_agents
         )
+
+    sources = ModuleContextSources(
+        vaults=vaults,
+        user_home=user_home,
+        kept_out=(home, folder),
+        own_folders=own_folders,
+        data=watched.folder / MODULE_DATA,
+        has_model=agents.chosen.backend.name != "offline",
+        agents_of=agents_of,
+        suggestions=vault.suggestions,
+        origins=vault.origins,
+        state=watched.folder / MODULE_STATE,
+        publish=manager.publish,
+        writing=manager.writing,
+        interface=manager.interface,
+        scheduler=manager.scheduler,
+        activity=ActivityLog(watched.root),
+        contexts=contexts,
+        clock=watched.clock,
+    )
+    return ModuleParts(
+        trust=trust,
+        prompts=prompts,
+        servers=servers,
+        containers=containers,
+        manager=manager,
+        agents=AgentService(runner, manager.approved, agents_of, core_agents),
+        sources=sources,
+    )
+
+
+def _make_admission(settings: Settings, agents: AgentParts) -> RunAdmission:
+    talk = settings.conversation
+    return RunAdmission(
+        agents.budget,
+        limits_of_run(settings),
+        is_paused=lambda: agents.worker.paused,
+        concurrency=settings.agent.concurrency,
+        conversation=RunLimits(
+            timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
+        ),
+        turns=talk.concurrency,
+    )

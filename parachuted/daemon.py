@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,23 +14,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parachuted.access.origins import set_looked_back
-from parachuted.agent_choice import BackendChoice
+from parachuted.agents.choice import BackendChoice
 from parachuted.api import HttpServer, Mode, undo_limits
-from parachuted.composition import Composition
+from parachuted.change_followers import ChangeFollowers
+from parachuted.composition import (
+    build_agents,
+    build_hooks,
+    build_loop,
+    build_modules,
+    build_vault,
+    make_authenticator,
+    make_elapsed_clock,
+)
 from parachuted.config import Settings, is_open_to_others, set_setting
 from parachuted.errors import ConfigError, DaemonError
 from parachuted.events import ChangeListeners, Event
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.heavy import expect_heavy
 from parachuted.history import UndoLimits
-from parachuted.http_routes import HttpRoutes
+from parachuted.http_routes import DaemonControl, HttpRoutes
 from parachuted.processes.memory import MemoryTrimmer, limit_heaps, trim_memory
+from parachuted.suggestions.approval_listener import ApprovalListener
+from parachuted.tasks import Causes
 from parachuted.times import utc_now
 from parachuted.upkeep import DiskUpkeep, HomeUpkeep, record_declared_origins
 from parachuted.vault import rescue
-from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
-    from parachuted.tls_listener import TlsListener
+    from parachuted.tls import TlsListener
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +60,7 @@ def _tune_process() -> None:
     sys.setswitchinterval(_SWITCH_S)
 
 
-class Daemon(Composition):
+class Daemon:
     """One vault's daemon. `run` is its life; `stop` ends it."""
 
     def __init__(
@@ -61,55 +73,89 @@ class Daemon(Composition):
         env: Mapping[str, str] | None = None,
         watched: WatchedVault | None = None,
     ) -> None:
-        """As `Composition` is made."""
+        """Call it on the event loop. Raises DaemonError when another daemon has the home or the
+        vault.
+
+        Hooks, git and pip see a part of `env`. `watched` is the vault where it is open already.
+        """
         _tune_process()
-        super().__init__(settings, home, chosen, clock=clock, env=env, watched=watched)
-        self.is_to_begin_again = False
-        self.http = HttpRoutes(
-            self, started=self.clock(), end=self._end, set_auth_mode=self._set_auth_mode
+        env = os.environ if env is None else env
+        watched = self.watched = watched or WatchedVault(settings, home, clock=clock)
+        if chosen.gateway is not None:
+            chosen.gateway.report_to(watched.problems.set)
+        elapsed = make_elapsed_clock(watched, chosen)
+
+        def latest() -> datetime:
+            return max(watched.clock(), elapsed.moment())
+
+        causes = Causes(watched.state)
+        self.hooks = build_hooks(watched, causes, env)
+        self.vault = build_vault(watched, self.hooks.for_writes, elapsed)
+        is_offline = chosen.backend.name == "offline"
+        self.loop = build_loop(watched, self.vault, causes, looks_at_once=is_offline)
+        hooks = self.hooks.hooks
+        self.agents = build_agents(watched, self.vault, self.loop, hooks, causes, chosen)
+        self.authenticator = make_authenticator(watched, latest)
+        self.authenticator.subscribe(self.agents.active_runs.recheck)
+        self.modules = build_modules(
+            watched, self.vault, self.loop, self.agents, hooks, self.authenticator, latest, env
         )
-        self.containers.serve = self.http.serve_module
-        self._make_upkeep()
+        self.is_to_begin_again = False
+        control = DaemonControl(watched.clock(), self._end, self._set_auth_mode, env)
+        self.http = HttpRoutes(
+            watched,
+            self.hooks,
+            self.vault,
+            self.loop,
+            self.agents,
+            self.modules,
+            self.authenticator,
+            control,
+        )
+        self.modules.containers.serve = self.http.serve_module
+        self.approvals = ApprovalListener(self.vault.suggestions, watched.root, watched.bus)
+        self._followers = ChangeFollowers(
+            origins=self.vault.origins,
+            reconciler=self.loop.reconciler,
+            writes=self.vault.writes,
+            indexer=self.vault.search.indexer,
+            hooks=self.hooks.for_events,
+            bus=watched.bus,
+            is_first_contact=watched.is_first_contact,
+        )
+        self._home_upkeep = HomeUpkeep(
+            home=watched.home,
+            authenticator=self.authenticator,
+            hooks=hooks,
+            problems=watched.problems,
+        )
         self._server: HttpServer | None = None
         self._tls = self._make_tls_listener()
         self._supervisor: HttpServer | None = None
         self._trimmer = MemoryTrimmer()
-        if self.chosen.model is not None:  # what a model needs loads while the first task waits
-            self.bus.subscribe(lambda _event: expect_heavy("claude"), "task.queued")
-        self.bus.subscribe(lambda _event: self._trimmer.trim_soon(), "run.finished")
-        self.bus.subscribe(self._end_runs_of_module, "module.disabled")
+        if chosen.model is not None:  # what a model needs loads while the first task waits
+            watched.bus.subscribe(lambda _event: expect_heavy("claude"), "task.queued")
+        watched.bus.subscribe(lambda _event: self._trimmer.trim_soon(), "run.finished")
+        watched.bus.subscribe(self._end_runs_of_module, "module.disabled")
+
+    @property
+    def port(self) -> int:
+        """The port of the API; 0 before it is open."""
+        return self.watched.port
 
     def _make_tls_listener(self) -> TlsListener | None:
         """What opens the port of TLS; None where the settings name none."""
-        chosen = self.settings.tls
-        if not chosen.port:
+        watched = self.watched
+        if not watched.settings.tls.port:
             return None
-        from parachuted.tls_listener import TlsListener  # noqa: PLC0415  few daemons load it
+        from parachuted.tls import TlsListener  # noqa: PLC0415  few daemons load it
 
-        return TlsListener(self.home, chosen.host, chosen.port, self.problems, self.clock)
-
-    def _make_upkeep(self) -> None:
-        self.home_upkeep = HomeUpkeep(
-            home=self.home,
-            authenticator=self.authenticator,
-            hooks=self.hooks,
-            problems=self.problems,
-        )
-        self.disk_upkeep = DiskUpkeep(
-            store=self.store,
-            search=self.search,
-            suggestions=self.suggestions,
-            audit=self.audit,
-            elapsed=self.elapsed,
-            journal=self.vault.journal,
-            problems=self.problems,
-            clock=self.clock,
-        )
+        return TlsListener(watched.home, watched.problems.set, watched.clock)
 
     def _end_runs_of_module(self, event: Event) -> None:
         """A module that was switched off, or whose rights were changed, has no agents at work."""
         name = event.data["name"]
-        self.at_work.end(
+        self.agents.active_runs.end(
             f"the module {name} was switched off or changed", lambda working: working.module == name
         )
 
@@ -120,9 +166,9 @@ class Daemon(Composition):
             log.info(
                 "watching",
                 extra={
-                    "vault": str(self.settings.vault),
-                    "files": len(self.index),
-                    "agent": self.chosen.reason,
+                    "vault": str(self.watched.settings.vault),
+                    "files": len(self.watched.index),
+                    "agent": self.agents.chosen.reason,
                 },
             )
             ready()
@@ -130,20 +176,19 @@ class Daemon(Composition):
                 tasks = [
                     group.create_task(self._follow_changes(), name="changes"),
                     group.create_task(self._look_through_texts(), name="texts"),
-                    group.create_task(self.worker.run(), name="worker"),
-                    group.create_task(self.disk_upkeep.run(), name="disk"),
-                    group.create_task(self.reconciler.follow_up(), name="follow up"),
-                    group.create_task(self.home_upkeep.run(), name="home"),
-                    group.create_task(self.hooks.run(), name="hooks"),
-                    group.create_task(self.hook_events.run(), name="hooks' events"),
+                    group.create_task(self.agents.worker.run(), name="worker"),
+                    group.create_task(DiskUpkeep(self.watched, self.vault).run(), name="disk"),
+                    group.create_task(self.loop.reconciler.follow_up(), name="follow up"),
+                    group.create_task(self._home_upkeep.run(), name="home"),
+                    group.create_task(self.hooks.hooks.run(), name="hooks"),
+                    group.create_task(self.hooks.for_events.run(), name="hooks' events"),
                     group.create_task(self._run_modules(), name="modules"),
-                    group.create_task(self.http.mcp.run(), name="mcp"),
-                    group.create_task(self.pruning.run(), name="history"),
+                    group.create_task(self.loop.pruning.run(), name="history"),
                     group.create_task(self._sweep_sandboxes(), name="sandboxes"),
                     group.create_task(self.approvals.run(), name="suggestions"),
                     group.create_task(self._renew_certificate(), name="tls"),
                 ]
-                await self.vault.stopping.wait()
+                await self.watched.stopping.wait()
                 for task in tasks:
                     task.cancel()
         finally:
@@ -154,7 +199,7 @@ class Daemon(Composition):
         """Remove what an earlier daemon left. Docker is asked only if there is something: to ask
         takes time and memory.
         """
-        sandboxes = self.chosen.sandboxes
+        sandboxes = self.agents.chosen.sandboxes
         if sandboxes is None or not await asyncio.to_thread(sandboxes.has_left_something):
             return
         try:
@@ -172,13 +217,13 @@ class Daemon(Composition):
             await self._tls.run()
 
     async def _run_modules(self) -> None:
-        await self.containers.sweep()
-        await self.modules.start()
-        await self.modules.run()
+        await self.modules.containers.sweep()
+        await self.modules.manager.start()
+        await self.modules.manager.run()
 
     def stop(self) -> None:
         """End `run` and the agents at work; their tasks are done again at the next start."""
-        self.vault.stopping.set()
+        self.watched.stopping.set()
 
     def _end(self, is_to_begin_again: bool) -> None:  # noqa: FBT001  a seam for the API
         self.is_to_begin_again = is_to_begin_again
@@ -186,26 +231,28 @@ class Daemon(Composition):
 
     async def prepare(self) -> ChangeListeners:
         """Settle what the last daemon left; returns what each change is recorded by."""
-        self.writes.catch_up(self.history, self.audit.written)
-        self.audit.start()
-        for number, said in enumerate(self.recovery.settle_runs()):
-            self.problems.set(f"interrupted:{number}", said)
-        return self.followers.listeners()
+        self.vault.writes.catch_up(self.watched.history, self.vault.audit.written)
+        self.vault.audit.start()
+        for number, said in enumerate(self.agents.recovery.settle_runs()):
+            self.watched.problems.set(f"interrupted:{number}", said)
+        return self._followers.listeners()
 
     async def _start(self) -> None:
-        vault = self.vault
+        vault = self.watched
         if not vault.is_scanned:
             await vault.begin(self.prepare)
         await vault.load()
         if vault.is_first_contact:
-            self.followers.end_first_contact()
+            self._followers.end_first_contact()
             vault.is_first_contact = False
-            self.state.table("control").put("baseline", {"at": self.clock().isoformat()})
-            set_looked_back(self.state, self.clock())
+            self.watched.state.table("control").put(
+                "baseline", {"at": self.watched.clock().isoformat()}
+            )
+            set_looked_back(self.watched.state, self.watched.clock())
             vault.announce()
-        self.recovery.end_lost_runs()
-        self.write_hooks.begin()
-        is_asked = self.store.is_asked  # by a hook, which may need the API
+        self.agents.recovery.end_lost_runs()
+        self.hooks.for_writes.begin()
+        is_asked = self.vault.store.is_asked  # by a hook, which may need the API
         if not is_asked:
             await self._finish_acts()
         self._server = HttpServer(self.http.make_app())
@@ -213,7 +260,8 @@ class Daemon(Composition):
         if is_asked:
             await self._finish_acts()
         if self._tls is not None:
-            vault.tls_port = await self._tls.open(self._server)
+            chosen = vault.settings.tls
+            vault.tls_port = await self._tls.open(chosen.host, chosen.port, self._server.open_at)
         await self._listen_as_supervisor()
         gc.collect()  # imports leave a copy of each class with slots
         gc.enable()
@@ -224,21 +272,21 @@ class Daemon(Composition):
 
         def limits(key: str) -> UndoLimits:
             identity = self.authenticator.ring.identity
-            return undo_limits(identity(key), self.store) if key else UndoLimits()
+            return undo_limits(identity(key), self.vault.store) if key else UndoLimits()
 
-        said_by = await self.recovery.finish_acts(self.store.notice, limits)
+        said_by = await self.agents.recovery.finish_acts(self.vault.store.notice, limits)
         for number, said in enumerate(said_by):
-            self.problems.set(f"unfinished:{number}", said)
+            self.watched.problems.set(f"unfinished:{number}", said)
 
     async def _listen_as_supervisor(self) -> None:
-        port = self.settings.api.supervisor_port
+        port = self.watched.settings.api.supervisor_port
         if not port:
             return
         self._supervisor = HttpServer(self.http.make_supervisor_app())
         try:
             await self._supervisor.open("127.0.0.1", port)
         except DaemonError:
-            self.problems.set(
+            self.watched.problems.set(
                 "supervisor",
                 f"port {port} is in use; set another as api.supervisor_port, then `parachute "
                 "restart`",
@@ -246,15 +294,15 @@ class Daemon(Composition):
 
     async def _follow_changes(self) -> None:
         """Save what the start found, then follow changes; what changes meanwhile waits."""
-        self.search.indexer.start()
-        await self.detector.save()
-        await asyncio.to_thread(self.texts.forget_unneeded)
-        await self.detector.run()
+        self.vault.search.indexer.start()
+        await self.watched.detector.save()
+        await asyncio.to_thread(self.loop.texts.forget_unneeded)
+        await self.watched.detector.run()
 
     async def _look_through_texts(self) -> None:
         """What a start reads of the whole vault, while changes are followed already."""
-        await self.baselines.keep_watched(self.index.paths())
-        await record_declared_origins(self.state, self.origins, self.root, self.index, self.clock)
+        await self.loop.baselines.keep_watched(self.watched.index.paths())
+        await record_declared_origins(self.watched, self.vault.origins)
         trim_memory()
 
     async def _set_auth_mode(self, mode: Mode) -> None:
@@ -262,32 +310,34 @@ class Daemon(Composition):
 
         Raises ConfigError, and changes nothing, if it would let everyone in.
         """
-        if mode == "disabled" and is_open_to_others(self.settings):
+        if mode == "disabled" and is_open_to_others(self.watched.settings):
             raise ConfigError(
                 ["auth_mode may not be disabled while other machines reach the daemon"]
             )
-        await asyncio.to_thread(set_setting, self.home, "auth_mode", mode)
+        await asyncio.to_thread(set_setting, self.watched.home, "auth_mode", mode)
         self.authenticator.mode = mode
         self.authenticator.look()
 
     async def _close(self) -> None:
-        await self.hooks.close()  # first, so that callers that wait for a hook get an answer
-        await self.at_work.stop("the daemon ended")  # the curators' have ended with the worker
+        await self.hooks.hooks.close()  # first, so that callers that wait for a hook get an answer
+        await self.agents.active_runs.stop(
+            "the daemon ended"
+        )  # the curators' have ended with the worker
         self._trimmer.close()
         for server in (self._server, self._supervisor):
             if server is not None:
                 await server.close()
-        await self.modules.stop()
-        self.hook_events.close()
-        await self.chosen.backend.close()
-        if self.chosen.sandboxes is not None:
-            await self.chosen.sandboxes.close()
-        if self.gateway is not None:
-            await self.gateway.close()
-        self.home_upkeep.flush_key_uses()
-        await asyncio.to_thread(self.search.close)
-        for said in rescue(self.store, self.clock(), last_call=True):
+        await self.modules.manager.stop()
+        self.hooks.for_events.close()
+        await self.agents.chosen.backend.close()
+        if self.agents.chosen.sandboxes is not None:
+            await self.agents.chosen.sandboxes.close()
+        if self.agents.chosen.gateway is not None:
+            await self.agents.chosen.gateway.close()
+        self._home_upkeep.flush_key_uses()
+        await asyncio.to_thread(self.vault.search.close)
+        for said in rescue(self.vault.store, self.watched.clock(), last_call=True):
             log.warning("a late write was rescued", extra={"said": said})
-        self.store.close()
-        self.audit.close()
-        await self.vault.close()
+        self.vault.store.close()
+        self.vault.audit.close()
+        await self.watched.close()

@@ -16,15 +16,13 @@ from parachuted.errors import AgentUnavailableError
 
 HEAVY = {
     "claude": "parachuted.agents.claude",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
-    "mcp": "parachuted.mcp_server.protocol",  # with mcp: 0.5 s, 28 MB
-    "mcp_client": "parachuted.mcp_client.connection",  # with mcp and httpx2
+    "mcp": "parachuted.mcp.protocol",  # with mcp: 0.5 s, 28 MB
+    "mcp_client": "parachuted.mcp.connection",  # with mcp and httpx2
     "containers": "parachuted.modules.hosting.container_host",  # 15 ms; for untrusted modules
     "sandbox": "parachuted.agents.sandbox.engine",  # with docker: 100 ms, 8 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
     # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
     "signatures": "parachuted.modules.registry.signatures",
-    # with apscheduler and cronsim: 100 ms, 3 MB; only a module with a schedule needs it
-    "schedules": "parachuted.modules.hosting.schedules",
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it
     "private": "parachuted.access.private_text",
     "re2": "re2",  # 3 MB; only a hook whose matcher is an expression needs it

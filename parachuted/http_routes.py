@@ -4,79 +4,44 @@ uses.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from socket import socket
 from typing import TYPE_CHECKING
 
+from parachuted import api, mcp
 from parachuted.addresses import page_address, tls_address
-from parachuted.api import (
-    AgentRoutes,
-    AgentRunRoutes,
-    ApiKeyRoutes,
-    ApiMiddleware,
-    Application,
-    AuditRoutes,
-    ContextMigrationRoutes,
-    ContextRoutes,
-    DoctorRoutes,
-    EventStreams,
-    FileAnswers,
-    HealthRoutes,
-    HistoryRoutes,
-    HookRoutes,
-    HostGuard,
-    InstructionRoutes,
-    LoopHealth,
-    LoopRoutes,
-    McpServerRoutes,
-    Mode,
-    ModelRoutes,
-    ModuleDispatcher,
-    ModuleRoutes,
-    ModuleSettingRoutes,
-    NoteWriter,
-    ParaRoutes,
-    PermissionRoutes,
-    PolledRoutes,
-    PromptRoutes,
-    RunRoutes,
-    SandboxRoutes,
-    SessionMigrationRoutes,
-    SettingRoutes,
-    SignInRoutes,
-    SuggestionRoutes,
-    SupervisorRoutes,
-    TlsRoutes,
-    VaultHealth,
-    WorkerRoutes,
-    file_routes,
-    make_app,
-    make_supervisor_app,
-    serve_module,
+from parachuted.composition import (
+    AgentParts,
+    HookParts,
+    LoopParts,
+    ModuleParts,
+    VaultParts,
+    most_cost_usd,
 )
-from parachuted.composition import Composition
 from parachuted.config import SettingsListing, listed
-from parachuted.mcp_server import (
-    ClientSources,
-    ClientTable,
-    McpRoutes,
-    McpTools,
-    NoteResources,
-    PastTools,
-    ServedModuleTools,
-    ServedNoteTools,
-    VaultChanges,
-    tools_of,
-)
+from parachuted.events.watched_vault import WatchedVault
+from parachuted.history import Restore
+from parachuted.home_files.vault_state import refuse_unfit
 from parachuted.modules.agent_service import AgentListing
 from parachuted.sync import FileDigests
-from parachuted.vault_state import refuse_unfit
+from parachuted.tools import Migration
 from parachuted.web import PageRoutes
 
 if TYPE_CHECKING:
-    from parachuted.certificates import CertificateAuthority
+    from parachuted.tls import CertificateAuthority
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonControl:
+    """What a request may do to the daemon itself. `end` takes whether the daemon restarts."""
+
+    started: datetime
+    end: Callable[[bool], None]
+    set_auth_mode: Callable[[api.Mode], Awaitable[None]]
+    env: Mapping[str, str]
 
 
 class HttpRoutes:
@@ -84,232 +49,278 @@ class HttpRoutes:
 
     def __init__(
         self,
-        parts: Composition,
-        *,
-        started: datetime,
-        end: Callable[[bool], None],
-        set_auth_mode: Callable[[Mode], Awaitable[None]],
+        watched: WatchedVault,
+        hooks: HookParts,
+        vault: VaultParts,
+        loop: LoopParts,
+        agents: AgentParts,
+        modules: ModuleParts,
+        authenticator: api.KeyAuthenticator,
+        control: DaemonControl,
     ) -> None:
-        """`end` takes whether the daemon restarts."""
-        self._parts, self._started, self._end = parts, started, end
-        self._set_auth_mode = set_auth_mode
-        self._authority = self._find_authority()
-        self._contexts = ContextRoutes(parts.index, parts.watches, parts.sessions)
-        self._history = HistoryRoutes(parts.store, parts.restore)
-        self._runs = RunRoutes(parts.store, parts.undo)
-        self._suggested = SuggestionRoutes(parts.suggestions, parts.store)
+        self._watched, self._hooks, self._vault, self._loop = watched, hooks, vault, loop
+        self._agents, self._modules = agents, modules
+        self._authenticator, self._control = authenticator, control
+        self._authority = _find_authority(watched)
+        self._contexts = api.ContextRoutes(watched.index, loop.watches, loop.sessions)
+        restore = Restore(vault.store, stood_at=loop.reconciler.stood_at)
+        self._history = api.HistoryRoutes(vault.store, restore)
+        self._runs = api.RunRoutes(vault.store, vault.undo)
+        self._suggested = api.SuggestionRoutes(vault.suggestions, vault.store)
         self.mcp = self._make_mcp()
 
-    def _find_authority(self) -> CertificateAuthority | None:
-        """The authority whose certificates are served; None where nothing is served encrypted."""
-        if not self._parts.settings.tls.port:
-            return None
-        from parachuted.certificates import CertificateAuthority  # noqa: PLC0415  few load it
-
-        authority = CertificateAuthority(self._parts.home)
-        return authority if authority.exists() else None
-
-    def _make_mcp(self) -> McpRoutes:
-        parts = self._parts
-        sources = ClientSources(
-            store=parts.store,
-            index=parts.index,
-            search=parts.search,
-            audit=parts.audit,
-            origins=parts.origins,
-            suggestions=parts.suggestions,
-            hooks=parts.run_hooks,
-            holds=parts.authenticator.holds,
-            clock=parts.clock,
+    def _make_mcp(self) -> mcp.McpRoutes:
+        watched, vault, authenticator = self._watched, self._vault, self._authenticator
+        sources = mcp.ClientSources(
+            store=vault.store,
+            index=watched.index,
+            search=vault.search,
+            audit=vault.audit,
+            origins=vault.origins,
+            suggestions=vault.suggestions,
+            hooks=self._agents.run_hooks,
+            holds=authenticator.holds,
+            clock=watched.clock,
         )
-        past = PastTools(
-            root=parts.root,
-            origins=parts.origins,
-            suggestions=parts.suggestions,
+        past = mcp.PastTools(
+            root=watched.root,
+            origins=vault.origins,
+            suggestions=vault.suggestions,
             contexts=self._contexts,
             history=self._history,
             runs=self._runs,
             suggested=self._suggested,
         )
-        own = ServedModuleTools(parts.modules, parts.authenticator.holds, parts.clock)
-        changes = VaultChanges(parts.bus, parts.search, parts.origins, self._started)
-        fixed = tools_of(ServedNoteTools(), changes, past)
-        tools = McpTools(fixed, own.tools, audit=parts.audit, clock=parts.clock)
-        resources = NoteResources(parts.root, parts.search, parts.origins)
-        mcp = McpRoutes(ClientTable(sources), tools, resources, changes, parts.authenticator.holds)
-        parts.authenticator.subscribe(mcp.recheck)
-        return mcp
+        own = mcp.ServedModuleTools(self._modules.manager, authenticator.holds, watched.clock)
+        changes = mcp.VaultChanges(watched.bus, vault.search, vault.origins, self._control.started)
+        fixed = mcp.tools_of(mcp.ServedNoteTools(), changes, past)
+        tools = mcp.McpTools(fixed, own.tools, audit=vault.audit, clock=watched.clock)
+        resources = mcp.NoteResources(watched.root, vault.search, vault.origins)
+        routes = mcp.McpRoutes(
+            mcp.ClientTable(sources), tools, resources, changes, authenticator.holds
+        )
+        authenticator.subscribe(routes.recheck)
+        return routes
 
-    def make_app(self) -> Application:
+    def make_app(self) -> api.Application:
         """What answers on the port of the API."""
-        parts = self._parts
-        authenticator = parts.authenticator
-        writer = NoteWriter(parts.store)
-        streams = EventStreams(parts.bus, parts.settings.vault, self._started, authenticator.holds)
-        dispatcher = ModuleDispatcher(
-            parts.modules,
-            authenticator.holds,
-            parts.clock,
-            FileAnswers(parts.root, FileDigests(parts.root)),
+        watched, vault, authenticator = self._watched, self._vault, self._authenticator
+        writer = api.NoteWriter(vault.store)
+        streams = api.EventStreams(
+            watched.bus, watched.settings.vault, self._control.started, authenticator.holds
+        )
+        files = api.FileAnswers(watched.root, FileDigests(watched.root))
+        dispatcher = api.ModuleDispatcher(
+            self._modules.manager, authenticator.holds, watched.clock, files
         )
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)
         groups = (
-            *self._status_routes(dispatcher),
-            *file_routes(parts.store, parts.index, parts.search, writer, parts.elapsed.moment),
+            self._health(),
+            *self._loop_routes(),
+            self._doctor(dispatcher),
+            *api.file_routes(
+                vault.store, watched.index, vault.search, writer, vault.elapsed.moment
+            ),
             *self._context_routes(),
             self._runs,
             self._history,
             self._suggested,
-            AuditRoutes(parts.audit, parts.clock),
+            api.AuditRoutes(vault.audit, watched.clock),
             *self._agent_routes(writer),
-            ModuleRoutes(parts.modules, parts.trust, parts.prompts),
-            ModuleSettingRoutes(parts.modules, parts.trust, parts.home / "logs" / "daemon.log"),
-            ParaRoutes(parts.modules, dispatcher),
-            HookRoutes(parts.hooks, parts.modules, parts.settings.vault, parts.clock),
-            ApiKeyRoutes(
-                authenticator, parts.modules, parts.clock, self._set_auth_mode, self._page
-            ),
-            SignInRoutes(authenticator, parts.clock),
-            TlsRoutes(self._authority, self._page),
-            SettingRoutes(
-                SettingsListing(parts.settings, parts.home, parts.env, parts.vault.flags),
-                lambda: authenticator.mode,
-                self._set_auth_mode,
-                partial(refuse_unfit, parts.home),
-            ),
+            *self._module_routes(dispatcher),
+            *self._access_routes(),
             PageRoutes(),
             self.mcp,
             *self._supervisor_routes(),
         )
-        app = make_app(self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher)
+        app = api.make_app(
+            self._front(), groups, streams=streams, writer=writer, dispatcher=dispatcher
+        )
         app.on_shutdown.append(lambda _app: self.mcp.close())
         return app
 
-    def _page(self) -> str:
-        """Where other machines open the web page; empty where none can."""
-        settings, names = self._parts.settings, listed(self._parts.settings.api.hosts)
-        if self._authority is not None and not names:
-            return tls_address(
-                settings.tls.host, self._parts.tls_port, self._authority.info().names
-            )
-        return page_address(settings.host, self._parts.port, names)
-
-    def _status_routes(self, dispatcher: ModuleDispatcher) -> tuple[object, ...]:
-        """How the daemon and its loop are, and what apps poll of it."""
-        parts = self._parts
-        health = HealthRoutes(
-            vault=VaultHealth(
-                root=parts.root,
-                path=parts.settings.vault,
-                index=parts.index,
-                watches=parts.watches,
-                is_watching_by=lambda: "polling" if parts.detector.polling else "events",
-            ),
-            loop=LoopHealth(
-                queue=parts.queue, reviews=parts.reviews, budget=parts.budget, worker=parts.worker
-            ),
-            chosen=parts.chosen,
-            problems=parts.problems,
-            modules=parts.modules,
-            pruning=parts.pruning,
-            started=self._started,
-            clock=parts.clock,
-        )
-        loop = LoopRoutes(
-            store=parts.store,
-            index=parts.index,
-            watches=parts.watches,
-            reviews=parts.reviews,
-            queue=parts.queue,
-            worker=parts.worker,
-            reconciler=parts.reconciler,
-            most_cost_usd=parts.most_cost_usd,
-        )
-        doctor = DoctorRoutes(
-            store=parts.store,
-            index=parts.index,
-            watches=parts.watches,
-            search=parts.search,
-            problems=parts.problems,
-            pruning=parts.pruning,
-            audit=parts.audit,
-            gateway=parts.gateway,
-            modules=dispatcher,
-        )
-        polled = PolledRoutes(
-            modules=parts.modules,
-            history=parts.history,
-            budget=parts.budget,
-            gateway=parts.gateway,
-            clock=parts.clock,
-            most_cost_usd=parts.most_cost_usd,
-            full_every_s=parts.settings.scan.full_every_s,
-        )
-        return health, loop, WorkerRoutes(parts.worker, parts.detector, parts.index), doctor, polled
-
-    def _context_routes(self) -> tuple[object, ...]:
-        """What an agent reads before a conversation, and the move from older programs."""
-        parts = self._parts
-        index, vault = parts.index, parts.settings.vault
-        return (
-            self._contexts,
-            ContextMigrationRoutes(parts.migration),
-            PromptRoutes(parts.root, index, parts.watches, vault),
-            SessionMigrationRoutes(index, vault),
-        )
-
-    def _agent_routes(self, writer: NoteWriter) -> tuple[object, ...]:
-        """Agents, what they may do, and where they run."""
-        parts, modules = self._parts, self._parts.modules
-        listing = AgentListing(
-            parts.agents,
-            modules,
-            lambda: [one.name for one in modules.status()],
-            parts.watches,
-            parts.index,
-            parts.origins,
-        )
-        runs = AgentRunRoutes(
-            parts.agents,
-            worker=parts.worker,
-            at_work=parts.at_work,
-            authenticator=parts.authenticator,
-            history=parts.history,
-            clock=parts.clock,
-        )
-        return (
-            AgentRoutes(listing, parts.store, parts.origins),
-            InstructionRoutes(parts.store, parts.origins, writer, listing.all_names),
-            runs,
-            PermissionRoutes(parts.permissions),
-            SandboxRoutes(parts.chosen.sandboxes),
-            McpServerRoutes(parts.mcp_servers, modules),
-        )
+    def make_supervisor_app(self) -> api.Application:
+        """What answers on the port of a supervisor, where the settings name one."""
+        return api.make_supervisor_app(self._front(), self._supervisor_routes())
 
     async def serve_module(self, at: socket) -> Callable[[], Awaitable[None]]:
         """Answer a module in its container at that socket, until what this returns is called."""
-        return await serve_module(self._front(), self._parts.containers.clients, at)
+        return await api.serve_module(self._front(), self._modules.containers.clients, at)
 
-    def make_supervisor_app(self) -> Application:
-        """What answers on the port of a supervisor, where the settings name one."""
-        return make_supervisor_app(self._front(), self._supervisor_routes())
-
-    def _front(self) -> ApiMiddleware:
-        parts = self._parts
-        api = parts.settings.api
+    def _front(self) -> api.ApiMiddleware:
+        watched, chosen = self._watched, self._watched.settings.api
         certified = self._authority.info().names if self._authority is not None else ()
-        hosts = (*listed(api.hosts), *certified)
-        guard = HostGuard(hosts=hosts, origins=listed(api.cors_origins))
-        return ApiMiddleware(guard, parts.authenticator, parts.root, parts.audit, parts.clock)
+        hosts = (*listed(chosen.hosts), *certified)
+        guard = api.HostGuard(hosts=hosts, origins=listed(chosen.cors_origins))
+        return api.ApiMiddleware(
+            guard, self._authenticator, watched.root, self._vault.audit, watched.clock
+        )
+
+    def _page(self) -> str:
+        """Where other machines open the web page; empty where none can."""
+        watched, settings = self._watched, self._watched.settings
+        names = listed(settings.api.hosts)
+        if self._authority is not None and not names:
+            certified = self._authority.info().names
+            return tls_address(settings.tls.host, watched.tls_port, certified)
+        return page_address(settings.host, watched.port, names)
+
+    def _health(self) -> api.HealthRoutes:
+        watched, loop, agents = self._watched, self._loop, self._agents
+        return api.HealthRoutes(
+            vault=api.VaultHealth(
+                root=watched.root,
+                path=watched.settings.vault,
+                index=watched.index,
+                watches=loop.watches,
+                is_watching_by=lambda: "polling" if watched.detector.polling else "events",
+            ),
+            loop=api.LoopHealth(
+                queue=loop.queue, reviews=loop.reviews, budget=agents.budget, worker=agents.worker
+            ),
+            chosen=agents.chosen,
+            problems=watched.problems,
+            modules=self._modules.manager,
+            pruning=loop.pruning,
+            started=self._control.started,
+            clock=watched.clock,
+        )
+
+    def _loop_routes(self) -> tuple[object, ...]:
+        """The tasks and the worker, and what apps poll of them."""
+        watched, loop, agents = self._watched, self._loop, self._agents
+        cost = most_cost_usd(watched.settings, agents.chosen)
+        routes = api.LoopRoutes(
+            store=self._vault.store,
+            index=watched.index,
+            watches=loop.watches,
+            reviews=loop.reviews,
+            queue=loop.queue,
+            worker=agents.worker,
+            reconciler=loop.reconciler,
+            most_cost_usd=cost,
+        )
+        polled = api.PolledRoutes(
+            modules=self._modules.manager,
+            history=watched.history,
+            budget=agents.budget,
+            gateway=agents.chosen.gateway,
+            clock=watched.clock,
+            most_cost_usd=cost,
+            full_every_s=watched.settings.scan.full_every_s,
+        )
+        return routes, api.WorkerRoutes(agents.worker, watched.detector, watched.index), polled
+
+    def _doctor(self, dispatcher: api.ModuleDispatcher) -> api.DoctorRoutes:
+        return api.DoctorRoutes(
+            store=self._vault.store,
+            index=self._watched.index,
+            watches=self._loop.watches,
+            search=self._vault.search,
+            problems=self._watched.problems,
+            pruning=self._loop.pruning,
+            audit=self._vault.audit,
+            gateway=self._agents.chosen.gateway,
+            modules=dispatcher,
+        )
+
+    def _context_routes(self) -> tuple[object, ...]:
+        """What an agent reads before a conversation, and the move from older programs."""
+        watched, vault, loop = self._watched, self._vault, self._loop
+        index, folder = watched.index, watched.settings.vault
+        migration = Migration(
+            store=vault.store,
+            index=index,
+            sessions=loop.sessions,
+            bus=watched.bus,
+            origins=vault.origins,
+        )
+        return (
+            self._contexts,
+            api.ContextMigrationRoutes(migration),
+            api.PromptRoutes(watched.root, index, loop.watches, folder),
+            api.SessionMigrationRoutes(index, folder),
+        )
+
+    def _agent_routes(self, writer: api.NoteWriter) -> tuple[object, ...]:
+        """Agents, what they may do, and where they run."""
+        watched, vault, agents = self._watched, self._vault, self._agents
+        manager, service = self._modules.manager, self._modules.agents
+        listing = AgentListing(
+            service,
+            manager,
+            lambda: [module.name for module in manager.status()],
+            self._loop.watches,
+            watched.index,
+            vault.origins,
+        )
+        runs = api.AgentRunRoutes(
+            service,
+            worker=agents.worker,
+            at_work=agents.active_runs,
+            authenticator=self._authenticator,
+            history=watched.history,
+            clock=watched.clock,
+        )
+        return (
+            api.AgentRoutes(listing, vault.store, vault.origins),
+            api.InstructionRoutes(vault.store, vault.origins, writer, listing.all_names),
+            runs,
+            api.PermissionRoutes(agents.permissions),
+            api.SandboxRoutes(agents.chosen.sandboxes),
+            mcp.McpServerRoutes(self._modules.servers, manager),
+        )
+
+    def _module_routes(self, dispatcher: api.ModuleDispatcher) -> tuple[object, ...]:
+        watched, modules = self._watched, self._modules
+        return (
+            api.ModuleRoutes(modules.manager, modules.trust, modules.prompts),
+            api.ModuleSettingRoutes(
+                modules.manager, modules.trust, watched.home / "logs" / "daemon.log"
+            ),
+            api.ParaRoutes(modules.manager, dispatcher),
+            api.HookRoutes(
+                self._hooks.hooks, modules.manager, watched.settings.vault, watched.clock
+            ),
+        )
+
+    def _access_routes(self) -> tuple[object, ...]:
+        """API keys, how other devices come in, and the settings."""
+        watched, authenticator, control = self._watched, self._authenticator, self._control
+        keys = api.ApiKeyRoutes(
+            authenticator,
+            self._modules.manager,
+            watched.clock,
+            control.set_auth_mode,
+            self._page,
+        )
+        settings = api.SettingRoutes(
+            SettingsListing(watched.settings, watched.home, control.env, watched.flags),
+            lambda: authenticator.mode,
+            control.set_auth_mode,
+            partial(refuse_unfit, watched.home),
+        )
+        sign_in = api.SignInRoutes(authenticator, watched.clock)
+        return keys, sign_in, api.TlsRoutes(self._authority, self._page), settings
 
     def _supervisor_routes(self) -> tuple[object, ...]:
-        parts = self._parts
-        power = SupervisorRoutes(
-            problems=parts.problems,
-            started=self._started,
-            clock=parts.clock,
-            port=lambda: parts.port,
-            end=self._end,
+        watched, control = self._watched, self._control
+        power = api.SupervisorRoutes(
+            problems=watched.problems,
+            started=control.started,
+            clock=watched.clock,
+            port=lambda: watched.port,
+            end=control.end,
         )
-        return (ModelRoutes(parts.settings.agent.model), power)
+        return api.ModelRoutes(watched.settings.agent.model), power
+
+
+def _find_authority(watched: WatchedVault) -> CertificateAuthority | None:
+    """The authority whose certificates are served; None where nothing is served encrypted."""
+    if not watched.settings.tls.port:
+        return None
+    from parachuted.tls import CertificateAuthority  # noqa: PLC0415  few load it
+
+    authority = CertificateAuthority(watched.home)
+    return authority if authority.exists() else None

@@ -1,31 +1,26 @@
-"""Upkeep: what the daemon checks from time to time: the disk, the files of its home, kept texts."""
+"""Upkeep: what the daemon checks from time to time: the disk, and the files of its home."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from parachuted.access.origins import Origins, is_looked_back, look_back, set_looked_back
 from parachuted.api import KeyAuthenticator
-from parachuted.audit.log import AuditLog
-from parachuted.bubbling import PendingChanges
+from parachuted.composition import VaultParts
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import Problems
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.events.watcher import make_watcher
 from parachuted.hooks import Hooks
 from parachuted.hooks.loading import SCRIPTS
 from parachuted.processes.beat import next_beat
-from parachuted.search import Search
-from parachuted.state import StateStore
-from parachuted.state.elapsed_clock import ElapsedClock
-from parachuted.suggestions import Suggestions
-from parachuted.vault import ObjectStore, Store, VaultIndex, VaultRoot, rescue
+from parachuted.vault import rescue
 
 log = logging.getLogger(__name__)
 
@@ -33,47 +28,41 @@ _DISK_EVERY_S = 1.0
 _HOME_AFTER_S = 0.5  # where the system does not watch; a request checks the keys itself
 _HOME_AT_LEAST_EVERY_S = 5.0  # a file behind a symbolic link changes unseen
 _FLUSH_KEYS_EVERY_S = 600.0
-_FOLDERS_AT_ONCE = 100
 _STATE_IS_GONE = (
     "the state folder was deleted while the daemon was running; `parachute restart` creates a new "
     "one"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DiskUpkeep:
     """Reports a disk that refuses writes and a state folder that was deleted, and rescues what
     other programs still wrote into files that were replaced.
     """
 
-    store: Store
-    search: Search
-    suggestions: Suggestions
-    audit: AuditLog
-    elapsed: ElapsedClock
-    journal: Path
-    problems: Problems
-    clock: Callable[[], datetime]
+    watched: WatchedVault
+    vault: VaultParts
 
     async def run(self) -> None:
         """Check once a second, until cancelled."""
+        watched, vault, report = self.watched, self.vault, self.watched.problems.set
         for number in itertools.count():
             await next_beat(_DISK_EVERY_S)
-            if self.store.expects_late_writes:
-                for rescued in await asyncio.to_thread(rescue, self.store, self.clock()):
-                    self.problems.set(f"rescued:{number}", rescued)
-            self.problems.set("disk", self.store.trouble)
-            self.search.indexer.look()
-            self.problems.set("suggestions", self.suggestions.trouble)
-            self.problems.set("audit", self.audit.trouble or self.audit.broken)
-            if self.elapsed.is_due:
+            if vault.store.expects_late_writes:
+                for rescued in await asyncio.to_thread(rescue, vault.store, watched.clock()):
+                    report(f"rescued:{number}", rescued)
+            report("disk", vault.store.trouble)
+            vault.search.indexer.look()
+            report("suggestions", vault.suggestions.trouble)
+            report("audit", vault.audit.trouble or vault.audit.broken)
+            if vault.elapsed.is_due:
                 await self._save_elapsed()
-            self.problems.set("state", None if self.journal.exists() else _STATE_IS_GONE)
+            report("state", None if watched.journal.exists() else _STATE_IS_GONE)
 
     async def _save_elapsed(self) -> None:
         """A failure loses only the jumps of the wall clock between this and a reboot."""
         try:
-            await asyncio.to_thread(self.elapsed.keep)
+            await asyncio.to_thread(self.vault.elapsed.keep)
         except OSError as error:
             log.warning("the time for limits was not saved", extra={"reason": str(error)})
 
@@ -120,54 +109,14 @@ class HomeUpkeep:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTexts:
-    """Which of the kept texts are still needed."""
-
-    index: VaultIndex
-    reviews: PendingChanges
-    suggestions: Suggestions
-    objects: ObjectStore
-
-    async def needed(self) -> set[str]:
-        """The digests of the vault's texts, and of those that reviews and suggestions compare with.
-
-        Reviews come last: a text that changes meanwhile is among theirs by then.
-        """
-        needed: set[str] = set()
-        for number, folder in enumerate(self.index.all_folders()):
-            needed |= self._digests(folder)
-            if number % _FOLDERS_AT_ONCE == 0:
-                await asyncio.sleep(0)
-        needed |= self.suggestions.bases()
-        return needed | self.reviews.digests()
-
-    def forget_unneeded(self) -> None:
-        """Drop the texts that no review compares with. Blocks; call it before changes are
-        followed.
-        """
-        present = set[str]().union(*map(self._digests, self.index.all_folders()))
-        self.objects.forget_seen(present | self.reviews.digests())
-
-    def _digests(self, folder: str) -> set[str]:
-        """Of the notes directly in that folder."""
-        entries = self.index.entries(folder).values()
-        return {entry.digest for entry in entries if entry.digest is not None}
-
-
-async def record_declared_origins(
-    state: StateStore,
-    origins: Origins,
-    root: VaultRoot,
-    index: VaultIndex,
-    clock: Callable[[], datetime],
-) -> None:
+async def record_declared_origins(watched: WatchedVault, origins: Origins) -> None:
     """Find notes that declare a stranger's text, once in a vault that an earlier version knew."""
-    if is_looked_back(state):
+    if is_looked_back(watched.state):
         return
+    paths = list(watched.index.paths())
     try:
-        await asyncio.to_thread(look_back, origins, root, index, list(index.paths()))
-        set_looked_back(state, clock())
+        await asyncio.to_thread(look_back, origins, watched.root, watched.index, paths)
+        set_looked_back(watched.state, watched.clock())
     except StorageFailedError as error:
         log.warning(
             "where the vault's texts came from could not be recorded; the next start does it",

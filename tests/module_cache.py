@@ -26,7 +26,7 @@ def install_module_cache(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         loading._SourceLoader,
         "get_code",
-        lambda loader, _name: _placed(_compiled(loader._source), loader.path),
+        lambda loader, _name: _placed(_compiled(loader.get_data(loader.path)), loader.path),
     )
     inspected = lru_cache(maxsize=_LARGEST)(code_inspection.found_in_file)
     patch.setattr(code_inspection, "found_in_file", inspected)

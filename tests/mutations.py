@@ -50,10 +50,10 @@ MUTATIONS = (
     ),
     Mutation(
         name="modules: a limited caller sets schedules",
-        file="parachuted/modules/hosting/set_schedules.py",
+        file="parachuted/modules/hosting/schedules.py",
         old="if self._acting().is_limited:",
         new="if False:",
-        tests="tests/modules/hosting/test_module_schedules.py",
+        tests="tests/modules/hosting/test_schedules.py",
     ),
     Mutation(
         name="daily: an agent runs whose file no person wrote",

@@ -39,13 +39,13 @@ ROOMS = frozenset(
 )
 JOINED = frozenset(
     {
-        "mcp_client",
+        "mcp/test_servers.py",
         "modules/hosting/test_module_hooks.py",
         "modules/hosting/test_module_runs_conversation.py",
         "modules/hosting/test_run_resources.py",
         "stories/test_watch_queries.py",
         "test_change_followers.py",
-        "test_watched_vault.py",
+        "events/test_watched_vault.py",
     }
 )
 """Tests of what joins several of the rooms."""

@@ -94,7 +94,9 @@ async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
             )
         )[0] == 201
         save(vault / "keep-too.md", "# by hand\n")  # what a person's editor writes is a fact
-        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("keep-too.md") is not None)
+        await daemon_rig.until(
+            lambda: daemon_rig.daemon.watched.index.get("keep-too.md") is not None
+        )
 
 
 async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_itself(

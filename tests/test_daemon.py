@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Job, OfflineBackend, Step
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
+from parachuted.home_files.vault_state import state_folder
 from parachuted.vault import ObjectStore
-from parachuted.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
@@ -96,8 +96,8 @@ async def test_first_contact_is_a_baseline_and_no_storm(live: Live, pair):
             for event in daemon_rig.events
             if event.event.startswith(("file.", "task.", "run."))
         ] == []
-        assert len(daemon_rig.daemon.index) == 2
-        assert [one.watcher for one in daemon_rig.daemon.watches.all()] == ["AGENTS.md"]
+        assert len(daemon_rig.daemon.watched.index) == 2
+        assert [one.watcher for one in daemon_rig.daemon.loop.watches.all()] == ["AGENTS.md"]
         await changed(daemon_rig, "- sow")
 
 
@@ -125,7 +125,7 @@ async def test_a_home_and_a_vault_have_one_daemon(live: Live, home, vault, tmp_p
             with pytest.raises(DaemonError, match=r"already (running|at work)"):
                 daemon(folder, **flags)
             assert time.monotonic() - began < 20
-        assert not daemon_rig.daemon.problems.open
+        assert not daemon_rig.daemon.watched.problems.open
 
 
 async def test_a_vault_that_is_not_there_is_said_with_what_to_do(home, tmp_path):
@@ -149,12 +149,12 @@ async def test_a_run_that_was_interrupted_is_taken_up_again_at_the_next_start(li
     async with live(backend) as daemon_rig:
         save(pair / GARDEN, note("Garden", focus="- sow the beans"))
         await asyncio.wait_for(backend.begun.wait(), 30)
-        (task,) = daemon_rig.daemon.queue.running()
+        (task,) = daemon_rig.daemon.loop.queue.running()
         interrupted = task.run
     async with live() as daemon_rig:
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
-        runs = {str(run["id"]): run for run in daemon_rig.daemon.history.runs(limit=9)}
+        runs = {str(run["id"]): run for run in daemon_rig.daemon.watched.history.runs(limit=9)}
 
     assert "sow the beans" in (pair / "AGENTS.md").read_text("utf-8")
     assert [run["outcome"] for run in runs.values() if run["id"] != interrupted] in (
@@ -184,7 +184,7 @@ async def test_without_its_state_it_meets_the_vault_again_and_nothing_is_lost(
         await daemon_rig.settled()
         assert daemon_rig.reported("file.") == daemon_rig.reported("task.") == []
         assert {file: file.read_bytes() for file in pair.rglob("*.md")} == before
-        assert daemon_rig.daemon.problems.open == {}
+        assert daemon_rig.daemon.watched.problems.open == {}
         await changed(daemon_rig, "- harvest")
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
 
@@ -204,7 +204,7 @@ async def test_what_is_garbled_is_set_aside_and_said_and_the_daemon_goes_on(
         {"garbled": os.urandom(len(data)), "cut": data[: len(data) // 2], "emptied": b""}[harm]
     )
     async with live() as daemon_rig:
-        problems = daemon_rig.daemon.problems.open
+        problems = daemon_rig.daemon.watched.problems.open
         await changed(daemon_rig, "- harvest")
 
     assert "harvest" in (pair / "AGENTS.md").read_text("utf-8")
@@ -224,7 +224,7 @@ async def test_what_changed_while_the_daemon_was_off_and_its_snapshot_was_lost_i
         await daemon_rig.settled()
 
         assert daemon_rig.reported("run.finished") == []
-        assert "snapshot" in daemon_rig.daemon.problems.open
+        assert "snapshot" in daemon_rig.daemon.watched.problems.open
 
 
 async def test_the_state_of_a_vault_is_found_by_its_real_place(home, vault, tmp_path):

@@ -13,7 +13,7 @@ async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with live(api__supervisor_port=port) as daemon_rig:
-            assert "api.supervisor_port" in daemon_rig.daemon.problems.open["supervisor"]
+            assert "api.supervisor_port" in daemon_rig.daemon.watched.problems.open["supervisor"]
     async with (
         live(api__supervisor_port=port) as daemon_rig,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as app,

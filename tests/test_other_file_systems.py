@@ -15,9 +15,9 @@ from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 from parachuted.config import load_settings, set_setting
 from parachuted.config.load import read_file, write_file
 from parachuted.errors import ConfigError
+from parachuted.home_files.private import is_in
 from parachuted.hooks import load_hooks
 from parachuted.modules.registry.module_tree import TreeRefusedError, read_tree
-from parachuted.private import is_in
 from parachuted.tools.outside_copies import copy_outside
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 from parachuted.access.origins import is_looked_back
 from parachuted.errors import StorageFailedError
-from parachuted.upkeep import HomeUpkeep, KeptTexts, record_declared_origins
-from parachuted.vault import IndexEntry, VaultIndex
+from parachuted.upkeep import HomeUpkeep, record_declared_origins
 from tests.api.calls import get
 from tests.stories.daemon_rig import Live, save
 
@@ -18,16 +17,16 @@ async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, ho
         (folder,) = (home / "state").iterdir()
         shutil.move(folder / "state.journal", home / "moved")
         await daemon_rig.until(
-            lambda: "parachute restart" in daemon_rig.daemon.problems.open.get("state", "")
+            lambda: "parachute restart" in daemon_rig.daemon.watched.problems.open.get("state", "")
         )
         shutil.move(home / "moved", folder / "state.journal")
-        await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.watched.problems.open)
 
 
 async def test_a_damaged_key_file_is_reported_as_soon_as_it_is_saved(live: Live, home):
     async with live() as daemon_rig:
         save(home / "keys.yaml", "keys: [")
-        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
         assert (await get(daemon_rig, "/api/health"))["status"]
 
 
@@ -43,29 +42,10 @@ def test_uses_of_keys_that_cannot_be_saved_do_not_end_the_daemon(home, caplog):
     assert "were not saved" in caplog.text
 
 
-async def test_the_texts_of_the_vault_its_reviews_and_its_suggestions_are_needed_and_no_others():
-    index, kept = VaultIndex(), []
-    for path, digest in (("Folder/a.md", "a"), ("b.bin", None)):
-        index.set(path, IndexEntry(mtime_ns=1, ctime_ns=1, size=1, inode=1, digest=digest))
-    texts = KeptTexts(
-        index=index,
-        reviews=SimpleNamespace(digests=lambda: {"reviewed"}),
-        suggestions=SimpleNamespace(bases=lambda: {"suggested"}),
-        objects=SimpleNamespace(forget_seen=kept.append),
-    )
-    texts.forget_unneeded()
-
-    assert await texts.needed() == {"a", "reviewed", "suggested"}
-    assert kept == [{"a", "reviewed"}]
-
-
 async def test_declared_origins_are_looked_for_once(live: Live, vault):
     save(vault / "note.md", "# Note\n")
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        state = daemon_rig.daemon.state
-        assert is_looked_back(state)
+        assert is_looked_back(daemon_rig.daemon.watched.state)
 
-        await record_declared_origins(
-            state, None, None, None, daemon_rig.daemon.clock
-        )  # reads nothing
+        await record_declared_origins(daemon_rig.daemon.watched, None)  # reads nothing

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from parachuted.errors import PathRefusedError
-from parachuted.private import is_in
+from parachuted.home_files.private import is_in
 from parachuted.vault import printable
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 
 BEARER_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 KEY_VARIABLE = "ANTHROPIC_API_KEY"

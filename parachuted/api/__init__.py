@@ -21,7 +21,6 @@ from parachuted.api.routes.hooks import HookRoutes
 from parachuted.api.routes.instructions import InstructionRoutes
 from parachuted.api.routes.keys import ApiKeyRoutes
 from parachuted.api.routes.loop import LoopRoutes, WorkerRoutes
-from parachuted.api.routes.mcps import McpServerRoutes
 from parachuted.api.routes.models import ModelRoutes
 from parachuted.api.routes.module_settings import ModuleSettingRoutes
 from parachuted.api.routes.modules import ModuleRoutes
@@ -57,7 +56,6 @@ __all__ = [
     "KeyAuthenticator",
     "LoopHealth",
     "LoopRoutes",
-    "McpServerRoutes",
     "Mode",
     "ModelRoutes",
     "ModuleDispatcher",

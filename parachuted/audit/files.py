@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from parachuted.audit.chain import START, ChainPosition
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 from parachuted.vault import VaultRoot
 from parachuted.vault.swap import move_to_free_name
 

@@ -23,8 +23,8 @@ from parachuted.cli.client import current_vault, home_of
 from parachuted.cli.commands import JSON, Argument, argument, command, flag, limit
 from parachuted.cli.show import count, say, say_json, say_table, when
 from parachuted.errors import ParachuteError
+from parachuted.home_files.vault_state import known_state_folder
 from parachuted.vault import VaultRoot
-from parachuted.vault_state import known_state_folder
 
 _LOOK_EVERY_S = 0.1
 _MOST = 10_000

@@ -36,8 +36,8 @@ from parachuted.cli.commands import JSON, argument, command
 from parachuted.cli.show import count, say, say_json
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
-from parachuted.presence import is_locked, refuse_second, running_daemon
-from parachuted.private import is_in
+from parachuted.home_files.private import is_in
+from parachuted.processes.presence import is_locked, refuse_second, running_daemon
 
 _LIST = "backup.json"
 _NOT_KEPT = frozenset(

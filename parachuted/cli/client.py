@@ -11,7 +11,7 @@ import socket
 from collections.abc import Mapping
 
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 TYPE_CHECKING = (
     False  # importing `typing` for this one name would be a tenth of what `parachute status` costs

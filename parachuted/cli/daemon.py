@@ -21,8 +21,7 @@ from parachuted.cli.client import absolute, ask, home_of
 from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
-from parachuted.presence import is_locked, refuse_second, running_daemon
-from parachuted.vault_state import no_vault, state_folder
+from parachuted.processes.presence import is_locked, refuse_second, running_daemon
 
 if TYPE_CHECKING:
     from parachuted.config import Settings
@@ -110,6 +109,8 @@ def _load(options: argparse.Namespace) -> Settings:
 
 def _refuse_start(home: str, settings: Settings) -> None:
     """Raise DaemonError for what can be known before anything is opened."""
+    from parachuted.home_files.vault_state import no_vault
+
     if not settings.vault.is_dir():
         raise DaemonError(no_vault(settings.vault))
     refuse_second(home, os.fspath(settings.vault))
@@ -169,6 +170,8 @@ def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -
     """Raise DaemonError for what would keep a new daemon from starting in the place of the one that
     runs.
     """
+    from parachuted.home_files.vault_state import no_vault, state_folder
+
     if not settings.vault.is_dir():
         raise DaemonError(f"{no_vault(settings.vault)}. The daemon that is running goes on")
     state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is

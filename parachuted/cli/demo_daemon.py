@@ -18,7 +18,7 @@ from typing import Any
 from parachuted.cli.client import ask
 from parachuted.cli.commands import Json
 from parachuted.errors import DaemonError
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 PATIENCE_S = 60.0
 

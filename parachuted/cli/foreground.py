@@ -19,8 +19,8 @@ from parachuted.cli.logs import JsonLines, PlainLines
 from parachuted.cli.show import count, say
 from parachuted.config import Settings, home_folder
 from parachuted.events import Event
+from parachuted.events.watched_vault import WatchedVault
 from parachuted.redact import RedactedLines
-from parachuted.watched_vault import WatchedVault
 
 if TYPE_CHECKING:
     from parachuted.daemon import Daemon
@@ -106,7 +106,7 @@ async def _serve(
 
 async def _load(watched: WatchedVault) -> Daemon:
     await asyncio.to_thread(importlib.import_module, "parachuted.daemon")
-    from parachuted.agent_choice import choose_agent
+    from parachuted.agents.choice import choose_agent
     from parachuted.agents.credentials import find_login_environment
     from parachuted.daemon import Daemon
 
@@ -118,9 +118,9 @@ async def _load(watched: WatchedVault) -> Daemon:
 
 
 def _greet(daemon: Daemon, settings: Settings) -> None:
-    watchers = daemon.watches.all()
+    watchers = daemon.loop.watches.all()
     say(
-        f"parachuted watches {settings.vault}: {count(len(daemon.index), 'file')}, "
+        f"parachuted watches {settings.vault}: {count(len(daemon.watched.index), 'file')}, "
         f"{count(len(watchers), 'watcher')}."
     )
     for declaration in watchers[:5]:
@@ -128,8 +128,8 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
             f"  {declaration.watcher} watches "
             f"{', '.join(pattern.text for pattern in declaration.patterns)}"
         )
-    say(f"Agent: {daemon.chosen.reason}.")
-    if not (settings.vault / "Modules").is_dir() and not daemon.trust.entries():
+    say(f"Agent: {daemon.agents.chosen.reason}.")
+    if not (settings.vault / "Modules").is_dir() and not daemon.modules.trust.entries():
         say(
             "Modules: none. `parachute modules install parachute://chat --trust trusted` adds "
             "conversations, `parachute://daily` a journal, `parachute://brain` people and projects."
@@ -139,10 +139,10 @@ def _greet(daemon: Daemon, settings: Settings) -> None:
         "in a browser, signed in."
     )
     watched = next(
-        (path for one in watchers for path in daemon.watches.watched_by(one.watcher)), None
+        (path for one in watchers for path in daemon.loop.watches.watched_by(one.watcher)), None
     )
     if watched is not None:
-        woken = next(iter(daemon.watches.downstream(watched)), "")
+        woken = next(iter(daemon.loop.watches.downstream(watched)), "")
         say(
             f"Next: edit {settings.vault / watched} in any editor, save, and see {woken} follow. "
             "Ctrl-C ends this."

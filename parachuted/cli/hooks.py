@@ -19,6 +19,7 @@ from parachuted.cli.commands import JSON, Json, argument, command, group, limit
 from parachuted.cli.show import read_json, say, say_json, say_table, when
 from parachuted.config import home_folder
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.home_files.vault_state import known_state_folder
 from parachuted.hooks import (
     HookApprovals,
     HookRunner,
@@ -32,7 +33,6 @@ from parachuted.hooks.hook import UnknownEventError
 from parachuted.hooks.responses import show_events, show_hook, show_run, show_trial, show_whole_run
 from parachuted.hooks.run_recorder import FOLDER
 from parachuted.hooks.trials import make_sample, try_hooks
-from parachuted.vault_state import known_state_folder
 
 _NONE = (
     "No hooks. A script named on-<event>.py or .sh in {} is one; `parachute hooks docs` lists "

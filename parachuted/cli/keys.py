@@ -30,7 +30,7 @@ from parachuted.keys import (
     parse_end,
     parse_words,
 )
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 KEYS = group(
     "keys", "who may use the API", "The keys that open the API to other devices and programs."

@@ -18,7 +18,7 @@ from parachuted.cli.client import ask, home_of, is_running, quoted
 from parachuted.cli.commands import JSON, argument, command, flag
 from parachuted.cli.show import agrees, count, say, say_json, say_table, say_text
 from parachuted.errors import ParachuteError
-from parachuted.presence import is_locked
+from parachuted.processes.presence import is_locked
 
 NAME = "parachute"
 

@@ -20,7 +20,7 @@ from contextlib import closing, suppress
 from typing import IO, Any, NamedTuple
 
 from parachuted.cli.client import home_of
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 LARGEST = 2 << 20
 _PATH = "/mcp"

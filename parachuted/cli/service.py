@@ -23,7 +23,7 @@ from parachuted.cli.show import say, say_json, say_text
 from parachuted.cli.supervisor import CommandLine, ServiceTarget, Supervisor, find_supervisor
 from parachuted.config import home_folder, load_settings, set_setting
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.vault_state import no_vault
+from parachuted.home_files.vault_state import no_vault
 
 OK = 0
 FAILED = 1

@@ -38,8 +38,8 @@ from parachuted.config import (
     setting_text,
 )
 from parachuted.errors import ConfigError, NotFoundError, ParachuteError
-from parachuted.presence import refuse_second, running_daemon
-from parachuted.vault_state import adopt, separate, was_vault
+from parachuted.home_files.vault_state import adopt, separate, was_vault
+from parachuted.processes.presence import refuse_second, running_daemon
 
 _LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _VARIABLE = "the environment variable "

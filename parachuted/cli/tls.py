@@ -14,7 +14,7 @@ from parachuted.cli.daemon import restart_in_place
 from parachuted.cli.show import say, say_json
 from parachuted.config import home_folder, set_setting
 from parachuted.errors import ConfigError
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 
 _PORT = 3443
 _INSTALL = """\
@@ -55,7 +55,7 @@ def tls(options: Namespace) -> int:
         set_setting(home, "tls.port", "0")
         _restart(is_told=not options.json)
         return say_json({"port": 0}) if options.json else 0
-    from parachuted.certificates import CertificateAuthority, host_name
+    from parachuted.tls import CertificateAuthority, host_name
 
     authority = CertificateAuthority(home)
     names = tuple(map(host_name, options.name or ()))

@@ -27,7 +27,7 @@ from parachuted.home_files import (
     edit_document,
     read_document,
 )
-from parachuted.private import is_in, locked, replace_private, without_waiting
+from parachuted.home_files.private import is_in, locked, replace_private, without_waiting
 
 NAME = "config.yaml"
 _LIMIT = 256 * 1024

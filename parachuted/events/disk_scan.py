@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.events.watcher import FileWatcher
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
+from parachuted.home_files.vault_state import CONTROL_FOLDER, ID_FILE
 from parachuted.vault import (
     IGNORE_FILE,
     IgnoreRules,
@@ -25,7 +26,6 @@ from parachuted.vault import (
     VaultRoot,
 )
 from parachuted.vault.swap import born_ns
-from parachuted.vault_state import CONTROL_FOLDER, ID_FILE
 
 MOUNTS = Path("/proc/self/mountinfo")
 _TYPES = re.compile(

@@ -1,4 +1,6 @@
-"""Home files: keys.yaml, hooks.yaml, modules.yaml and config.yaml, which people edit too. Trust."""
+"""Home files: keys.yaml, hooks.yaml, modules.yaml and config.yaml, which people edit too, and the
+folders of vaults' states. Trust.
+"""
 
 from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
 from parachuted.home_files.editing import (

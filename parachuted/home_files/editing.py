@@ -18,7 +18,13 @@ from typing import Any, Final, TypeAlias
 
 from parachuted.errors import StorageFailedError
 from parachuted.home_files.document import BOM, YamlRejectedError, read_document
-from parachuted.private import UntrustedFileError, locked, mark_at, read_private, replace_private
+from parachuted.home_files.private import (
+    UntrustedFileError,
+    locked,
+    mark_at,
+    read_private,
+    replace_private,
+)
 
 Value: TypeAlias = "str | bool | int | float | list[Any] | Mapping[str, Any] | None"
 Place: TypeAlias = "tuple[str | int, ...]"

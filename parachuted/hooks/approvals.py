@@ -23,7 +23,7 @@ from types import MappingProxyType
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import ParachuteError, StorageFailedError
-from parachuted.private import (
+from parachuted.home_files.private import (
     UntrustedFileError,
     locked,
     mark_at,

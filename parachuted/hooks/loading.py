@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from parachuted.home_files import YamlRejectedError
+from parachuted.home_files.private import is_in, mark_at, without_waiting
 from parachuted.hooks.hook import (
     BLOCKING,
     NEVER_CLOSED,
@@ -26,7 +27,6 @@ from parachuted.hooks.hook import (
     parse_script_name,
 )
 from parachuted.hooks.settings import HookFile, read_settings
-from parachuted.private import is_in, mark_at, without_waiting
 
 _LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
 _INTERPRETERS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -28,9 +28,9 @@ from parachuted.home_files import (
     new_document,
     read_document,
 )
+from parachuted.home_files.private import UntrustedFileError
 from parachuted.keys.api_key import ApiKey, hash_of, key_document, parse_key, time_text
 from parachuted.keys.scopes import Identity
-from parachuted.private import UntrustedFileError
 
 NAME = "keys.yaml"
 _LIST = "api_keys"

@@ -173,8 +173,7 @@ class Module:
     ) -> asyncio.Task[Result]:
         """Start work that goes on after the present call, on that call's behalf.
 
-        It ends with the module, and its failure is the module's problem. RuntimeError: the module
-        has too many tasks at work.
+        It ends with the module, and its failure is the module's problem.
         """
         task = asyncio.get_running_loop().create_task(
             work(*args), name=name or getattr(work, "__name__", None)

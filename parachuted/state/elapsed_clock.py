@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from parachuted.private import UntrustedFileError, read_private, replace_private
+from parachuted.home_files.private import UntrustedFileError, read_private, replace_private
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MOST_ACROSS_REBOOT_S = 2 * 86_400.0

@@ -22,7 +22,7 @@ from pathlib import Path
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.private_text import without_private
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, StorageFailedError
-from parachuted.private import UntrustedFileError, locked, read_private, replace_private
+from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
 from parachuted.state import StateStore
 from parachuted.suggestions.suggestion import (
     PlannedSuggestion,

@@ -14,6 +14,7 @@ from parachuted.audit.files import FOLDER, AuditFolder, ChainHeadFile
 from parachuted.audit.verify import verify
 from parachuted.conflict_copies import is_conflict_copy
 from parachuted.errors import ParachuteError
+from parachuted.home_files.vault_state import CONTROL_FOLDER
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Store,
@@ -25,7 +26,6 @@ from parachuted.vault import (
 )
 from parachuted.vault.note import conflict_line
 from parachuted.vault.root import read_all
-from parachuted.vault_state import CONTROL_FOLDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from parachuted.access.own_folders import OwnFolders
-from parachuted.private import is_in
+from parachuted.home_files.private import is_in
 from parachuted.tools.folder_files import (
     FoundFile,
     LeftOut,

@@ -40,12 +40,12 @@ def key_of(
     """The headers of a new key that may `vault:read,write` and so on; from elsewhere, unless
     `local`.
     """
-    file = KeyFile(daemon_rig.daemon.home)
+    file = KeyFile(daemon_rig.daemon.watched.home)
     name = f"a test's {len(file.load().keys) or ''}".rstrip()
     made = mint(
         name,
         [parse_words(one, paths) for one in scopes],
-        now=daemon_rig.daemon.clock(),
+        now=daemon_rig.daemon.watched.clock(),
         expires=expires,
     )
     file.add(made.key)

@@ -214,7 +214,7 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
         before, keys, since = (
             contents(vault),
             await get(daemon_rig, "/api/auth/keys"),
-            daemon_rig.daemon.clock(),
+            daemon_rig.daemon.watched.clock(),
         )
         async with browser(
             tmp_path / "profile",
@@ -225,7 +225,7 @@ async def test_pages_of_strangers_change_and_read_nothing(live: Live, vault: Pat
 
         assert contents(vault) == before
         assert await get(daemon_rig, "/api/auth/keys") == keys
-        assert not daemon_rig.daemon.worker.paused
+        assert not daemon_rig.daemon.agents.worker.paused
         heard = await heard_since(daemon_rig, since)
 
     assert CANARY not in json.dumps(served.reported)

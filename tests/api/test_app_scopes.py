@@ -356,7 +356,7 @@ async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_a
             if place.capability is not None
         ]
         keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
-        daemon_rig.daemon.worker.pause()  # the diary watches the projects
+        daemon_rig.daemon.agents.worker.pause()  # the diary watches the projects
         private, following = {OUTSIDE: (vault / OUTSIDE).read_bytes()}, itertools.cycle(SPELLINGS)
         reported, answers = [], Counter()
         for place in found:
@@ -386,7 +386,7 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
             if place.capability is not None
         ]
         keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         differing = []
         for place in found:
             both = []

@@ -168,7 +168,7 @@ async def test_no_way_leads_out_of_the_vault(
     torture: bool,  # noqa: FBT001
 ):
     async with live() as daemon_rig:
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         found, following, before = (
             list(places(await get(daemon_rig, "/api/openapi.json"))),
             itertools.cycle(WAYS),
@@ -214,7 +214,7 @@ async def test_whether_something_is_outside_is_not_reported(
         (str(outside), str(outside.with_name("missing.md"))),
     )
     async with live() as daemon_rig:
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         differing = []
         for place in places(await get(daemon_rig, "/api/openapi.json")):
             if place.where.partition(" ")[2] in {

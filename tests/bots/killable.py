@@ -14,7 +14,7 @@ import aiohttp
 
 from parachuted.agents import Step, TextDelta
 from parachuted.agents.job import Job
-from parachuted.presence import running_daemon as find_daemon
+from parachuted.processes.presence import running_daemon as find_daemon
 from tests.bots.conftest import Model, eventually, question_of
 from tests.stories.daemon_rig import running_daemon
 

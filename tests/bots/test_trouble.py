@@ -213,7 +213,7 @@ async def test_a_chat_that_shuts_the_bot_out_leaves_it_connected_to_the_others(
     await eventually(lambda: _true(bots.model.jobs), lambda: _true(bots.model.jobs))
     await platform.shut_out(ana, chat)
     going.set()
-    with closing(sqlite3.connect(memory_of(bots.daemon.daemon.home))) as live:
+    with closing(sqlite3.connect(memory_of(bots.daemon.daemon.watched.home))) as live:
         await eventually(
             lambda: _true(not live.execute("SELECT 1 FROM updates WHERE is_done = 0").fetchall()),
             lambda: bots.api("GET", "bots/status"),

@@ -16,7 +16,7 @@ from tests.api.calls import key_of
 from tests.api.routes.test_modules import install
 from tests.chat.test_session_contract import decode
 from tests.chat.test_turns_live import call, events, talking
-from tests.mcp_client.conftest import SCRIPT, declare
+from tests.mcp.sums import SCRIPT, declare
 
 __all__ = ["talking"]
 NOTE = "Garden/sum.md"

@@ -12,8 +12,8 @@ from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import call, get
 from tests.api.routes.test_modules import install
 from tests.chat.test_turns_live import events
-from tests.mcp_server.peers import call as tool
-from tests.mcp_server.peers import client, refused
+from tests.mcp.peers import call as tool
+from tests.mcp.peers import client, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 OTHER = "Chat/sessions/2026-11-23 Other.md"

@@ -82,7 +82,7 @@ async def test_a_conversation_with_a_shell_works_in_a_container_and_goes_on_ther
         assert "Good morning." in model.asked[-1]
         assert "sed -i" in model.asked[-1]
 
-        history = daemon_rig.daemon.history
+        history = daemon_rig.daemon.watched.history
         runs = (await get(daemon_rig, f"/api/chat/{session}/runs"))["runs"]
         (run,) = [
             one

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from parachuted.bundled import bundled_folder
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
 
 pytestmark = pytest.mark.torture

@@ -15,13 +15,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.bundled import bundled_folder
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say, use
-from parachuted.vault_state import state_folder
 from tests.api.routes.test_modules import install
 from tests.chat.app_decoder import decoded
 from tests.stories.daemon_rig import DaemonRig
@@ -47,7 +47,7 @@ def talking(vault: Path, home: Path) -> Talking:
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
         daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(daemon_rig.events.append)
+        daemon.watched.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
@@ -254,7 +254,7 @@ async def test_a_restarted_or_changed_chat_leaves_the_model_within_reach(talking
             assert (done["type"], done.get("response")) == ("done", answer), done
             session = done["sessionId"]
             if spare == "on":
-                idle = daemon_rig.daemon.chosen.backend._backend._idle._idle
+                idle = daemon_rig.daemon.agents.chosen.backend._backend._idle._idle
                 await daemon_rig.until(partial(operator.contains, idle, None), 60)
             if number < 2:
                 status, module = await call(daemon_rig, "POST", "/api/modules/chat/restart", {})

@@ -32,7 +32,7 @@ async def test_maintenance_shows_what_it_did_and_how_to_take_it_back(
         )
 
         assert backend.jobs[0].prompt == "why is today broken?"
-        run = daemon_rig.daemon.history.runs()[0]["id"]
+        run = daemon_rig.daemon.watched.history.runs()[0]["id"]
         assert said.splitlines() == [
             "Starting the maintenance agent: this machine only, no network.",
             (
@@ -77,16 +77,16 @@ async def test_stop_agents_ends_all_and_says_which(
         command_line = CommandLine(home=home, vault=vault, folder=tmp_path)
         asked = group.create_task(asyncio.to_thread(command_line.fails, 1, "maintenance", "hang"))
         await started.wait()
-        (working,) = daemon_rig.daemon.at_work.all()
+        (working,) = daemon_rig.daemon.agents.active_runs.all()
         assert (
             await asyncio.to_thread(command_line.does, "stop-agents", "--go-on")
             == f"Ended: 1 run: {working.run}.\n"
         )
         assert "a person stopped all agents" in await asked
-        assert not daemon_rig.daemon.worker.paused
+        assert not daemon_rig.daemon.agents.worker.paused
         said = await asyncio.to_thread(command_line.does, "stop-agents")
         assert said.splitlines()[:1] == ["Ended: 0 runs."]
-        assert daemon_rig.daemon.worker.paused
+        assert daemon_rig.daemon.agents.worker.paused
 
 
 async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_refused(
@@ -102,7 +102,7 @@ async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_ref
         ]
 
     async with live(ScriptedBackend(patient)) as daemon_rig, asyncio.TaskGroup() as group:
-        asked = daemon_rig.daemon.permissions
+        asked = daemon_rig.daemon.agents.permissions
         wish = PermissionRequest(
             kind="bash", what="curl example.com\nasks     work/helper wants to run ls"
         )

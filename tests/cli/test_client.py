@@ -16,7 +16,7 @@ import pytest
 from parachuted.cli.client import ask, daemon_record, home_of
 from parachuted.config import home_folder
 from parachuted.errors import NoDaemonError, NotFoundError, ParachuteError
-from parachuted.presence import Presence
+from parachuted.processes.presence import Presence
 
 OK = b"HTTP/1.1 200 OK\r\n\r\n"
 

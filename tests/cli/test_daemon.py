@@ -27,7 +27,7 @@ def busy():
 
 STAND_IN = """
 import os, signal, sys, threading, time
-from parachuted.presence import Presence
+from parachuted.processes.presence import Presence
 ending = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ending.set())
 presence = Presence(sys.argv[1], sys.argv[2])

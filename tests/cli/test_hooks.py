@@ -8,8 +8,8 @@ import json
 import pytest
 
 from parachuted.cli.hooks import recorder_folder
-from parachuted.presence import Presence
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
+from parachuted.processes.presence import Presence
 from tests.cli.command_line import CommandLine
 from tests.hooks.serving import drop, serving
 

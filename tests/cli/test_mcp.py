@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp_types import Implementation
 
 from tests.cli.command_line import PARACHUTE, CommandLine
-from tests.mcp_server.peers import INITIALIZE, call, listed, message, refused
+from tests.mcp.peers import INITIALIZE, call, listed, message, refused
 
 WAIT_S = 60
 

@@ -79,9 +79,9 @@ async def test_a_modules_command_is_carried_out_by_the_daemon(
             assert "waits for your approval" in said
             assert "`parachute modules approve garden`" in said
             assert "All is well" not in said
-        trust = daemon_rig.daemon.trust
+        trust = daemon_rig.daemon.modules.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await daemon_rig.daemon.modules.sync()
+        await daemon_rig.daemon.modules.manager.sync()
 
         assert await type_("garden", "say") == (0, "hello\n")
         assert await type_("garden", "say", "--json") == (0, '"hello"\n')

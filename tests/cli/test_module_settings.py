@@ -46,9 +46,9 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         async def type_(*words: str) -> tuple[int, str]:
             return await asyncio.to_thread(command_line, *words)
 
-        trust = daemon_rig.daemon.trust
+        trust = daemon_rig.daemon.modules.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await daemon_rig.daemon.modules.sync()
+        await daemon_rig.daemon.modules.manager.sync()
 
         listed = {one["key"]: one for one in json.loads((await type_("config", "--json"))[1])}
         assert listed["modules.garden.days"]["value"] == "3"
@@ -64,14 +64,14 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert code == 0, said
         assert (await type_("config", "set", "modules.garden.layout", "entries"))[0] == 0
         assert await type_("config", "get", "modules.garden.days") == (0, "7\n")
-        assert daemon_rig.daemon.modules.approved("garden").config == {
+        assert daemon_rig.daemon.modules.manager.approved("garden").config == {
             "days": 7,
             "layout": "entries",
         }
 
         code, said = await type_("config", "set", "modules.garden.days", "many")
         assert (code, "config.days" in said, "is as it was" in said) == (2, True, True), said
-        assert daemon_rig.daemon.modules.approved("garden").config == {
+        assert daemon_rig.daemon.modules.manager.approved("garden").config == {
             "days": 7,
             "layout": "entries",
         }
@@ -79,11 +79,11 @@ async def test_a_modules_settings_are_listed_set_refused_and_taken_back(
         assert (code, "has no setting dyas" in said) == (2, True), said
 
         assert (await type_("config", "unset", "modules.garden.days"))[0] == 0
-        assert daemon_rig.daemon.modules.approved("garden").config == {"layout": "entries"}
+        assert daemon_rig.daemon.modules.manager.approved("garden").config == {"layout": "entries"}
 
         file.write_text(file.read_text().replace("layout: entries", "layout: diary"))
-        await daemon_rig.until(lambda: "module:garden" in daemon_rig.daemon.problems.open)
-        problem = daemon_rig.daemon.problems.open["module:garden"]
+        await daemon_rig.until(lambda: "module:garden" in daemon_rig.daemon.watched.problems.open)
+        problem = daemon_rig.daemon.watched.problems.open["module:garden"]
         line = next(
             number
             for number, text in enumerate(file.read_text().splitlines(), 1)

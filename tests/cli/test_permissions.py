@@ -18,7 +18,7 @@ async def test_what_an_agent_asks_for_is_listed_allowed_and_denied(
         return await asyncio.to_thread(command_line.does, "permissions", *words)
 
     async with live() as daemon_rig:
-        asked = daemon_rig.daemon.permissions
+        asked = daemon_rig.daemon.agents.permissions
         assert (await does("list")).startswith("No agent asks for anything.")
         wishes = [
             PermissionRequest(kind="read", what="Diary/a.md", why="it is named"),

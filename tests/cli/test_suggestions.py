@@ -14,7 +14,7 @@ async def propose(daemon_rig, path, payload, action="update"):
     proposal = Proposal(
         source_agent="reflector", reasoning="it follows", path=path, payload=payload, action=action
     )
-    return await daemon_rig.daemon.suggestions.propose(proposal)
+    return await daemon_rig.daemon.vault.suggestions.propose(proposal)
 
 
 async def test_a_suggestion_is_listed_shown_approved_and_reported_afterwards(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from parachuted.agents.gateway import RequestUsage, UsageStore
 from parachuted.agents.gateway.usage_store import UsageEntry
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 from tests.cli.command_line import CommandLine
 
 

@@ -401,7 +401,7 @@ async def test_an_agent_is_given_what_its_tools_name_and_no_more(
     save(vault / DAY, "# Tuesday\n\nA walk.\n")
     async with live(backend) as daemon_rig:
         await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
-        await daemon_rig.until(lambda: daemon_rig.daemon.index.get(DAY) is not None)
+        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get(DAY) is not None)
         await post(daemon_rig, f"{AGENTS}/walks/run", RUN)
         (job,) = backend.jobs
         offered = {tool.name for tool in job.tools}
@@ -409,7 +409,9 @@ async def test_an_agent_is_given_what_its_tools_name_and_no_more(
         assert [one for one in ("Monday", "Tuesday") if one in job.prompt] == given
         assert sorted(offered & set(TOOLS)) == called
         (run,) = [
-            one for one in daemon_rig.daemon.history.runs() if one["agent"] == "daily/journal"
+            one
+            for one in daemon_rig.daemon.watched.history.runs()
+            if one["agent"] == "daily/journal"
         ]
         (step,) = [one for one in run["steps"] if one.get("called") == "read_note"]
         assert step["error"] is (reached == "nothing")

@@ -14,8 +14,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.suggestions import Proposal
@@ -40,7 +40,7 @@ async def live_in(command_line: CommandLine) -> dict[str, str]:
     choice = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     daemon = Daemon(settings, command_line.home, choice)
     daemon_rig = DaemonRig(daemon=daemon, vault=command_line.vault)
-    daemon.bus.subscribe(daemon_rig.events.append)
+    daemon.watched.bus.subscribe(daemon_rig.events.append)
     ready = asyncio.Event()
     made: dict[str, str] = {}
     async with asyncio.TaskGroup() as group:
@@ -57,10 +57,12 @@ async def live_in(command_line: CommandLine) -> dict[str, str]:
             payload={"text": "Welcome.\n"},
             action="update",
         )
-        made["suggestion"] = (await daemon.suggestions.propose(proposal)).id
+        made["suggestion"] = (await daemon.vault.suggestions.propose(proposal)).id
         await asyncio.to_thread(command_line.does, "pause")
         command_line.save(NOTE, SECOND, THIRD)
-        await daemon_rig.until(lambda: daemon_rig.reported("task.queued")[1:] or daemon.queue.all())
+        await daemon_rig.until(
+            lambda: daemon_rig.reported("task.queued")[1:] or daemon.loop.queue.all()
+        )
         daemon.stop()
     return made
 

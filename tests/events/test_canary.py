@@ -11,7 +11,7 @@ from inotify_simple import INotify
 
 from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.disk_scan import CANARY
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 from tests.events.conftest import EventsRig
 
 

@@ -51,10 +51,10 @@ async def test_a_vault_on_a_network_is_walked_again_and_again_and_that_is_said(
     table.write_text(f"40 22 0:35 / {vault} rw shared:20 - nfs4 server:/notes rw\n")
     monkeypatch.setattr("parachuted.events.disk_scan.MOUNTS", table)
     async with live() as daemon_rig:
-        assert "network file system (nfs4)" in daemon_rig.daemon.problems.open["watching"]
-        assert daemon_rig.daemon.detector.polling
-        daemon_rig.daemon.detector._watcher.poll = daemon_rig.daemon.detector._watcher._read = (
-            lambda: False
-        )  # another device's change is not told
+        assert "network file system (nfs4)" in daemon_rig.daemon.watched.problems.open["watching"]
+        assert daemon_rig.daemon.watched.detector.polling
+        daemon_rig.daemon.watched.detector._watcher.poll = (
+            daemon_rig.daemon.watched.detector._watcher._read
+        ) = lambda: False  # another device's change is not told
         save(vault / "a.md", "# A\n")
         await daemon_rig.until(lambda: daemon_rig.reported("file.created"))

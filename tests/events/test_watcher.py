@@ -18,7 +18,7 @@ import pytest
 
 from parachuted.events import ChangeHints, make_watcher
 from parachuted.events.watcher import HintKind, NullFileWatcher, WatchfilesWatcher
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 from tests.events.conftest import EventsRig
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")

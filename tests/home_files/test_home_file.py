@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.home_files import HomeFile
-from parachuted.private import UntrustedFileError
+from parachuted.home_files.private import UntrustedFileError
 
 
 @pytest.fixture

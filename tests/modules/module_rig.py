@@ -24,7 +24,7 @@ from parachuted.history.run_account import RunAccounts
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.scheduler import ModuleScheduler
+from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.runs import HookAsker, RunHooks, RunLifecycle

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError
+from parachuted.home_files.vault_state import state_folder
 from parachuted.modules.actions import ModuleActions
 from parachuted.modules.hosting.module_state import MODULE_DATA, make_data_folder
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from parachuted.modules.registry.skeleton import new_module
-from parachuted.vault_state import state_folder
 
 
 @pytest.fixture

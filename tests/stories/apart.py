@@ -16,9 +16,9 @@ from pathlib import Path
 
 import aiohttp
 
-from parachuted.presence import running_daemon
+from parachuted.home_files.vault_state import state_folder
+from parachuted.processes.presence import running_daemon
 from parachuted.vault import IndexSnapshot, VaultIndex
-from parachuted.vault_state import state_folder
 
 
 @dataclass

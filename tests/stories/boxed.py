@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedMessages, ToolUse
-from parachuted.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig
 
 KEY = "sk-ant-api03-CANARY-OF-THE-DAEMON-0123456789"
@@ -53,7 +53,7 @@ async def boxed(
                 pass
         daemon = Daemon(settings, home, chosen)
         daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(daemon_rig.events.append)
+        daemon.watched.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")

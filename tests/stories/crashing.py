@@ -76,8 +76,8 @@ import aiohttp  # noqa: E402
 
 from parachuted.access.authority import Authority  # noqa: E402
 from parachuted.access.notes import AppendSection, NoteChange, SetKey  # noqa: E402
-from parachuted.agent_choice import BackendChoice  # noqa: E402
 from parachuted.agents import OfflineBackend  # noqa: E402
+from parachuted.agents.choice import BackendChoice  # noqa: E402
 from parachuted.bundled import bundled_folder  # noqa: E402
 from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
@@ -132,7 +132,7 @@ async def _calm(daemon_rig: DaemonRig) -> None:
     """Nothing is left to do, and links are known."""
     await daemon_rig.settled(_SECONDS)
     await daemon_rig.daemon.approvals.quiet()
-    await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind, _SECONDS)
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind, _SECONDS)
 
 
 async def post(daemon_rig: DaemonRig, path: str, body: object) -> Any:
@@ -153,7 +153,7 @@ async def merge(daemon_rig: DaemonRig) -> None:
     """Two notes that are one, as Brain merges entities: one takes over what the other says, all
     that name that name it, and the other goes.
     """
-    sources = daemon_rig.daemon._module_sources
+    sources = daemon_rig.daemon.modules.sources
     bounds = ModuleBounds.of_module("brain", read=["**"], write=["**"])
     vault = sources.vaults.of_module("brain", bounds, authority=Authority, origins=sources.origins)
     links = sorted((daemon_rig.vault / "Links").iterdir())
@@ -167,7 +167,7 @@ async def merge(daemon_rig: DaemonRig) -> None:
 
 async def undo(daemon_rig: DaemonRig) -> None:
     """The oldest run, with all that followed."""
-    oldest = daemon_rig.daemon.history.runs(limit=1000)[-1]
+    oldest = daemon_rig.daemon.watched.history.runs(limit=1000)[-1]
     await post(daemon_rig, f"/api/runs/{oldest['id']}/undo", {})
 
 
@@ -189,7 +189,7 @@ async def bring(daemon_rig: DaemonRig) -> None:
 
 async def suggest(daemon_rig: DaemonRig) -> None:
     """What waits for a person."""
-    await daemon_rig.daemon.suggestions.propose(
+    await daemon_rig.daemon.vault.suggestions.propose(
         Proposal(
             source_agent="reflector",
             reasoning="it follows",
@@ -212,9 +212,11 @@ ACTS = {one.__name__: one for one in (move, merge, undo, install, bring, suggest
 def _is_kept(daemon: Daemon) -> bool:
     """Whether the texts of watched notes are at hand, to show their next change as a difference."""
     entries = [
-        daemon.index.get(path) for path in daemon.index.paths() if daemon.watches.downstream(path)
+        daemon.watched.index.get(path)
+        for path in daemon.watched.index.paths()
+        if daemon.loop.watches.downstream(path)
     ]
-    return all(entry is not None and entry.digest in daemon.objects for entry in entries)
+    return all(entry is not None and entry.digest in daemon.watched.objects for entry in entries)
 
 
 def main() -> None:

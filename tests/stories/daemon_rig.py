@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import Backend, OfflineBackend
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.events import Event
@@ -52,7 +52,7 @@ class DaemonRig:
 
     async def indexed(self, notes: int = 0) -> None:
         """Wait until all that is known can be found, and these are so many notes at least."""
-        search = self.daemon.search
+        search = self.daemon.vault.search
         await self.until(lambda: not search.is_behind and search.count() >= notes)
 
     async def settled(self, seconds: float = 30) -> None:
@@ -62,12 +62,16 @@ class DaemonRig:
         daemon = self.daemon
 
         def is_busy() -> bool:
-            return bool(daemon.detector.busy or daemon.queue.all() or daemon.worker.busy)
+            return bool(
+                daemon.watched.detector.busy or daemon.loop.queue.all() or daemon.agents.worker.busy
+            )
 
-        await daemon.detector.rescan()
+        await daemon.watched.detector.rescan()
         while is_busy():
             await self.until(lambda: not is_busy(), seconds)
-            await daemon.detector.rescan()  # what the last run wrote may not have been heard of yet
+            await (
+                daemon.watched.detector.rescan()
+            )  # what the last run wrote may not have been heard of yet
 
 
 @contextlib.asynccontextmanager
@@ -92,9 +96,9 @@ async def running_daemon(
         BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None),
         clock=clock,
     )
-    daemon.containers.sandboxes = ProcessSandboxes()  # real ones: tests/modules/hosting
+    daemon.modules.containers.sandboxes = ProcessSandboxes()  # real ones: tests/modules/hosting
     daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-    daemon.bus.subscribe(daemon_rig.events.append)
+    daemon.watched.bus.subscribe(daemon_rig.events.append)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set), name="daemon")

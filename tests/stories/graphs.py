@@ -80,14 +80,16 @@ def planned(daemon_rig: DaemonRig, name: str) -> list[str]:
     """Whom `bubble plan` says a change of that note can wake."""
     return [
         run.watcher
-        for run in plan_for(f"{name}/AGENTS.md", daemon_rig.daemon.watches, most_cost_usd=0.1).runs
+        for run in plan_for(
+            f"{name}/AGENTS.md", daemon_rig.daemon.loop.watches, most_cost_usd=0.1
+        ).runs
     ]
 
 
 def runs_by_cause(daemon_rig: DaemonRig) -> dict[str, list[str]]:
     """For each cause, the watchers of the runs that carried it."""
     found: dict[str, list[str]] = {}
-    for document in daemon_rig.daemon.history.runs(limit=5000):
+    for document in daemon_rig.daemon.watched.history.runs(limit=5000):
         for cause in document["causes"]:
             found.setdefault(cause["id"], []).append(document["watcher"])
     return found
@@ -109,8 +111,8 @@ def behind(
     """
     pairs = [
         (one.watcher, path)
-        for one in daemon_rig.daemon.watches.all()
-        for path in daemon_rig.daemon.watches.watched_by(one.watcher)
+        for one in daemon_rig.daemon.loop.watches.all()
+        for path in daemon_rig.daemon.loop.watches.watched_by(one.watcher)
     ]
     last = {pair: seen.get(pair, first[pair[1]]) for pair in pairs}
     return {
@@ -122,7 +124,7 @@ def behind(
 
 def open_differences(daemon_rig: DaemonRig) -> dict[tuple[str, str], str | None]:
     """The same as the daemon has it."""
-    reviews = daemon_rig.daemon.reviews
+    reviews = daemon_rig.daemon.loop.reviews
     return {
         (review.watcher, review.path): review.base
         for watcher in reviews.watchers()

@@ -36,7 +36,7 @@ def listing(index: VaultIndex) -> tuple[Listing, list[str]]:
 
 
 def assert_index_equals_disk(daemon: Daemon, vault: Path) -> None:
-    assert listing(daemon.index) == listing(fresh_index(vault))
+    assert listing(daemon.watched.index) == listing(fresh_index(vault))
 
 
 def kinds(daemon_rig: DaemonRig) -> dict[str, list[str]]:

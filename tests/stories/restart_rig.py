@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from parachuted.home_files.vault_state import state_folder
 from parachuted.modules.registry.approved_copies import remove_tree
 from parachuted.vault import History
-from parachuted.vault_state import state_folder
 from tests.stories.crashing import LifeSpan, line_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.home_files.vault_state import state_folder
 from parachuted.vault import History
-from parachuted.vault_state import state_folder
 from tests.stories.daemon_rig import note, save
 from tests.stories.restart_rig import RestartRig, restart_rig
 

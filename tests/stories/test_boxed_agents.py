@@ -13,8 +13,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import say, use
-from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, post, refused
 from tests.api.routes.test_modules import install
 from tests.engine import containers
@@ -98,7 +98,7 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
             await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
             (question,) = daemon_rig.reported("permission.requested")
             assert (question["kind"], question["what"]) == ("bash", "curl http://example.org")
-            daemon_rig.daemon.permissions.answer(str(question["id"]), "never")
+            daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "never")
         ran = task.result()
 
         assert (ran["words"], ran["outcome"], ran["wrote"]) == (
@@ -122,7 +122,7 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
             False,
             True,
         ]
-        writes = daemon_rig.daemon.history.writes_by(ran["run"])
+        writes = daemon_rig.daemon.watched.history.writes_by(ran["run"])
         assert {(write.path, write.author.by) for write in writes} == {
             ("Work/plan.md", "module:keeper/tidy")
         }
@@ -181,7 +181,9 @@ async def test_stopping_ends_a_container_within_a_second_and_leaves_every_file_o
             ]
         )
         asked = group.create_task(refused(daemon_rig, "POST", RUN, json={"prompt": "Hang."}))
-        await daemon_rig.until(lambda: len(api.asked) == 1 and daemon_rig.daemon.at_work.all(), 60)
+        await daemon_rig.until(
+            lambda: len(api.asked) == 1 and daemon_rig.daemon.agents.active_runs.all(), 60
+        )
         loop = asyncio.get_running_loop()
         began = loop.time()
         stopped = await post(daemon_rig, "/api/agents/stop")
@@ -217,7 +219,7 @@ async def test_a_daemon_that_ends_leaves_no_container_and_no_copy_of_an_agent_at
             )
             asked = group.create_task(cut_off(daemon_rig))
             await daemon_rig.until(
-                lambda: len(api.asked) == 1 and daemon_rig.daemon.at_work.all(), 60
+                lambda: len(api.asked) == 1 and daemon_rig.daemon.agents.active_runs.all(), 60
             )
             assert containers(engine, of=ours) != []
             began = loop.time()

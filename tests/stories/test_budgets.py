@@ -32,7 +32,7 @@ class Clock:
     def forward(self, daemon_rig: DaemonRig, **by: float) -> None:
         """Put it forward, and let the daemon look at it."""
         self.ahead += timedelta(**by)
-        daemon_rig.daemon.worker.resume()
+        daemon_rig.daemon.agents.worker.resume()
 
 
 @pytest.fixture
@@ -69,7 +69,9 @@ async def test_over_budget_tasks_wait_until_there_is_room(
     async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
-            lambda: daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.worker.busy
+            lambda: (
+                daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.agents.worker.busy
+            )
         )
         reported = await health(daemon_rig)
 
@@ -94,7 +96,7 @@ async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept
         await daemon_rig.until(
             lambda: (
                 len(daemon_rig.reported("budget.exceeded")) == 2
-                and not daemon_rig.daemon.worker.busy
+                and not daemon_rig.daemon.agents.worker.busy
             )
         )
         assert len(ran(daemon_rig)) == 2
@@ -104,12 +106,12 @@ async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept
 
         touch_up(vault, "x", "- newer", graph)
         await daemon_rig.until(
-            lambda: len(ran(daemon_rig)) == 4 and not daemon_rig.daemon.worker.busy
+            lambda: len(ran(daemon_rig)) == 4 and not daemon_rig.daemon.agents.worker.busy
         )
 
-        waiting = {task.watcher for task in daemon_rig.daemon.queue.all()}
+        waiting = {task.watcher for task in daemon_rig.daemon.loop.queue.all()}
         assert len(waiting) == 2
-        assert all(task.reason for task in daemon_rig.daemon.queue.all())
+        assert all(task.reason for task in daemon_rig.daemon.loop.queue.all())
 
 
 async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock):
@@ -117,7 +119,9 @@ async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock
     async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
-            lambda: daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.worker.busy
+            lambda: (
+                daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.agents.worker.busy
+            )
         )
     async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
         await daemon_rig.until(lambda: daemon_rig.reported("budget.exceeded"))
@@ -130,20 +134,20 @@ async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock
 async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, vault: Path):
     graph = star(vault, 1)
     async with live(always_edits()) as daemon_rig:
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
     async with live(always_edits()) as daemon_rig:
-        assert daemon_rig.daemon.worker.paused
-        assert [task.watcher for task in daemon_rig.daemon.queue.all()] == ["w0/AGENTS.md"]
+        assert daemon_rig.daemon.agents.worker.paused
+        assert [task.watcher for task in daemon_rig.daemon.loop.queue.all()] == ["w0/AGENTS.md"]
         touch_up(vault, "x", "- newer", graph)
         await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         assert daemon_rig.reported("task.started") == []
 
-        daemon_rig.daemon.worker.resume()
+        daemon_rig.daemon.agents.worker.resume()
         await daemon_rig.until(lambda: ran(daemon_rig))
         await daemon_rig.settled()
-        assert not daemon_rig.daemon.worker.paused
+        assert not daemon_rig.daemon.agents.worker.paused
 
 
 async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(
@@ -162,7 +166,9 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
         touch_up(vault, "x", "- new", graph)
         for number in (1, 2):
             await daemon_rig.until(
-                lambda count=number: len(attempts) == count and not daemon_rig.daemon.worker.busy
+                lambda count=number: (
+                    len(attempts) == count and not daemon_rig.daemon.agents.worker.busy
+                )
             )
             assert [item["reason"] for item in (await health(daemon_rig))["waiting"]] == [
                 "no login was found"
@@ -173,7 +179,7 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
 
         assert len(set(attempts)) == 1
         assert (await health(daemon_rig))["budget"]["runs_last_hour"] == 1
-        assert [run["outcome"] for run in daemon_rig.daemon.history.runs()] == ["unchanged"]
+        assert [run["outcome"] for run in daemon_rig.daemon.watched.history.runs()] == ["unchanged"]
 
 
 async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
@@ -185,14 +191,16 @@ async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
     graph = star(vault, 1)
     async with live(ScriptedBackend(refuse), clock=clock) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(lambda: any(task.attempts for task in daemon_rig.daemon.queue.all()))
-        before = daemon_rig.daemon.history.runs()
+        await daemon_rig.until(
+            lambda: any(task.attempts for task in daemon_rig.daemon.loop.queue.all())
+        )
+        before = daemon_rig.daemon.watched.history.runs()
     clock.ahead += timedelta(seconds=11)
     async with live(always_edits(), clock=clock) as daemon_rig:
         await daemon_rig.until(lambda: ran(daemon_rig))
         await daemon_rig.settled()
 
-        assert [run["id"] for run in daemon_rig.daemon.history.runs()] == [
+        assert [run["id"] for run in daemon_rig.daemon.watched.history.runs()] == [
             run["id"] for run in before
         ]
 
@@ -224,7 +232,7 @@ async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next
         await daemon_rig.until(lambda: ran(daemon_rig))
         await daemon_rig.settled()
         assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["failed"]
-        assert [review.path for review in daemon_rig.daemon.reviews.of("w/AGENTS.md")] == [
+        assert [review.path for review in daemon_rig.daemon.loop.reviews.of("w/AGENTS.md")] == [
             "x/AGENTS.md"
         ]
 
@@ -254,7 +262,7 @@ async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: 
         await asyncio.wait_for(begun.wait(), 30)
     async with live(always_edits()) as daemon_rig:
         await daemon_rig.until(lambda: ran(daemon_rig))
-        assert len(daemon_rig.daemon.history.runs()) == 1
+        assert len(daemon_rig.daemon.watched.history.runs()) == 1
 
 
 async def test_a_clock_that_is_set_back_by_years_stops_nothing(
@@ -269,12 +277,13 @@ async def test_a_clock_that_is_set_back_by_years_stops_nothing(
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
         await daemon_rig.settled()
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         touch_up(vault, "x", "- newer", graph)
-        await daemon_rig.until(lambda: len(daemon_rig.daemon.queue.all()) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.loop.queue.all()) == 2)
         clock.ahead = timedelta()
-        daemon_rig.daemon.worker.resume()
+        daemon_rig.daemon.agents.worker.resume()
         await daemon_rig.until(lambda: len(ran(daemon_rig)) == 4)
         assert (
-            str(daemon_rig.daemon.budget.exceeded()) == "the budget of 4 runs per hour is used up"
+            str(daemon_rig.daemon.agents.budget.exceeded())
+            == "the budget of 4 runs per hour is used up"
         )

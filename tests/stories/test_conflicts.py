@@ -40,10 +40,10 @@ async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_no
         save(pair / GARDEN, note("Garden", focus="- reap"))
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
-        (run,) = daemon_rig.daemon.history.runs(limit=1)
+        (run,) = daemon_rig.daemon.watched.history.runs(limit=1)
         assert "reap" in (pair / "AGENTS.md").read_text()
         assert [one["path"] for one in run["reviewed"]] == [GARDEN]
-        assert daemon_rig.daemon.reviews.watchers() == []
+        assert daemon_rig.daemon.loop.reviews.watchers() == []
 
 
 async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(live: Live, pair):
@@ -57,7 +57,7 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
         await daemon_rig.until(
             lambda: any(
                 "conflict markers (line 2)" in (task.reason or "")
-                for task in daemon_rig.daemon.queue.all()
+                for task in daemon_rig.daemon.loop.queue.all()
             )
         )
         assert (pair / "AGENTS.md").read_text() == broken
@@ -78,8 +78,8 @@ async def test_a_conflict_copy_neither_watches_nor_wakes(live: Live, pair):
         save(pair / "Projects/garden/Beans (conflicted copy 2026-11-22).md", "# Beans\n")
         await daemon_rig.until(lambda: len(daemon_rig.reported("file.created")) == 2)
         await daemon_rig.settled()
-        assert [one.watcher for one in daemon_rig.daemon.watches.all()] == ["AGENTS.md"]
+        assert [one.watcher for one in daemon_rig.daemon.loop.watches.all()] == ["AGENTS.md"]
         assert daemon_rig.reported("task.") == daemon_rig.reported("run.") == []
         assert not any(
-            "conflicted" in path for path in daemon_rig.daemon.watches.watched_by("AGENTS.md")
+            "conflicted" in path for path in daemon_rig.daemon.loop.watches.watched_by("AGENTS.md")
         )

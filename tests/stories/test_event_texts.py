@@ -69,7 +69,7 @@ def written(folder: Path, name: str, code: str, more: str) -> Path:
 
 def tell_secrets(daemon_rig: DaemonRig) -> None:
     """What the daemon tells of notes below Private/, as its parts do."""
-    publish = daemon_rig.daemon.bus.publish
+    publish = daemon_rig.daemon.watched.bus.publish
     publish(
         "run.undone",
         run="r",
@@ -125,7 +125,7 @@ def tell_secrets(daemon_rig: DaemonRig) -> None:
         why=CANARY,
         until="2026-01-01",
     )
-    daemon_rig.daemon.problems.set("test", CANARY)
+    daemon_rig.daemon.watched.problems.set("test", CANARY)
 
 
 async def stream_of(daemon_rig: DaemonRig, headers: dict[str, str], last: str) -> list[dict]:
@@ -176,7 +176,7 @@ async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(
         assert "monday" not in json.dumps(heard)
         assert CANARY not in json.dumps(streamed)
         assert [data["reason"] for data in heard if "reason" in data] == [""]
-        assert any(CANARY in json.dumps(one.data) for one in daemon_rig.daemon.bus.since(0))
+        assert any(CANARY in json.dumps(one.data) for one in daemon_rig.daemon.watched.bus.since(0))
 
 
 async def test_what_a_module_tells_of_a_note_reaches_those_who_may_read_the_note(

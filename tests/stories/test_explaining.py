@@ -28,7 +28,7 @@ async def follow(daemon_rig: DaemonRig, focus: str) -> str:
 
 def authors(daemon_rig: DaemonRig) -> dict[str, str]:
     """Each line of b with its run, or who else wrote it."""
-    why = Why(daemon_rig.daemon.store)
+    why = Why(daemon_rig.daemon.vault.store)
     return {line.text: line.run or line.by for line in why.lines(B) if line.text.strip()}
 
 
@@ -55,7 +55,7 @@ async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vau
         assert reported["  - harvest"] == second
         assert reported["- [a](../a/AGENTS.md) — About a."] == first
 
-        await daemon_rig.daemon.undo.undo(second)
+        await daemon_rig.daemon.vault.undo.undo(second)
         reported = authors(daemon_rig)
         assert (reported["> About b, by hand."], reported["  - sow"]) == ("person", first)
         assert set(reported.values()) == {"person", first}

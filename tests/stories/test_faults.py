@@ -23,7 +23,7 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.events import DebounceTimes
-from parachuted.vault_state import VaultUnclearError
+from parachuted.home_files.vault_state import VaultUnclearError
 from tests.stories.apart import apart, index_left_by
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 from tests.stories.listing import assert_index_equals_disk, followed, fresh_index, kinds, listing
@@ -84,8 +84,8 @@ def with_watches(count: int) -> list[str]:
 
 async def quiet(daemon_rig: DaemonRig, seconds: float = 30) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    daemon_rig.daemon.detector._watcher.poll()
-    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy, seconds)
+    daemon_rig.daemon.watched.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.watched.detector.busy, seconds)
 
 
 def fill(vault: Path, count: int) -> list[str]:
@@ -188,7 +188,7 @@ async def test_a_checkout_of_another_branch_is_reported_once_a_file(
         await asyncio.to_thread(git, vault, "checkout", "-q", "one")
         await quiet(daemon_rig, 60)
 
-        assert followed(before.paths(), daemon_rig) == set(daemon_rig.daemon.index.paths())
+        assert followed(before.paths(), daemon_rig) == set(daemon_rig.daemon.watched.index.paths())
         told_twice = [reported for reported in kinds(daemon_rig).values() if len(reported) > 1]
         # Git removes a file before it writes it: where the system holds it up in between, the
         # file was gone, and is told so.
@@ -272,7 +272,10 @@ async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, 
                 file.write(f"line {line}\n")
                 file.flush()
             await daemon_rig.until(lambda: kinds(daemon_rig))
-            assert daemon_rig.daemon.index.get("log.md").size == (vault / "log.md").stat().st_size
+            assert (
+                daemon_rig.daemon.watched.index.get("log.md").size
+                == (vault / "log.md").stat().st_size
+            )
             file.write("the last line\n")
         await quiet(daemon_rig)
 
@@ -283,7 +286,7 @@ async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, 
 async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
     save(vault / "log.md", "# log\n")
     async with live() as daemon_rig:
-        daemon_rig.daemon.detector._debouncer._pace = DebounceTimes(patience=0.5)
+        daemon_rig.daemon.watched.detector._debouncer._pace = DebounceTimes(patience=0.5)
         writer = asyncio.get_running_loop().create_task(
             act("append_for_ever", vault / "log.md", 10), name="writer"
         )
@@ -301,12 +304,12 @@ async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Pat
     fill(vault, 30)
     async with live() as daemon_rig:
         vault.rename(vault.with_name("away"))
-        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.watched.problems.open)
         save(vault.with_name("away") / "0/note 0.md", "changed while away")
         with pytest.raises(StorageFailedError):
-            await daemon_rig.daemon.detector.rescan()
+            await daemon_rig.daemon.watched.detector.rescan()
         vault.with_name("away").rename(vault)
-        await daemon_rig.until(lambda: "vault" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "vault" not in daemon_rig.daemon.watched.problems.open)
         await quiet(daemon_rig)
 
         assert kinds(daemon_rig) == {"0/note 0.md": ["modified"]}
@@ -322,7 +325,7 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
         hasten(daemon_rig)
         vault.rename(vault.with_name("away"))
         vault.mkdir()
-        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
         await daemon_rig.until(
             lambda: (
                 sum(
@@ -334,7 +337,7 @@ async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
         )
         vault.rmdir()
         vault.with_name("away").rename(vault)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
         save(vault / "0/note 0.md", "changed")
         await quiet(daemon_rig)
 
@@ -368,7 +371,7 @@ def hasten(daemon_rig: DaemonRig) -> None:
     """Let the daemon look more often at whether its vault is there: a folder put in its place gives
     no hint.
     """
-    daemon_rig.daemon.detector._pace = DebounceTimes(heartbeat=0.05)
+    daemon_rig.daemon.watched.detector._pace = DebounceTimes(heartbeat=0.05)
 
 
 async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):
@@ -376,8 +379,8 @@ async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: 
     async with live() as daemon_rig:
         hasten(daemon_rig)
         with mounted(vault):
-            await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+            await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
         await quiet(daemon_rig)
 
         assert kinds(daemon_rig) == {}
@@ -403,17 +406,17 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
     async with live() as daemon_rig:
         for path in paths[:40]:
             (vault / path).unlink()
-        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
         save(vault / paths[50], "changed meanwhile")
         await quiet(daemon_rig)
-        await daemon_rig.daemon.detector.rescan()
+        await daemon_rig.daemon.watched.detector.rescan()
         assert kinds(daemon_rig) == {paths[50]: ["modified"]}
-        await daemon_rig.daemon.detector.rescan(accept_missing=True)
+        await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
 
         assert kinds(daemon_rig) == {paths[50]: ["modified"]} | {
             path: ["deleted"] for path in paths[:40]
         }
-        assert daemon_rig.daemon.problems.open == {}
+        assert daemon_rig.daemon.watched.problems.open == {}
         assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
@@ -421,7 +424,7 @@ async def test_a_mass_deletion_in_pieces_is_not_believed_either(live: Live, vaul
     fill(vault, 10_000 if torture else 1500)
     async with live() as daemon_rig:
         await asyncio.to_thread(subprocess.run, ["rm", "-rf", *vault.iterdir()], check=True)
-        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
         await quiet(daemon_rig)
 
         assert kinds(daemon_rig) == {}
@@ -435,7 +438,7 @@ async def test_fewer_deletions_are_believed(live: Live, vault: Path):
         await quiet(daemon_rig)
 
         assert kinds(daemon_rig) == {path: ["deleted"] for path in paths[:25]}
-        assert daemon_rig.daemon.problems.open == {}
+        assert daemon_rig.daemon.watched.problems.open == {}
 
 
 # Limits and rights
@@ -513,12 +516,12 @@ async def test_what_is_ignored_stays_so_where_the_rules_cannot_be_read_at_a_star
     for _life in range(2):
         async with live() as daemon_rig:
             await daemon_rig.settled()
-            assert daemon_rig.daemon.index.get("secret.md") is None
-            assert ".parachuteignore" in daemon_rig.daemon.problems.open
+            assert daemon_rig.daemon.watched.index.get("secret.md") is None
+            assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
     rules.rmdir()
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        assert daemon_rig.daemon.index.get("secret.md") is not None
+        assert daemon_rig.daemon.watched.index.get("secret.md") is not None
 
 
 async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
@@ -526,19 +529,19 @@ async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vau
     save(vault / "note.md", "# note\n")
     async with live() as daemon_rig:
         save(vault / ".parachuteignore", "/[0-9]/\n")
-        await daemon_rig.until(lambda: len(daemon_rig.daemon.index) == 2)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.watched.index) == 2)
         await quiet(daemon_rig)
 
-        assert daemon_rig.daemon.problems.open == {}
+        assert daemon_rig.daemon.watched.problems.open == {}
         assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
     save(vault / ".parachuteignore", "a\\\n!\n")
     async with live() as daemon_rig:
-        assert ".parachuteignore" in daemon_rig.daemon.problems.open
+        assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
         save(vault / ".parachuteignore", "[[:upper:]].md\n[z-a]\n*\n!*/\n!*.md\n")
-        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
         save(vault / "note.md", "seen\n")
         await daemon_rig.until(lambda: kinds(daemon_rig).get("note.md") == ["created"])
 
@@ -551,7 +554,7 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
     save(vault / "note.md", "# one\n")
     async with live() as daemon_rig:
         hasten(daemon_rig)
-        keeper = daemon_rig.daemon.detector._committer
+        keeper = daemon_rig.daemon.watched.detector._committer
         listeners = keeper._listeners
         refused: list[object] = []
 
@@ -561,9 +564,9 @@ async def test_what_cannot_be_recorded_is_noticed_once_it_can(live: Live, vault:
 
         keeper._listeners = replace(listeners, record=refuse)
         save(vault / "note.md", "# two\n")
-        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "vault" in daemon_rig.daemon.watched.problems.open)
         keeper._listeners = listeners
-        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
         await quiet(daemon_rig)
 
         assert refused

@@ -9,7 +9,7 @@ import pytest
 from parachuted.bundled import bundled_folder
 from tests.api.calls import call, get, key_of, post
 from tests.api.routes.test_modules import install
-from tests.mcp_server.peers import client, refused
+from tests.mcp.peers import client, refused
 from tests.modules.small_modules import write_module
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
@@ -85,7 +85,7 @@ async def test_an_agent_that_a_narrow_key_planted_runs_when_a_person_approved_it
         refused = await post(daemon_rig, run)
         assert (refused["status"], refused["output_path"]) == ("failed", None)
         assert "parachute daily approve spy" in refused["error"]
-        assert "spy" not in str([one.name for one in daemon_rig.daemon.modules.schedules()])
+        assert "spy" not in str([one.name for one in daemon_rig.daemon.modules.manager.schedules()])
         found = await get(daemon_rig, "/api/doctor")
         assert PLANTED in str(found)
 
@@ -95,7 +95,7 @@ async def test_an_agent_that_a_narrow_key_planted_runs_when_a_person_approved_it
         assert status == 403
         await post(daemon_rig, approve, {"name": "spy"})
         assert (await post(daemon_rig, run))["status"] == "completed"
-        assert any("spy" in one.name for one in daemon_rig.daemon.modules.schedules())
+        assert any("spy" in one.name for one in daemon_rig.daemon.modules.manager.schedules())
 
 
 async def test_a_limited_key_that_changes_an_agent_of_a_persons_stops_it(live: Live, vault: Path):
@@ -164,7 +164,7 @@ async def test_a_key_for_the_vault_alone_starts_no_agent_by_any_call(
             assert (vault / f"Daily/.agents/{name}.md").exists()
             run = f"/api/modules/daily/agents/{name}/run?date=2026-02-24"
             assert "parachute daily approve" in (await post(daemon_rig, run))["error"], name
-        planned = str([one.name for one in daemon_rig.daemon.modules.schedules()])
+        planned = str([one.name for one in daemon_rig.daemon.modules.manager.schedules()])
         assert "put" not in planned
 
 

@@ -35,7 +35,7 @@ async def kept(daemon_rig: DaemonRig) -> str:
     """The digest of a private text that is kept."""
     await get(daemon_rig, "/api/notes/Private/x.md")
     await call(daemon_rig, "PUT", "/api/notes/Private/x.md", json={"content": "# gone\n"})
-    assert daemon_rig.daemon.objects.get(digest(HIDDEN)) == HIDDEN.encode()
+    assert daemon_rig.daemon.watched.objects.get(digest(HIDDEN)) == HIDDEN.encode()
     return digest(HIDDEN)
 
 
@@ -180,7 +180,7 @@ async def test_what_was_read_there_is_a_base_also_after_a_restart(live: Live, va
             "files"
         ]
         base = pulled["hash"]
-        await daemon_rig.until(lambda: daemon_rig.daemon.objects.has_stood(path, base))
+        await daemon_rig.until(lambda: daemon_rig.daemon.watched.objects.has_stood(path, base))
     save(vault / path, OWN.replace("\ny\n", "\nz\n"))
     async with live() as daemon_rig:
         file = {"path": path, "content": OWN.replace("mine", "mine too"), "base_hash": base}

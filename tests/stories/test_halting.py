@@ -118,7 +118,8 @@ async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Liv
         touch_up(vault, "x", "- one", graph)
         await woken_by(daemon_rig, 2)
         assert [
-            (review.watcher, review.path) for review in daemon_rig.daemon.reviews.of("a/AGENTS.md")
+            (review.watcher, review.path)
+            for review in daemon_rig.daemon.loop.reviews.of("a/AGENTS.md")
         ] == [("a/AGENTS.md", "b/AGENTS.md")]
 
         touch_up(vault, "x", "- two", graph)
@@ -135,7 +136,7 @@ async def test_a_change_of_white_space_does_not_wake_one_who_is_behind(live: Liv
     async with live(always_edits()) as daemon_rig:
         touch_up(vault, "x", "- one", graph)
         await woken_by(daemon_rig, 2)
-        assert daemon_rig.daemon.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
+        assert daemon_rig.daemon.loop.reviews.get("a/AGENTS.md", "b/AGENTS.md") is not None
         text = (vault / "b/AGENTS.md").read_text("utf-8")
         save(vault / "b/AGENTS.md", text.replace("\n\n", "\n\n\n"))
         await daemon_rig.until(
@@ -169,7 +170,7 @@ async def test_edits_of_several_people_come_together_in_one_run(live: Live, vaul
         assert [[change.path for change in job.changes] for job in backend.jobs] == [
             ["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]
         ]
-        (document,) = daemon_rig.daemon.history.runs()
+        (document,) = daemon_rig.daemon.watched.history.runs()
         assert len(document["causes"]) == 3
 
 

@@ -230,7 +230,7 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
             assert 0 < len(called.result.text) < 20_000
             assert "swordfish" not in called.result.text
             assert str(vault) not in called.result.text
-        assert "swordfish" not in json.dumps(daemon_rig.daemon.history.runs())
+        assert "swordfish" not in json.dumps(daemon_rig.daemon.watched.history.runs())
         assert [change["path"] for change in daemon_rig.reported("file.")] == ["x/AGENTS.md"]
 
 

@@ -84,7 +84,9 @@ async def watched(daemon_rig: DaemonRig) -> AsyncIterator[list[float]]:
 
     def deny(event: Event) -> None:
         if event.event == "permission.requested":
-            loop.call_soon(daemon_rig.daemon.permissions.answer, str(event.data["id"]), "never")
+            loop.call_soon(
+                daemon_rig.daemon.agents.permissions.answer, str(event.data["id"]), "never"
+            )
 
     async def look() -> None:
         while True:
@@ -94,7 +96,7 @@ async def watched(daemon_rig: DaemonRig) -> AsyncIterator[list[float]]:
             await asyncio.sleep(0.05)
 
     loop = asyncio.get_running_loop()
-    daemon_rig.daemon.bus.subscribe(deny)
+    daemon_rig.daemon.watched.bus.subscribe(deny)
     async with asyncio.TaskGroup() as group:
         looking = group.create_task(look(), name="a person looks")
         try:

@@ -11,7 +11,7 @@ import pytest
 from parachuted.suggestions import Proposal
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, refused
-from tests.mcp_server import peers
+from tests.mcp import peers
 from tests.stories.daemon_rig import Live, note, save
 
 WHY = ".parachuteignore"
@@ -94,12 +94,12 @@ async def test_what_becomes_ignored_leaves_search_watches_and_prompts_without_it
         proposal = Proposal(
             source_agent="a", action="update", path="Secret/s.md", payload=payload, reasoning="r"
         )
-        await daemon_rig.daemon.suggestions.propose(proposal)
+        await daemon_rig.daemon.vault.suggestions.propose(proposal)
         save(vault / "Secret/s.md", TEXT.replace("secret", "secret, unseen"))
         save(vault / ".parachuteignore", "Secret/\n")
         await daemon_rig.settled()
         await daemon_rig.daemon.approvals.quiet()
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         watches = (await get(daemon_rig, "/api/watches"))["watches"]
         assert [one["watcher"] for one in watches] == ["Areas/AGENTS.md"]
         assert not (await get(daemon_rig, "/api/search?q=unseen"))["results"]

@@ -14,7 +14,7 @@ from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.chat.exports import CLAUDE
-from tests.mcp_server.peers import call, client, refused
+from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.test_tainted_tools import CLERK, CODE
 

@@ -14,10 +14,10 @@ from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 def age(daemon_rig: DaemonRig, days: float) -> None:
     """All that is kept is so much older from now on."""
-    for file in (daemon_rig.daemon.objects._folder).glob("??/*"):
+    for file in (daemon_rig.daemon.watched.objects._folder).glob("??/*"):
         os.utime(file, (time.time(), file.stat().st_mtime - days * 86400))
     for read, write in _AGED:
-        with daemon_rig.daemon.history._database.write() as database:
+        with daemon_rig.daemon.watched.history._database.write() as database:
             for row, at in database.execute(read).fetchall():
                 database.execute(
                     write, ((datetime.fromisoformat(at) - timedelta(days=days)).isoformat(), row)
@@ -37,16 +37,17 @@ async def test_what_is_old_goes_and_what_a_watcher_has_not_seen_does_not(live: L
         await daemon_rig.settled()
         await post(daemon_rig, "/api/pause")
         save(vault / "a.md", note("A", focus="- three"))
-        await daemon_rig.until(lambda: daemon_rig.daemon.reviews.watchers() == ["AGENTS.md"])
+        await daemon_rig.until(lambda: daemon_rig.daemon.loop.reviews.watchers() == ["AGENTS.md"])
         before = texts(vault)
         age(daemon_rig, 40)
-        pruned = await daemon_rig.daemon.pruning.prune()
+        pruned = await daemon_rig.daemon.loop.pruning.prune()
 
         assert pruned is not None
         assert pruned.writes > 0
         assert texts(vault) == before
         assert all(
-            digest in daemon_rig.daemon.objects for digest in daemon_rig.daemon.reviews.digests()
+            digest in daemon_rig.daemon.watched.objects
+            for digest in daemon_rig.daemon.loop.reviews.digests()
         )
         lines = (await get(daemon_rig, "/api/why?path=AGENTS.md"))["lines"]
         assert {line["by"] for line in lines} <= {"earlier", "curator"}

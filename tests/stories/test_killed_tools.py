@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
@@ -166,7 +166,9 @@ class RunEndings:
         )
 
     async def at_rest(self) -> None:
-        await self.box.daemon_rig.until(lambda: not self.box.daemon_rig.daemon.at_work.all(), 30)
+        await self.box.daemon_rig.until(
+            lambda: not self.box.daemon_rig.daemon.agents.active_runs.all(), 30
+        )
 
 
 def _replace(file: Path, words: str) -> None:

@@ -94,7 +94,7 @@ async def test_runs_of_modules_count_in_no_budget_of_agents(live: Live, vault: P
     async with live() as daemon_rig:
         await with_modules(daemon_rig, "daily")
         await post(daemon_rig, "/api/daily/entries", {"content": "Planted the beans."})
-        assert daemon_rig.daemon.history.count_runs() == 0
+        assert daemon_rig.daemon.watched.history.count_runs() == 0
 
 
 LETTERS = """

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
-from parachuted.vault_state import state_folder
+from parachuted.home_files.vault_state import state_folder
 from tests.stories.daemon_rig import DaemonRig, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
@@ -32,7 +32,7 @@ async def alive(home: Path, vault: Path) -> AsyncIterator[DaemonRig]:
         settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     )
     daemon_rig, ready = DaemonRig(daemon=daemon, vault=vault), asyncio.Event()
-    daemon.bus.subscribe(daemon_rig.events.append)
+    daemon.watched.bus.subscribe(daemon_rig.events.append)
     async with asyncio.TaskGroup() as group:
         group.create_task(daemon.run(ready.set))
         await asyncio.wait_for(ready.wait(), 30)
@@ -81,11 +81,11 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
     async with alive(home, vault) as daemon_rig:
         await daemon_rig.settled()
         assert daemon_rig.reported("file.") == daemon_rig.reported("run.") == []
-        assert [one["id"] for one in daemon_rig.daemon.history.runs(limit=9)] == [run]
+        assert [one["id"] for one in daemon_rig.daemon.watched.history.runs(limit=9)] == [run]
         assert len(list((home / "state").iterdir())) == 1
-        await daemon_rig.daemon.undo.undo(run)
+        await daemon_rig.daemon.vault.undo.undo(run)
         assert (vault / "AGENTS.md").read_bytes() == before
-        assert daemon_rig.daemon.problems.open == {}
+        assert daemon_rig.daemon.watched.problems.open == {}
 
 
 async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(
@@ -97,4 +97,4 @@ async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goe
         async with alive(home, tmp_path / "copy"):
             pass
     async with alive(home, vault) as daemon_rig:
-        assert [one["id"] for one in daemon_rig.daemon.history.runs(limit=9)] == [run]
+        assert [one["id"] for one in daemon_rig.daemon.watched.history.runs(limit=9)] == [run]

@@ -61,9 +61,9 @@ def keys_of_all_kinds(daemon_rig: DaemonRig) -> dict[str, dict[str, str]]:
 
 def key(daemon_rig: DaemonRig, kind: str) -> dict[str, str]:
     """The headers of a new key of that kind, from another machine."""
-    file = KeyFile(daemon_rig.daemon.home)
+    file = KeyFile(daemon_rig.daemon.watched.home)
     scopes = [parse_words(words, paths) for words, paths in KINDS[kind]]
-    made = mint(f"matrix {len(file.load().keys)}", scopes, now=daemon_rig.daemon.clock())
+    made = mint(f"matrix {len(file.load().keys)}", scopes, now=daemon_rig.daemon.watched.clock())
     file.add(made.key)
     return {"Authorization": f"Bearer {made.secret}", **ELSEWHERE}
 

@@ -69,7 +69,7 @@ async def test_the_first_change_after_the_declaration_is_known_as_a_difference(
         await daemon_rig.until(lambda: "Dune" in history(vault))
         await daemon_rig.settled()
 
-        run = daemon_rig.daemon.history.runs(limit=1)[0]
+        run = daemon_rig.daemon.watched.history.runs(limit=1)[0]
     assert "+- worms" in run["reviewed"][0]["diff"]
     assert "-# Dune" not in run["reviewed"][0]["diff"]
 
@@ -134,11 +134,11 @@ async def test_a_watcher_that_is_asked_for_looks_at_all_it_watches(live: Live, v
     save(vault / "Reading.md", note("Reading", watch=["Books/*.md"]))
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        _cause, tasks = daemon_rig.daemon.reconciler.ask("Reading.md")
+        _cause, tasks = daemon_rig.daemon.loop.reconciler.ask("Reading.md")
         await daemon_rig.settled()
 
         assert [task.watcher for task in tasks] == ["Reading.md"]
         assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["changed"]
-        assert daemon_rig.daemon.reviews.of("Reading.md") == []
+        assert daemon_rig.daemon.loop.reviews.of("Reading.md") == []
     assert "Dune" in (vault / "Reading.md").read_text("utf-8").partition("## Watching")[2]
     assert history(vault).strip() == ""

@@ -77,7 +77,7 @@ async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_delete
         await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
         await daemon_rig.settled()
 
-        reviewed = daemon_rig.daemon.history.runs(limit=1)[0]["reviewed"][0]
+        reviewed = daemon_rig.daemon.watched.history.runs(limit=1)[0]["reviewed"][0]
     assert (reviewed["kind"], "Archive/Acme.md" in reviewed["diff"]) == ("moved", True)
     assert "moved to Archive/Acme.md, which is not watched" in history(vault)
     assert "deleted" not in history(vault)
@@ -90,18 +90,18 @@ async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_reporte
     save(vault / "People/Acme.md", ACME)
     (vault / "Archive").mkdir()
     async with live() as daemon_rig:
-        daemon_rig.daemon.worker.pause()
+        daemon_rig.daemon.agents.worker.pause()
         (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await daemon_rig.until(lambda: daemon_rig.daemon.reviews.of("Sales.md"))
+        await daemon_rig.until(lambda: daemon_rig.daemon.loop.reviews.of("Sales.md"))
         await daemon_rig.until(
             lambda: (
-                daemon_rig.daemon.index.get("Archive/Acme.md")
-                and not daemon_rig.daemon.detector.busy
+                daemon_rig.daemon.watched.index.get("Archive/Acme.md")
+                and not daemon_rig.daemon.watched.detector.busy
             )
         )
         save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
-        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("People/Acme.md"))
-        daemon_rig.daemon.worker.resume()
+        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get("People/Acme.md"))
+        daemon_rig.daemon.agents.worker.resume()
         await daemon_rig.settled()
 
     assert "status: customer (was lead)" in history(vault)
@@ -165,7 +165,7 @@ async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(
         await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
 
         assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["changed"]
-        assert daemon_rig.daemon.origins.of("Sales.md") == "web"
+        assert daemon_rig.daemon.vault.origins.of("Sales.md") == "web"
     assert "A page" in section(vault)
 
 

@@ -160,23 +160,23 @@ async def test_the_index_ends_equal_to_the_disk_and_the_events_lead_there(
                 person.act()
             async with live() as daemon_rig:
                 if known is None:
-                    known = list(daemon_rig.daemon.index.paths())
+                    known = list(daemon_rig.daemon.watched.index.paths())
                 for _ in range(STEPS):
                     person.act()
                     await sometimes(person, daemon_rig)
                 await caught_up(daemon_rig)
 
                 assert_index_equals_disk(daemon_rig.daemon, vault)
-                assert followed(known, daemon_rig) == set(daemon_rig.daemon.index.paths())
-                known = list(listing(daemon_rig.daemon.index)[0])
+                assert followed(known, daemon_rig) == set(daemon_rig.daemon.watched.index.paths())
+                known = list(listing(daemon_rig.daemon.watched.index)[0])
 
 
 async def sometimes(person: Person, daemon_rig: DaemonRig) -> None:
     """Go on at once, or let the daemon begin to look, or let it finish."""
     turns = person._chance.choice([0, 0, 0, 1, 5, 20])
     for _ in range(turns):
-        await daemon_rig.daemon.detector._loop.run_in_executor(
-            None, daemon_rig.daemon.index.all_folders
+        await daemon_rig.daemon.watched.detector._loop.run_in_executor(
+            None, daemon_rig.daemon.watched.index.all_folders
         )
     if person._chance.random() < 0.1:
         await caught_up(daemon_rig)
@@ -184,8 +184,8 @@ async def sometimes(person: Person, daemon_rig: DaemonRig) -> None:
 
 async def caught_up(daemon_rig: DaemonRig) -> None:
     """Until all hints are worked off. Most of the files gone at once are what the person meant."""
-    daemon_rig.daemon.detector._watcher.poll()
-    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)
-    if "missing" in daemon_rig.daemon.problems.open:
-        await daemon_rig.daemon.detector.rescan(accept_missing=True)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)
+    daemon_rig.daemon.watched.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.watched.detector.busy)
+    if "missing" in daemon_rig.daemon.watched.problems.open:
+        await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.detector.busy)

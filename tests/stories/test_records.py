@@ -166,10 +166,10 @@ async def test_a_run_of_before_lists_were_kept_shows_its_words_to_who_sees_all(l
         run = await ran(daemon_rig, "Shop/stock.md", "# Stock\n\n- tea\n- rice\n")
         document = {
             name: value
-            for name, value in daemon_rig.daemon.history.run(run).items()
+            for name, value in daemon_rig.daemon.watched.history.run(run).items()
             if name != "quotes"
         }
-        daemon_rig.daemon.history._database.rows(
+        daemon_rig.daemon.watched.history._database.rows(
             "UPDATE runs SET document = ? WHERE id = ?", (json.dumps(document), run)
         )
         _, reported = await call(
@@ -371,7 +371,7 @@ async def test_a_plan_and_a_look_count_and_name_what_is_seen(live: Live, vault):
         _, whole = await call(
             daemon_rig, "POST", "/api/bubble/plan", json={"path": "Shop/stock.md"}
         )
-        own = [task.id for task in daemon_rig.daemon.queue.all() if task.watcher == SHOP]
+        own = [task.id for task in daemon_rig.daemon.loop.queue.all() if task.watcher == SHOP]
 
     assert (whole["most_runs"], plan["most_runs"], look["most_runs"]) == (3, 1, 1)
     assert plan["most_cost_usd"] == pytest.approx(whole["most_cost_usd"] / 3, abs=1e-4)

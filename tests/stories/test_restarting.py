@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from tests.stories.daemon_rig import note, save
 from tests.stories.restart_rig import RestartRig, restart_rig
 

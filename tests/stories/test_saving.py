@@ -379,5 +379,5 @@ async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
 
 async def quiet(daemon_rig: DaemonRig) -> None:
     """Until what was done has been heard of and nothing is held back; no walk helps on."""
-    daemon_rig.daemon.detector._watcher.poll()
-    await daemon_rig.until(lambda: not daemon_rig.daemon.detector.busy)
+    daemon_rig.daemon.watched.detector._watcher.poll()
+    await daemon_rig.until(lambda: not daemon_rig.daemon.watched.detector.busy)

@@ -73,15 +73,15 @@ async def test_the_daemon_starts_and_goes_on_beside_files_that_hold(
         for file in files:
             remove(file)
         (home / "hooks.yaml").write_text("hooks: {Stop: []}\n")
-        await daemon_rig.until(lambda: not daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
         for file in (*files, home / "config.yaml"):
             put(file, content)
         (vault / "note.md").write_text("seen\n")
-        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("note.md") is not None)
+        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get("note.md") is not None)
         remove(home / "keys.yaml")
         (home / "keys.yaml").write_text("7\n")
-        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
         remove(home / "keys.yaml")
-        await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.watched.problems.open)
         assert (await call(daemon_rig, "GET", "/api/doctor"))[0] == 200
         assert (await call(daemon_rig, "GET", "/api/settings"))[0] in {200, 400, 409, 422}

@@ -647,7 +647,7 @@ async def steps(
         for number, way_in, _ in pairs:
             if turn < len(which(way_in)):
                 await which(way_in)[turn](running, number)
-        await running.daemon_rig.daemon.detector.rescan()
+        await running.daemon_rig.daemon.watched.detector.rescan()
     await running.daemon_rig.settled()
 
 

@@ -19,11 +19,11 @@ def everything_kept(daemon_rig: DaemonRig, vault) -> str:
         (vault / "Daily" / path).read_bytes() for path in PATHS if (vault / "Daily" / path).exists()
     ]
     for path in PATHS:
-        for write in daemon_rig.daemon.history.writes_of(f"Daily/{path}"):
+        for write in daemon_rig.daemon.watched.history.writes_of(f"Daily/{path}"):
             texts += [
                 data
                 for digest in (write.before, write.after)
-                if digest and (data := daemon_rig.daemon.objects.get(digest)) is not None
+                if digest and (data := daemon_rig.daemon.watched.objects.get(digest)) is not None
             ]
     return b"".join(texts).decode()
 
@@ -51,7 +51,7 @@ async def live_through(daemon_rig: DaemonRig, vault, seed: int, steps: int) -> N
             line = f"person {step}\n"
             person.add(line)
             save(path, (path.read_text() if path.exists() else "") + line)
-            await daemon_rig.daemon.detector.notice([str(path.relative_to(vault))])
+            await daemon_rig.daemon.watched.detector.notice([str(path.relative_to(vault))])
         elif chance.random() < 0.3:
             await asyncio.gather(*(act(chance, device, seen) for device in devices))
         else:

@@ -50,7 +50,7 @@ async def test_a_cascade_is_taken_back_to_the_byte_and_wakes_no_one(
         }
         assert "- sow" in texts(vault)["a"]
         assert len(daemon_rig.reported("run.finished")) == 3
-        assert daemon_rig.daemon.reviews.watchers() == []
+        assert daemon_rig.daemon.loop.reviews.watchers() == []
         assert [change["by"] for change in daemon_rig.reported("file.modified")][-3:] == [
             "undo"
         ] * 3
@@ -119,7 +119,7 @@ async def test_what_was_undone_is_said_and_not_undone_again(live: Live, vault: P
         assert texts(vault) == after
         assert [
             bool(run["undone"])
-            for run in daemon_rig.daemon.history.runs()
+            for run in daemon_rig.daemon.watched.history.runs()
             if run["agent"] != "undo"
         ] == [True, True, False]
 
@@ -155,7 +155,7 @@ async def test_an_undo_of_what_a_note_of_another_folder_followed_leaves_that_alo
 
         assert "[a](a/AGENTS.md): Current Focus: new" in texts(vault)["vault"]
         assert "[b](b/AGENTS.md): Current Focus: new" not in texts(vault)["vault"]
-        assert daemon_rig.daemon.history.run(first)["undone"] is None
+        assert daemon_rig.daemon.watched.history.run(first)["undone"] is None
 
 
 async def test_a_note_is_found_though_its_old_name_is_anothers_and_another_is_left_alone_that_got_the_name_of_one_deleted(  # noqa: E501

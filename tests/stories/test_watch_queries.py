@@ -31,7 +31,7 @@ def store(vault: Path) -> Path:
 
 async def known(daemon_rig: DaemonRig) -> None:
     """Wait until the index has answered every query, and all that follows is done."""
-    watches = daemon_rig.daemon.watches
+    watches = daemon_rig.daemon.loop.watches
     await daemon_rig.until(
         lambda: watches.queries() and all(map(watches.matches.is_known, watches.queries()))
     )
@@ -96,10 +96,13 @@ async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_th
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert daemon_rig.daemon.watches.watched_by("W.md") == ["Books/Dune.md", "Films/Alien.md"]
+        assert daemon_rig.daemon.loop.watches.watched_by("W.md") == [
+            "Books/Dune.md",
+            "Films/Alien.md",
+        ]
         save(store / "Films/Alien.md", ALIEN.replace("seen", "done") + "#book\n")
         await daemon_rig.until(
-            lambda: daemon_rig.daemon.watches.watched_by("W.md") == ["Books/Dune.md"]
+            lambda: daemon_rig.daemon.loop.watches.watched_by("W.md") == ["Books/Dune.md"]
         )
 
 
@@ -123,7 +126,7 @@ async def test_a_note_that_moves_stays_listed(live: Live, store: Path):
         (store / "Books/Dune.md").rename(store / "Films/Dune.md")
         await daemon_rig.until(lambda: "moved from Books/Dune.md" in history(store))
 
-        assert daemon_rig.daemon.watches.watched_by("W.md") == ["Films/Dune.md"]
+        assert daemon_rig.daemon.loop.watches.watched_by("W.md") == ["Films/Dune.md"]
 
 
 async def test_a_query_that_lists_nothing_or_is_none_is_reported(live: Live, store: Path):
@@ -131,5 +134,7 @@ async def test_a_query_that_lists_nothing_or_is_none_is_reported(live: Live, sto
     async with live() as daemon_rig:
         await known(daemon_rig)
 
-        assert daemon_rig.daemon.watches.unmatched("W.md") == ['"tag:nothing" matches no note now']
-        assert "is not a condition like" in daemon_rig.daemon.watches.of("W.md").problems[0]
+        assert daemon_rig.daemon.loop.watches.unmatched("W.md") == [
+            '"tag:nothing" matches no note now'
+        ]
+        assert "is not a condition like" in daemon_rig.daemon.loop.watches.of("W.md").problems[0]

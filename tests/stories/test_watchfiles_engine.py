@@ -30,7 +30,7 @@ async def test_a_storm_of_saves_and_a_moved_tree_are_noticed_whole(live: Live, v
         for number in range(200):
             save(vault / f"saved/{number}.md", f"# Saved {number}\n")
         outside.rename(vault / "moved")
-        await daemon_rig.until(lambda: len(daemon_rig.daemon.index) >= _STORM + 200, 60)
+        await daemon_rig.until(lambda: len(daemon_rig.daemon.watched.index) >= _STORM + 200, 60)
         shutil.rmtree(vault / "moved/0")
         await daemon_rig.until(lambda: len(daemon_rig.reported("file.deleted")) >= 100, 60)
 

@@ -221,15 +221,15 @@ async def happen(world: VaultWithSecrets) -> None:
     undone = next(run for run in runs if run["watcher"] == "Private/watcher.md")
     await call(daemon_rig, "POST", f"/api/runs/{undone['id']}/undo")
     await daemon_rig.settled()
-    daemon_rig.daemon.worker.pause()
+    daemon_rig.daemon.agents.worker.pause()
     save(note, note.read_text() + f"\n{secret('a line that waits to be reviewed')}\n")
-    await daemon_rig.daemon.detector.rescan()
-    await daemon_rig.until(lambda: world.is_apart or daemon_rig.daemon.queue.all())
+    await daemon_rig.daemon.watched.detector.rescan()
+    await daemon_rig.until(lambda: world.is_apart or daemon_rig.daemon.loop.queue.all())
     await know(world)
 
 
 async def propose(daemon_rig: DaemonRig, path: str, text: str, reasoning: str) -> None:
-    await daemon_rig.daemon.suggestions.propose(
+    await daemon_rig.daemon.vault.suggestions.propose(
         Proposal(
             path=path,
             payload={"text": f"# {text}\n"},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.tools import Migration
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 OLD = {
@@ -33,12 +34,23 @@ def texts(vault: Path) -> dict[str, str]:
     }
 
 
+def migration(daemon_rig: DaemonRig) -> Migration:
+    daemon = daemon_rig.daemon
+    return Migration(
+        store=daemon.vault.store,
+        index=daemon.watched.index,
+        sessions=daemon.loop.sessions,
+        bus=daemon.watched.bus,
+        origins=daemon.vault.origins,
+    )
+
+
 def everything(_path: str) -> bool:
     return True
 
 
 async def migrated(daemon_rig: DaemonRig) -> str:
-    done = await daemon_rig.daemon.migration.apply(everything)
+    done = await migration(daemon_rig).apply(everything)
     assert done.run is not None
     return done.run
 
@@ -46,21 +58,21 @@ async def migrated(daemon_rig: DaemonRig) -> str:
 async def test_planning_changes_nothing(live: Live, old: Path):
     before = texts(old)
     async with live() as daemon_rig:
-        moves = await daemon_rig.daemon.migration.plan(everything)
+        moves = await migration(daemon_rig).plan(everything)
         assert [(move.file.name, move.action) for move in moves] == [
             ("attic.md", "create"),
             ("garden-context.md", "create"),
             ("general-context.md", "append"),
         ]
-        assert daemon_rig.daemon.history.runs() == []
+        assert daemon_rig.daemon.watched.history.runs() == []
     assert texts(old) == before
 
 
 async def test_each_old_text_is_in_its_folder_and_kept_as_it_was(live: Live, old: Path):
     async with live() as daemon_rig:
-        done = await daemon_rig.daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         await daemon_rig.settled()
-        assert daemon_rig.daemon.index.get("Projects/attic/AGENTS.md") is not None
+        assert daemon_rig.daemon.watched.index.get("Projects/attic/AGENTS.md") is not None
     now = texts(old)
 
     assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
@@ -75,14 +87,14 @@ async def test_it_is_one_run_that_an_undo_takes_back_whole(live: Live, old: Path
     before = texts(old)
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
-        document = daemon_rig.daemon.history.run(run)
+        document = daemon_rig.daemon.watched.history.run(run)
         assert document is not None
         assert (document["agent"], document["outcome"], document["cost_usd"]) == (
             "migration",
             "changed",
             0.0,
         )
-        undone = await daemon_rig.daemon.undo.undo(run)
+        undone = await daemon_rig.daemon.vault.undo.undo(run)
         assert undone.runs == (run,)
         assert undone.kept == {}
     assert texts(old) == before
@@ -92,7 +104,7 @@ async def test_what_a_person_wrote_since_is_kept_by_the_undo(live: Live, old: Pa
     async with live() as daemon_rig:
         run = await migrated(daemon_rig)
         save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
-        await daemon_rig.daemon.undo.undo(run)
+        await daemon_rig.daemon.vault.undo.undo(run)
     assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
 
 
@@ -104,7 +116,7 @@ async def test_those_who_watch_a_context_file_that_grew_wake(live: Live, old: Pa
         await daemon_rig.settled()
         watcher = next(
             one
-            for one in daemon_rig.daemon.history.runs()
+            for one in daemon_rig.daemon.watched.history.runs()
             if one["watcher"] == "Projects/watcher/AGENTS.md"
         )
         assert watcher["parents"] == [run]
@@ -114,23 +126,19 @@ async def test_sessions_that_chose_an_old_file_have_chosen_its_folder_until_it_i
     live: Live, old: Path
 ):
     async with live() as daemon_rig:
-        sessions = daemon_rig.daemon.sessions
+        sessions = daemon_rig.daemon.loop.sessions
         sessions.choose(
             "s",
-            [
-                path
-                for move in await daemon_rig.daemon.migration.plan(everything)
-                for path in [move.file]
-            ],
+            [path for move in await migration(daemon_rig).plan(everything) for path in [move.file]],
         )
-        done = await daemon_rig.daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         assert done.sessions == 3
         assert [one.folder_path for one in sessions.of("s")] == [
             "Projects/attic",
             "Areas/garden",
             "",
         ]
-        await daemon_rig.daemon.undo.undo(str(done.run))
+        await daemon_rig.daemon.vault.undo.undo(str(done.run))
         await daemon_rig.settled()
         assert [one.folder_path for one in sessions.of("s")] == [
             f"Chat/contexts/{name}" for name in sorted(OLD)
@@ -142,16 +150,16 @@ async def test_done_again_there_is_nothing_left_to_do(live: Live, old: Path):
         await migrated(daemon_rig)
         await daemon_rig.settled()
         after = texts(old)
-        again = await daemon_rig.daemon.migration.apply(everything)
+        again = await migration(daemon_rig).apply(everything)
         assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert len(daemon_rig.daemon.history.runs()) == 1
+        assert len(daemon_rig.daemon.watched.history.runs()) == 1
     assert texts(old) == after
 
 
 async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
     (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
     async with live() as daemon_rig:
-        done = await daemon_rig.daemon.migration.apply(everything)
+        done = await migration(daemon_rig).apply(everything)
         assert {move.file.name: move.action for move in done.moves} == {
             "attic.md": "create",
             "garden-context.md": "create",
@@ -163,7 +171,7 @@ async def test_what_one_file_refuses_stops_no_other(live: Live, old: Path):
 
 async def test_what_is_not_seen_is_neither_reported_nor_touched(live: Live, old: Path):
     async with live() as daemon_rig:
-        done = await daemon_rig.daemon.migration.apply(lambda path: not path.startswith("Areas/"))
+        done = await migration(daemon_rig).apply(lambda path: not path.startswith("Areas/"))
         assert [move.file.name for move in done.moves] == ["attic.md", "general-context.md"]
     assert (old / "Chat/contexts/garden-context.md").exists()
 
@@ -179,5 +187,5 @@ async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more_than_tha
         await migrated(daemon_rig)
         await daemon_rig.settled()
         assert "I garden" in (old / "AGENTS.md").read_text()
-        assert daemon_rig.daemon.origins.of("AGENTS.md") == "web"
-        assert daemon_rig.daemon.origins.of("Projects/attic/AGENTS.md") == "you"
+        assert daemon_rig.daemon.vault.origins.of("AGENTS.md") == "web"
+        assert daemon_rig.daemon.vault.origins.of("Projects/attic/AGENTS.md") == "you"

@@ -42,7 +42,7 @@ from parachuted.agents.job import (
     UsageStep,
 )
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 
 _SYNTHETIC = "<synthetic>"
 _REFUSED = "refusal"

@@ -21,7 +21,7 @@ from parachuted.agents.credentials import (
     load_login,
 )
 from parachuted.errors import AgentUnavailableError
-from parachuted.private import replace_private
+from parachuted.home_files.private import replace_private
 from parachuted.redact import redact
 
 log = logging.getLogger(__name__)

@@ -28,9 +28,9 @@ from parachuted.api.http.module_content import ModulePages, ModuleStream, Reques
 from parachuted.api.http.route import ApiCall, Route
 from parachuted.keys import AccessGrant, Capability, Identity
 from parachuted.modules.hosting.audited import para_ids_of
+from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
-from parachuted.modules.hosting.running_module import RequestArguments, RunningModule
 from parachuted.modules.registry.declaration import (
     KEPT_PATHS,
     ModuleDeclaration,
@@ -70,7 +70,7 @@ class ModuleDispatcher:
         self._modules, self._holds, self._clock, self._files = modules, holds, clock, files
         self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
-        self._routes: dict[tuple[str, str, str], tuple[RunningModule, RouteSpec, Route]] = {}
+        self._routes: dict[tuple[str, str, str], tuple[ModuleHost, RouteSpec, Route]] = {}
 
     async def wait_started(self) -> bool:
         """Return once all modules have started, or after some seconds; whether they have."""
@@ -105,7 +105,7 @@ class ModuleDispatcher:
         path = f"{spec.prefix or _PREFIX + found.module}{spec.path}"
         place = (method, found.module, path)
         known = self._routes.get(place)
-        if known is None or known[0] is not found.running or known[1] is not spec:
+        if known is None or known[0] is not found.host or known[1] is not spec:
             route = Route(
                 method=method,
                 path=path,
@@ -113,12 +113,12 @@ class ModuleDispatcher:
                 summary=spec.summary,
                 capability=cast(Capability, spec.capability),
                 reach="paths",
-                handle=partial(self._serve, found.running, spec),
+                handle=partial(self._serve, found.host, spec),
                 largest_body=spec.max_bytes,
                 takes_form=spec.takes == "form",
                 recorded_as="module_call",
             )
-            known = self._routes[place] = (found.running, spec, route)
+            known = self._routes[place] = (found.host, spec, route)
         return known[2]
 
     def declared(self) -> list[ModuleDeclaration]:
@@ -188,9 +188,7 @@ class ModuleDispatcher:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _serve(
-        self, running: RunningModule, spec: RouteSpec, call: ApiCall
-    ) -> web.StreamResponse:
+    async def _serve(self, host: ModuleHost, spec: RouteSpec, call: ApiCall) -> web.StreamResponse:
         query = _query(call.request.rel_url.raw_query_string)
         authority = self.authority(call, call.grant)
         takes_json = spec.takes == "json"
@@ -205,16 +203,16 @@ class ModuleDispatcher:
         try:
             if spec.streams:
                 after = _resume(spec, call.request, query)
-                items = running.stream(spec.handler, body, after=after, authority=authority, **sent)
+                items = host.stream(spec.handler, body, after=after, authority=authority, **sent)
                 return await self._stream(call, items)
-            result = await running.call(
+            result = await host.call(
                 spec.handler, body, timeout_s=spec.timeout_s, authority=authority, **sent
             )
         finally:
             if source is not None:
                 source.close()
         if isinstance(result, FileResponse):
-            return await self._send_file(running, result, call)
+            return await self._send_file(host, result, call)
         if isinstance(result, BytesResponse):
             return bytes_answer(result.data, result.content_type, result.filename)
         answer = _answer(result, call.id)
@@ -224,12 +222,12 @@ class ModuleDispatcher:
         return answer
 
     async def _send_file(
-        self, running: RunningModule, asked: FileResponse, call: ApiCall
+        self, host: ModuleHost, asked: FileResponse, call: ApiCall
     ) -> web.StreamResponse:
         """A file that the module names, if it and the caller may both read it."""
         path = VaultPath.parse(asked.path)
         call.touched.append(path)
-        approved = self._modules.approved(running.declared.name)
+        approved = self._modules.approved(host.name)
         reads = () if approved is None else approved.manifest.permissions.read
         own = AccessFilter(call.sight.root, grant_of(reads))
 

@@ -18,8 +18,8 @@ from ssl import SSLContext
 
 from aiohttp import web
 
+from parachuted.addresses import BACKLOG, listening_sockets
 from parachuted.api.http.answers import error_body, json_answer
-from parachuted.listening import BACKLOG, listening_sockets
 
 log = logging.getLogger(__name__)
 

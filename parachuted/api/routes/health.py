@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from parachuted import __version__
 from parachuted.access.filter import AccessFilter
-from parachuted.agent_choice import BackendChoice
+from parachuted.agents.choice import BackendChoice
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel
 from parachuted.bubbling import PendingChanges, WatchRegistry

@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.home_files.private import locked
+from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approval import (
     ApprovedVersions,
     check_trust,
@@ -64,8 +66,6 @@ from parachuted.modules.registry.module_registry import (
 )
 from parachuted.modules.registry.module_tree import KeepingSink, read_tree
 from parachuted.modules.settings import SettingValue
-from parachuted.private import locked
-from parachuted.vault_state import known_state_folder
 
 _LOCK = "modules.lock"
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from parachuted.heavy import load_heavy_here
+from parachuted.home_files.private import is_in
 from parachuted.modules.registry.approved import ApprovalRefusedError, TrustLevel
 from parachuted.modules.registry.install import FOLDER, LITTER, OFFICIAL, FetchedModule
 from parachuted.modules.registry.manifest import FILE, NAME, Manifest, read_manifest
@@ -33,7 +34,6 @@ from parachuted.modules.registry.module_tree import (
     read_one,
     read_tree,
 )
-from parachuted.private import is_in
 
 KEYS_FILE = Path(__file__).with_name("release_keys.txt")
 LONGEST = 200

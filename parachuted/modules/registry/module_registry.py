@@ -25,10 +25,10 @@ from parachuted.home_files import (
     new_document,
     read_document,
 )
+from parachuted.home_files.private import UntrustedFileError
 from parachuted.modules.registry.approved import LEVELS, TrustLevel
 from parachuted.modules.registry.manifest import NAME
 from parachuted.modules.settings import SettingValue
-from parachuted.private import UntrustedFileError
 from parachuted.visible import visible
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

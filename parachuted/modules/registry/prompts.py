@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
+from parachuted.home_files.private import replace_private
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.private import replace_private
 
 FILE = "prompt.md"
 _MOST_BYTES = 400_000

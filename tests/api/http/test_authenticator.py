@@ -93,7 +93,7 @@ async def test_this_machine_needs_no_key_and_anyone_else_does(live: Live):
 
 async def test_without_a_file_of_keys_no_one_from_elsewhere_gets_in(live: Live):
     async with live() as daemon_rig:
-        assert not KeyFile(daemon_rig.daemon.home).path.exists()
+        assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
         for headers in (
             ELSEWHERE,
             {**ELSEWHERE, **wrong()},
@@ -185,28 +185,28 @@ async def test_a_key_opens_nothing_once_it_is_over(live: Live):
 
 async def test_a_file_of_keys_that_others_may_read_opens_nothing_and_the_daemon_says_so(live: Live):
     async with live() as daemon_rig:
-        key, file = key_of(daemon_rig, "*:read"), KeyFile(daemon_rig.daemon.home).path
+        key, file = key_of(daemon_rig, "*:read"), KeyFile(daemon_rig.daemon.watched.home).path
         file.chmod(0o644)
         assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 401
-        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
         assert "others may read" in (await get(daemon_rig, "/api/doctor"))["problems"]["keys"]
         assert (
-            str(daemon_rig.daemon.home)
+            str(daemon_rig.daemon.watched.home)
             not in (await get(daemon_rig, "/api/doctor"))["problems"]["keys"]
         )
         file.chmod(0o600)
         assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 200
-        await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" not in daemon_rig.daemon.watched.problems.open)
 
 
 @pytest.mark.parametrize("text", ["", "---\napi_keys:\n- id: x\n", "garbage\n", "\x00"])
 async def test_a_file_of_keys_that_is_broken_opens_nothing_and_the_daemon_stays(live: Live, text):
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "*:read")
-        KeyFile(daemon_rig.daemon.home).path.write_text(text)
+        KeyFile(daemon_rig.daemon.watched.home).path.write_text(text)
         assert (await call(daemon_rig, "GET", "/api/watches", headers=key))[0] == 401
         assert (await call(daemon_rig, "GET", "/api/watches"))[0] == 200
-        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "keys" in daemon_rig.daemon.watched.problems.open)
 
 
 async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, home: Path):

@@ -69,7 +69,7 @@ async def test_its_examples_run(live: Live, vault: Path):
     save(vault / INSIDE, "# Garden\n\n## Facts\nPeas.\n")
     async with live() as daemon_rig:
         document, wrong = await get(daemon_rig, "/api/openapi.json"), []
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         for path, calls in document["paths"].items():
             needed = [one for one in calls.get("get", {}).get("parameters", []) if one["required"]]
             if (

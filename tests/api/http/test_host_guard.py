@@ -251,7 +251,7 @@ async def test_nothing_changes_for_a_page_from_elsewhere(live: Live):
         )
 
         assert status_of(answer) == 403
-        assert not daemon_rig.daemon.worker.paused
+        assert not daemon_rig.daemon.agents.worker.paused
 
 
 async def test_a_page_of_another_site_is_refused_by_what_the_browser_says_of_it(live: Live):

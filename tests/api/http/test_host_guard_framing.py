@@ -139,7 +139,7 @@ async def daemon(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Daem
 async def test_no_reader_could_take_it_for_another(daemon: Daemon, name: str):
     answered = await said(daemon.port, AMBIGUOUS[name])
 
-    assert not daemon.worker.paused, answered
+    assert not daemon.agents.worker.paused, answered
     statuses = [int(status) for status in STATUS.findall(answered)]
     assert len(statuses) == 1, answered
     assert all(400 <= status < 500 for status in statuses), answered
@@ -154,4 +154,4 @@ async def test_what_is_not_ambiguous_is_answered_each_in_turn(live: Live, vault:
         answered = await said(daemon_rig.daemon.port, one + other + HIDDEN, 3)
 
         assert [int(status) for status in STATUS.findall(answered)] == [200, 200, 200]
-        assert daemon_rig.daemon.worker.paused
+        assert daemon_rig.daemon.agents.worker.paused

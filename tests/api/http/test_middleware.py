@@ -43,7 +43,7 @@ async def test_a_key_may_what_its_scopes_say_and_no_more(live: Live, vault):
 async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(live: Live):
     async with live() as daemon_rig:
         answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
-        assert daemon_rig.daemon.audit.flush()
+        assert daemon_rig.daemon.vault.audit.flush()
         reported = (await get(daemon_rig, "/api/audit?limit=100"))["events"]
 
     ids = {answer["request_id"] for answer in answers}
@@ -71,7 +71,7 @@ async def test_a_handler_that_fails_tells_no_more_than_an_id(live: Live, vault, 
         def fail(*_arguments: object, **_named: object) -> None:
             raise OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml")
 
-        monkeypatch.setattr(daemon_rig.daemon.history, "runs_that", fail)
+        monkeypatch.setattr(daemon_rig.daemon.watched.history, "runs_that", fail)
         status, message = await refused(daemon_rig, "GET", "/api/runs")
 
         assert status == 500

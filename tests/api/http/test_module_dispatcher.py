@@ -123,7 +123,7 @@ async def test_a_module_knows_which_key_asks_it(live: Live, tmp_path: Path, trus
     async with live() as daemon_rig:
         await install(daemon_rig, tmp_path / "caller", trust)
         headers = key_of(daemon_rig, "caller:read,write")
-        (known,) = KeyFile(daemon_rig.daemon.home).load().keys
+        (known,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
         said = await call(daemon_rig, "GET", "/api/caller/", headers=headers)
         tried = await call(daemon_rig, "POST", "/api/modules/caller/tools/who", headers=headers)
 
@@ -143,7 +143,7 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
             ]
         save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
         await daemon_rig.until(
-            lambda: daemon_rig.daemon.index.get("Brain/entities/Kevin.md") is not None
+            lambda: daemon_rig.daemon.watched.index.get("Brain/entities/Kevin.md") is not None
         )
 
         status, made = await call(
@@ -381,7 +381,7 @@ async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
             "/api/daily/entries",
             json={"content": "secret words", "entry_id": "one"},
         )
-        assert daemon_rig.daemon.audit.flush()
+        assert daemon_rig.daemon.vault.audit.flush()
         reported = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
 
     assert ("POST /api/daily/entries", 201) in [

@@ -50,7 +50,9 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
             assert answer.status == 304
         async with session.head(f"{url}/") as answer:
             assert answer.headers["Content-Length"] == "12"
-        (path,) = (daemon_rig.daemon.settings.vault / "Modules").glob("*/web/site/index.html")
+        (path,) = (daemon_rig.daemon.watched.settings.vault / "Modules").glob(
+            "*/web/site/index.html"
+        )
         path.write_text("<p>Changed</p>")
         async with session.get(f"{url}/") as answer:
             assert await answer.text() == "<p>Hello</p>"
@@ -79,7 +81,7 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
 async def test_a_link_in_the_copy_is_not_followed(live: Live, tmp_path: Path):
     async with live() as daemon_rig, aiohttp.ClientSession() as session:
         await install(daemon_rig, pages(tmp_path), "trusted")
-        copy = daemon_rig.daemon.modules.approved("pages").copy
+        copy = daemon_rig.daemon.modules.manager.approved("pages").copy
         folder = copy / "web/site"
         folder.chmod(0o700)
         (folder / "link.html").symlink_to(copy / "web/secret.txt")

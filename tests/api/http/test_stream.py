@@ -348,7 +348,7 @@ async def test_the_daemon_ends_at_once_though_streams_are_open(live: Live):
             ]
             stack.enter_context(deaf(daemon_rig.daemon.port))
             for number in range(3000):
-                daemon_rig.daemon.bus.publish(
+                daemon_rig.daemon.watched.bus.publish(
                     "vault.problem", subject=str(number), problem="x" * 2000
                 )
             began = time.monotonic()

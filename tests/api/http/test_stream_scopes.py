@@ -119,7 +119,7 @@ async def test_a_stream_has_no_head(live: Live):
 async def test_a_stream_ends_with_its_key(live: Live):
     async with live() as daemon_rig:
         file, gone, stays = (
-            KeyFile(daemon_rig.daemon.home),
+            KeyFile(daemon_rig.daemon.watched.home),
             key_of(daemon_rig, "*:read"),
             key_of(daemon_rig, "vault:read"),
         )
@@ -135,21 +135,21 @@ async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(live: Liv
     async with live() as daemon_rig:
         key = key_of(daemon_rig, "*:read")
         async with reading(daemon_rig, key) as stream:
-            (one,) = KeyFile(daemon_rig.daemon.home).load().keys
+            (one,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
             assert (await call(daemon_rig, "DELETE", f"/api/auth/keys/{one.id}"))[0] == 200
             assert await ended(stream) < 0.2
 
 
 async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(live: Live):
     async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.home).path
+        file = KeyFile(daemon_rig.daemon.watched.home).path
         async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
             file.write_text(
                 file.read_text().replace(
                     "    - read\n", "    - read\n    paths:\n    - Projects/**\n"
                 )
             )
-            daemon_rig.daemon.bus.publish(
+            daemon_rig.daemon.watched.bus.publish(
                 "file.created",
                 path="Private/diary.md",
                 by="person",
@@ -172,7 +172,7 @@ async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_s
 )
 async def test_a_stream_ends_when_its_key_says_otherwise(live: Live, change):
     async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.home).path
+        file = KeyFile(daemon_rig.daemon.watched.home).path
         async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
             text = change(file.read_text())
             assert text != file.read_text()
@@ -185,7 +185,7 @@ async def test_a_stream_ends_when_others_may_read_the_keys(live: Live):
         live() as daemon_rig,
         reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream,
     ):
-        KeyFile(daemon_rig.daemon.home).path.chmod(0o640)
+        KeyFile(daemon_rig.daemon.watched.home).path.chmod(0o640)
         assert await ended(stream) < SOON
 
 

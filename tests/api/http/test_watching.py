@@ -149,7 +149,7 @@ async def test_neither_a_restore_nor_an_undo_brings_back_what_a_key_may_not_have
     save(vault / "Hidden/x.md", note("Hidden"))
     save(vault / "Open/spy.md", note("Spy", watch=["Hidden/*.md"]))
     async with live() as daemon_rig:
-        daemon_rig.daemon.worker.pause()  # no curator's line about what is hidden
+        daemon_rig.daemon.agents.worker.pause()  # no curator's line about what is hidden
         key = key_of(
             daemon_rig, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"]
         )

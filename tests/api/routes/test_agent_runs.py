@@ -30,7 +30,7 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
             await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"))
             (question,) = daemon_rig.reported("permission.requested")
             assert (question["kind"], question["what"]) == ("write", "Projects/x.md")
-            daemon_rig.daemon.permissions.answer(str(question["id"]), "never")
+            daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "never")
         ran = asked.result()
 
         assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == (
@@ -106,16 +106,18 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         assert loop.time() - began < 20
         assert (len(stopped["stopped"]), stopped["paused"]) == (2, True)
         assert await asked == (502, "a person stopped all agents")
-        assert daemon_rig.daemon.at_work.all() == []
+        assert daemon_rig.daemon.agents.active_runs.all() == []
         assert (await refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}))[
             1
         ].endswith("`parachute resume` lets them go on")
         await daemon_rig.until(
-            lambda: daemon_rig.daemon.queue.all() and not daemon_rig.daemon.worker.busy
+            lambda: daemon_rig.daemon.loop.queue.all() and not daemon_rig.daemon.agents.worker.busy
         )
         is_stuck = False
-        for task in daemon_rig.daemon.queue.all():
-            daemon_rig.daemon.queue.put_back(task, due_at=daemon_rig.daemon.clock(), reason=None)
+        for task in daemon_rig.daemon.loop.queue.all():
+            daemon_rig.daemon.loop.queue.put_back(
+                task, due_at=daemon_rig.daemon.watched.clock(), reason=None
+            )
         await post(daemon_rig, "/api/resume")
         await daemon_rig.until(lambda: "- seen" in (vault / "W.md").read_text())
 

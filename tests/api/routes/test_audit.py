@@ -320,7 +320,7 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.watched.problems.open)
         reported = (await get(daemon_rig, "/api/doctor"))["problems"]["audit"]
 
     assert "the files end with seq 1, but seq 3 was written last" in reported
@@ -345,7 +345,9 @@ async def test_neither_notes_nor_files_nor_sync_reach_the_audit(live: Live, vaul
         await daemon_rig.settled()
 
         assert daemon_rig.reported("file.") == []
-        assert [path for path in daemon_rig.daemon.index.paths() if ".parachute" in path] == []
+        assert [
+            path for path in daemon_rig.daemon.watched.index.paths() if ".parachute" in path
+        ] == []
         assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
 
 
@@ -356,15 +358,17 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     async with live() as daemon_rig:
         await get(daemon_rig, "/api/health")
-        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.watched.problems.open)
         assert await post(daemon_rig, "/api/pause")
         status, message = await refused(daemon_rig, "GET", "/api/audit")
 
-        assert daemon_rig.daemon.problems.open["audit"].startswith("the audit cannot be written")
+        assert daemon_rig.daemon.watched.problems.open["audit"].startswith(
+            "the audit cannot be written"
+        )
         assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
         assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
         (vault / ".parachute").unlink()
-        await daemon_rig.until(lambda: "audit" not in daemon_rig.daemon.problems.open)
+        await daemon_rig.until(lambda: "audit" not in daemon_rig.daemon.watched.problems.open)
         assert len(await audited(daemon_rig)) >= 3
 
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -374,10 +378,10 @@ async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stoppin
     live: Live, monkeypatch
 ):
     async with live() as daemon_rig:
-        append = daemon_rig.daemon.audit.folder.append
-        monkeypatch.setattr(daemon_rig.daemon.audit.folder, "append", _refuse)
+        append = daemon_rig.daemon.vault.audit.folder.append
+        monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", _refuse)
         await get(daemon_rig, "/api/health")
-        await daemon_rig.until(lambda: daemon_rig.daemon.audit.refusal)
+        await daemon_rig.until(lambda: daemon_rig.daemon.vault.audit.refusal)
         status, message = await refused(
             daemon_rig,
             "PUT",
@@ -393,8 +397,8 @@ async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stoppin
         await post(daemon_rig, "/api/pause")
         await post(daemon_rig, "/api/resume")
 
-        monkeypatch.setattr(daemon_rig.daemon.audit.folder, "append", append)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.audit.refusal)
+        monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", append)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.audit.refusal)
         assert (
             await call(
                 daemon_rig,

@@ -31,8 +31,8 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live
 
 async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(live: Live):
     async with live() as daemon_rig:
-        daemon_rig.daemon.problems.set("missing", "600 of 700 files are gone")
-        daemon_rig.daemon.problems.set("file:Kitchen/a.md", "it cannot be read")
+        daemon_rig.daemon.watched.problems.set("missing", "600 of 700 files are gone")
+        daemon_rig.daemon.watched.problems.set("file:Kitchen/a.md", "it cannot be read")
         found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}
         _, narrow = await call(
             daemon_rig,
@@ -51,7 +51,7 @@ async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_
 async def test_the_doctor_shows_the_state_of_every_database_to_who_sees_all(live: Live, vault):
     save(vault / "Kitchen/a.md", "beans")
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         answer = (await get(daemon_rig, "/api/doctor"))["databases"]
         _, narrow = await call(
             daemon_rig,
@@ -78,7 +78,7 @@ async def test_the_doctor_answers_while_there_is_no_search_index(live: Live, vau
         def fail(*_arguments: object) -> None:
             raise StorageFailedError("the search index is not made yet")
 
-        monkeypatch.setattr(daemon_rig.daemon.search, "count", fail)
+        monkeypatch.setattr(daemon_rig.daemon.vault.search, "count", fail)
         assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
 
 
@@ -100,9 +100,9 @@ async def test_the_doctor_asks_each_module_and_tells_no_key_of_files_that_it_may
     save(vault / "Work/b.md", "plans")
     write_module(vault / "Modules" / "garden", DOCTOR, name="garden")
     async with live() as daemon_rig:
-        trust = daemon_rig.daemon.trust
+        trust = daemon_rig.daemon.modules.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await daemon_rig.daemon.modules.sync()
+        await daemon_rig.daemon.modules.manager.sync()
         answer = (await get(daemon_rig, "/api/doctor"))["modules"]
         _, narrow = await call(
             daemon_rig,

@@ -22,7 +22,7 @@ def digest(data: bytes) -> str:
 
 def left_behind(daemon_rig: DaemonRig) -> list[str]:
     """Whatever an upload could leave in the vault or beside the objects."""
-    unfinished = daemon_rig.daemon.objects._folder / "unfinished"
+    unfinished = daemon_rig.daemon.watched.objects._folder / "unfinished"
     beside = [file.name for file in unfinished.iterdir()] if unfinished.exists() else []
     return [
         name for _, _, names in os.walk(daemon_rig.vault) for name in names if ".parachute-" in name
@@ -153,9 +153,9 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(l
             headers={"X-Content-SHA256": digest(second)},
         )
         same = await call(daemon_rig, "PUT", "/api/files/new/clip.wav", data=io.BytesIO(second))
-        kept, left = daemon_rig.daemon.objects.get(digest(first)), left_behind(daemon_rig)
-        twice = digest(second) in daemon_rig.daemon.objects
-        writes = daemon_rig.daemon.history.writes_of("new/clip.wav")
+        kept, left = daemon_rig.daemon.watched.objects.get(digest(first)), left_behind(daemon_rig)
+        twice = digest(second) in daemon_rig.daemon.watched.objects
+        writes = daemon_rig.daemon.watched.history.writes_of("new/clip.wav")
         reported = [event["by"] for event in daemon_rig.reported("file.")]
 
     assert made == (

@@ -198,8 +198,8 @@ async def test_a_write_makes_and_replaces_and_says_what_it_replaced(live: Live, 
         same = await call(
             daemon_rig, "PUT", "/api/write", json={"path": "new/deep/one.md", "content": "two\n"}
         )
-        kept = daemon_rig.daemon.objects.get(digest("one\n"))
-        indexed = daemon_rig.daemon.index.get("new/deep/one.md")
+        kept = daemon_rig.daemon.watched.objects.get(digest("one\n"))
+        indexed = daemon_rig.daemon.watched.index.get("new/deep/one.md")
 
     assert [status for status, _ in (made, again, same)] == [200, 200, 200]
     assert (made[1]["success"], made[1]["path"], made[1]["size"], made[1]["replaced"]) == (
@@ -239,7 +239,7 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
     save(tree / "plan.md", text)
     async with live() as daemon_rig:
         base = (await get(daemon_rig, "/api/read?path=plan.md"))["hash"]
-        await daemon_rig.until(lambda: base in daemon_rig.daemon.objects)
+        await daemon_rig.until(lambda: base in daemon_rig.daemon.watched.objects)
         save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
         ours = text.replace("line 7\n", "line 7, ours\n")
         status, reported = await call(
@@ -259,7 +259,7 @@ async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live,
 async def test_a_write_that_clashes_is_refused_with_both_texts(live: Live, tree, how):
     async with live() as daemon_rig:
         base = (await get(daemon_rig, "/api/read?path=Projects/plan.md"))["hash"]
-        await daemon_rig.until(lambda: base in daemon_rig.daemon.objects)
+        await daemon_rig.until(lambda: base in daemon_rig.daemon.watched.objects)
         save(tree / "Projects/plan.md", "their plan\n")
         body = {"path": "Projects/plan.md", "content": "our plan\n"}
         given = (
@@ -337,6 +337,9 @@ async def test_many_writers_at_once_lose_nothing(live: Live, tree):
                 for number in range(12)
             )
         )
-        kept = [daemon_rig.daemon.objects.get(digest(f"text {number}\n")) for number in range(12)]
+        kept = [
+            daemon_rig.daemon.watched.objects.get(digest(f"text {number}\n"))
+            for number in range(12)
+        ]
 
     assert all(text is not None for text in kept)

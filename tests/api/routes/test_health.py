@@ -61,12 +61,12 @@ async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_wa
 
 async def test_a_problem_makes_it_degraded_until_it_is_gone(live: Live):
     async with live() as daemon_rig:
-        daemon_rig.daemon.problems.set("weather", "it rains")
+        daemon_rig.daemon.watched.problems.set("weather", "it rains")
         assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
         assert (await get(daemon_rig, "/api/health?detailed=true"))["problems"] == {
             "weather": "it rains"
         }
-        daemon_rig.daemon.problems.set("weather", None)
+        daemon_rig.daemon.watched.problems.set("weather", None)
         assert (await get(daemon_rig, "/api/health"))["status"] == "ok"
 
 
@@ -112,7 +112,7 @@ async def test_details_are_for_this_machine_and_for_keys_which_hear_only_of_note
         await post(daemon_rig, "/api/pause")
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await daemon_rig.until(lambda: len(daemon_rig.reported("task.queued")) == 2)
-        daemon_rig.daemon.problems.set("AGENTS.md", "odd")
+        daemon_rig.daemon.watched.problems.set("AGENTS.md", "odd")
         _, nobody = await call(daemon_rig, "GET", "/api/health?detailed=true", headers=ELSEWHERE)
         reported = {}
         for name, key in {

@@ -184,7 +184,7 @@ async def test_of_a_run_that_wrote_here_and_elsewhere_the_files_here_are_reporte
     async with live() as daemon_rig:
         run = await run_once(daemon_rig)
         by = Author(by="curator", run=run["id"])
-        daemon_rig.daemon.store.create(VaultPath("Projects/new.md"), b"new\n", by)
+        daemon_rig.daemon.vault.store.create(VaultPath("Projects/new.md"), b"new\n", by)
         projects = {
             "headers": key_of(
                 daemon_rig, "curator:read", "vault:read", paths=["Projects/**"], local=True

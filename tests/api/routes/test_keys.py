@@ -106,7 +106,7 @@ async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
 async def test_what_makes_no_sense_makes_no_key(live: Live, body):
     async with live() as daemon_rig:
         assert (await refused(daemon_rig, "POST", "/api/auth/keys", json=body))[0] == 400
-        assert not KeyFile(daemon_rig.daemon.home).path.exists()
+        assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
 
 
 async def test_a_revoked_key_opens_nothing_any_more(live: Live):
@@ -264,12 +264,12 @@ async def test_keys_made_at_once_are_all_there(live: Live):
 
 async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(live: Live):
     async with live() as daemon_rig:
-        file = KeyFile(daemon_rig.daemon.home).path
+        file = KeyFile(daemon_rig.daemon.watched.home).path
         file.write_text("mine\n")
         file.chmod(0o600)
         assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
         status, message = await refused(daemon_rig, "POST", "/api/auth/keys", json={"label": "x"})
-        assert (status, str(daemon_rig.daemon.home) in message) == (503, False)
+        assert (status, str(daemon_rig.daemon.watched.home) in message) == (503, False)
         assert file.read_text() == "mine\n"
 
 

@@ -134,7 +134,7 @@ async def test_a_scan_finds_what_no_event_reported(live: Live, vault):
                 0
             ] == 400
         assert set(await post(daemon_rig, "/api/scan")) == {"files"}
-        await daemon_rig.until(lambda: daemon_rig.daemon.index.get("a.md"))
+        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get("a.md"))
         assert await post(daemon_rig, "/api/scan", {"accept_missing": True}) == {"files": 1}
 
 

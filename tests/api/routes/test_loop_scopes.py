@@ -15,9 +15,9 @@ async def test_what_a_note_watches_beyond_its_reader_s_paths_is_not_named(live: 
     async with live(bubble__quiet_s=60, bubble__max_wait_s=60) as daemon_rig:
         save(vault / "Private/diary.md", "two")
         save(vault / "Projects/b.md", "two")
-        await daemon_rig.daemon.detector.rescan()
+        await daemon_rig.daemon.watched.detector.rescan()
         await daemon_rig.until(
-            lambda: len(daemon_rig.daemon.reviews.of("Projects/a/AGENTS.md")) == 2
+            lambda: len(daemon_rig.daemon.loop.reviews.of("Projects/a/AGENTS.md")) == 2
         )
         key = key_of(daemon_rig, "curator:read", paths=["Projects/**"])
         (watch,) = (await call(daemon_rig, "GET", "/api/watches", headers=key))[1]["watches"]

@@ -24,9 +24,9 @@ PLACE = "/api/modules/garden/settings"
 async def daemon_rig(live: Live, vault):
     write_module(vault / "Modules/garden", GARDEN, name="garden")
     async with live() as daemon_rig:
-        trust = daemon_rig.daemon.trust
+        trust = daemon_rig.daemon.modules.trust
         trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await daemon_rig.daemon.modules.sync()
+        await daemon_rig.daemon.modules.manager.sync()
         yield daemon_rig
 
 
@@ -46,7 +46,7 @@ async def test_a_setting_is_shown_changed_and_restored(daemon_rig: DaemonRig):
         7,
         True,
     )
-    assert daemon_rig.daemon.modules.approved("garden").config == {"days": 7}
+    assert daemon_rig.daemon.modules.manager.approved("garden").config == {"days": 7}
     _, answer = await call(daemon_rig, "PUT", f"{PLACE}/days", json={"value": None})
     assert answer["settings"][0]["value"] == 3
 
@@ -69,7 +69,7 @@ async def test_a_value_that_the_module_does_not_take_changes_nothing(daemon_rig:
 
 
 async def test_the_log_shows_the_lines_of_that_module_alone(daemon_rig: DaemonRig):
-    log = daemon_rig.daemon.home / "logs" / "daemon.log"
+    log = daemon_rig.daemon.watched.home / "logs" / "daemon.log"
     log.parent.mkdir(exist_ok=True)
     lines = [
         {"logger": "parachuted.modules.garden", "message": "sown", "bed": 4},

@@ -138,7 +138,7 @@ async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path)
 
 async def test_a_module_that_was_just_made_is_listed_at_once(live: Live, vault: Path):
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: daemon_rig.daemon.modules._has_started)
+        await daemon_rig.until(lambda: daemon_rig.daemon.modules.manager._has_started)
         for name in ("garden", "kitchen", "cellar"):
             await asyncio.to_thread(new_module, vault / "Modules" / name, name)
             assert name in [
@@ -157,7 +157,7 @@ async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on
         assert "nothing_of_that_name" in reported["problem"]
         assert any(
             "nothing_of_that_name" in str(problem)
-            for problem in daemon_rig.daemon.problems.open.values()
+            for problem in daemon_rig.daemon.watched.problems.open.values()
         )
         assert (await call(daemon_rig, "GET", "/api/notes"))[0] == 200
 
@@ -321,7 +321,7 @@ async def test_what_a_module_kept_is_deleted_with_it_only_if_that_is_said(
     async with live() as daemon_rig:
         for query, has_data in (("", True), ("?data=true", False)):
             await install(daemon_rig, daily)
-            data = daemon_rig.daemon.vault.folder / "module-data" / "daily"
+            data = daemon_rig.daemon.watched.folder / "module-data" / "daily"
             data.mkdir(parents=True, exist_ok=True)
             (data / "index.db").write_text("x")
 

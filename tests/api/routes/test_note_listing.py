@@ -89,7 +89,7 @@ async def test_pages_follow_each_other_without_a_gap(live: Live, store):
 )
 async def test_a_query_that_means_nothing_is_refused(live: Live, store, query: str):
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         assert (await refused(daemon_rig, "GET", f"/api/notes?{query}"))[0] == 400
 
 

@@ -33,7 +33,7 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
             for one in daemon_rig.reported(kind)
         ]
         assert {tuple(one) for one in causes} == {tuple(causes[0])}
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
         assert [(one["source"], one["line"]) for one in links["backlinks"]] == [
             ("A/other.md", 1),
@@ -61,7 +61,7 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
         plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
         moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
         assert (plan["left"], moved["left"]) == (2, 2)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         unresolved = await get(daemon_rig, "/api/links/unresolved")
 
     now = followed.replace("My Old", "New").replace("# [[New]]", "# [[My Old]]")
@@ -84,7 +84,7 @@ async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
         assert again == {**first, "rewritten": []}
         save(vault / "b.md", "[[c]] [[a]] [it](a.md)")
         save(vault / "z/a.md", "another of that name\n[[nothing]]")
-        await daemon_rig.daemon.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
+        await daemon_rig.daemon.vault.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
         assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
         match = {"If-Match": f'"{digest("two")}"'}
         assert (await refused(daemon_rig, "POST", path, json=body, headers=match))[0] == 404
@@ -161,7 +161,7 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(liv
             ["Mine/b.md"],
             0,
         )
-        await daemon_rig.until(lambda: not daemon_rig.daemon.search.is_behind)
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
         left = await get(daemon_rig, "/api/links/unresolved")
         assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
 

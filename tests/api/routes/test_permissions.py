@@ -101,7 +101,7 @@ async def test_a_key_for_some_paths_hears_of_these_alone_and_answers_for_them_al
         )
         assert status == 200
         await daemon_rig.until(lambda: len(daemon_rig.reported("permission.requested")) == 2)
-        (hidden,) = daemon_rig.daemon.permissions.pending()
+        (hidden,) = daemon_rig.daemon.agents.permissions.pending()
         assert (await call(daemon_rig, "GET", "/api/permissions", **key))[1] == {
             "permissions": [],
             "never": [],

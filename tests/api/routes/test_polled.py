@@ -47,9 +47,9 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
         now[0] += timedelta(seconds=30)
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.until(
-            lambda: daemon_rig.daemon.history.spent(now[0] - timedelta(hours=1))["cost_usd"]
+            lambda: daemon_rig.daemon.watched.history.spent(now[0] - timedelta(hours=1))["cost_usd"]
         )
-        assert daemon_rig.daemon.history.spent(now[0] + timedelta(minutes=1))["runs"] == 0
+        assert daemon_rig.daemon.watched.history.spent(now[0] + timedelta(minutes=1))["runs"] == 0
     now[0] += timedelta(seconds=10)
     async with live(clock=lambda: now[0]) as daemon_rig:
         usage = await get(daemon_rig, "/api/usage")
@@ -79,7 +79,7 @@ async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_t
 async def test_the_supervisor_s_page_tells_of_the_same_daemon(live: Live):
     async with live() as daemon_rig:
         status = await get(daemon_rig, "/supervisor/status")
-        daemon_rig.daemon.problems.set("disk", "it is full")
+        daemon_rig.daemon.watched.problems.set("disk", "it is full")
         ill = await get(daemon_rig, "/supervisor/status")
 
     assert status["main_server_port"] == daemon_rig.daemon.port

@@ -13,14 +13,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from parachuted.agent_choice import choose_agent
+from parachuted.agents.choice import choose_agent
 from parachuted.agents.gateway import RunToken
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from parachuted.heavy import load_heavy
+from parachuted.home_files.vault_state import state_folder
 from parachuted.tasks import worker
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say, use
-from parachuted.vault_state import state_folder
 from tests.api.calls import call, get, key_of
 from tests.api.shapes import answer_of
 from tests.stories.daemon_rig import DaemonRig, note, save
@@ -49,7 +49,7 @@ def paid(vault: Path, home: Path) -> Paid:
             settings, home, choose_agent(settings, state_folder(home, vault), env, home)
         )
         daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-        daemon.bus.subscribe(daemon_rig.events.append)
+        daemon.watched.bus.subscribe(daemon_rig.events.append)
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(daemon.run(ready.set), name="daemon")
@@ -181,7 +181,7 @@ def _environments(home: Path) -> list[bytes]:
 
 async def test_what_was_spent_is_for_keys_of_the_whole_vault(paid: Paid):
     async with ScriptedMessages([[say("x")]]) as api, paid(api) as daemon_rig:
-        gateway = daemon_rig.daemon.gateway
+        gateway = daemon_rig.daemon.agents.chosen.gateway
         run_token = RunToken(
             run="r",
             agent="a",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.presence import running_daemon
+from parachuted.processes.presence import running_daemon
 from tests.api.calls import call, key_of
 from tests.stories.daemon_rig import Live
 

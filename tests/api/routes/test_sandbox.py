@@ -2,8 +2,8 @@ import asyncio
 
 import aiohttp
 
-from parachuted.agent_choice import BackendChoice
 from parachuted.agents import OfflineBackend
+from parachuted.agents.choice import BackendChoice
 from parachuted.config import load_settings
 from parachuted.daemon import Daemon
 from tests.api.calls import call, get, key_of, refused

@@ -177,7 +177,7 @@ async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Liv
     async with live() as daemon_rig:
         await daemon_rig.indexed()
         assert await find(daemon_rig, "beans") == ["a.md"]
-        assert "search.db.garbled" in daemon_rig.daemon.problems.open["search"]
+        assert "search.db.garbled" in daemon_rig.daemon.watched.problems.open["search"]
         for suffix in ("", "-wal", "-shm"):
             database.with_name(f"search.db{suffix}").unlink(missing_ok=True)
         await daemon_rig.until(database.exists)

@@ -37,9 +37,9 @@ async def test_a_change_is_written_and_counts_from_the_next_start(live: Live):
         changed = by_key(answer)["budget.runs_per_hour"]
         assert (status, changed["value"], changed["next"]) == (200, "60", "7")
         assert changed["source"].startswith("config.yaml line ")
-        assert load_settings(daemon_rig.daemon.home, {}, {}).budget.runs_per_hour == 7
+        assert load_settings(daemon_rig.daemon.watched.home, {}, {}).budget.runs_per_hour == 7
         await call(daemon_rig, "PUT", "/api/settings/budget.runs_per_hour", json={"value": ""})
-        assert load_settings(daemon_rig.daemon.home, {}, {}).budget.runs_per_hour == 60
+        assert load_settings(daemon_rig.daemon.watched.home, {}, {}).budget.runs_per_hour == 60
 
 
 async def test_who_needs_a_key_changes_at_once(live: Live):
@@ -53,12 +53,12 @@ async def test_who_needs_a_key_changes_at_once(live: Live):
 
 async def test_a_value_that_does_not_fit_and_a_setting_that_is_not_there_change_nothing(live: Live):
     async with live() as daemon_rig:
-        before = (daemon_rig.daemon.home / "config.yaml").exists()
+        before = (daemon_rig.daemon.watched.home / "config.yaml").exists()
         status, why = await refused(daemon_rig, "PUT", "/api/settings/port", json={"value": "many"})
         assert (status, "port" in why, "was not changed" in why) == (409, True, True)
         status, _ = await refused(daemon_rig, "PUT", "/api/settings/prot", json={"value": "1"})
         assert status == 404
-        assert (daemon_rig.daemon.home / "config.yaml").exists() is before
+        assert (daemon_rig.daemon.watched.home / "config.yaml").exists() is before
 
 
 async def test_only_a_key_that_may_do_everything_changes_one(live: Live):
@@ -83,7 +83,7 @@ async def test_another_vault_is_made_or_chosen_for_the_next_start(live: Live, tm
     mine.mkdir()
     (mine / "note.md").write_text("# Mine\n")
     async with live() as daemon_rig:
-        home = daemon_rig.daemon.home
+        home = daemon_rig.daemon.watched.home
         status, answer = await call(
             daemon_rig, "POST", "/api/vault", json={"folder": str(new), "make": True}
         )
@@ -100,7 +100,7 @@ async def test_a_folder_that_cannot_be_the_vault_is_refused_with_the_reason(
 ):
     (tmp_path / "file").write_text("")
     async with live() as daemon_rig:
-        home = daemon_rig.daemon.home
+        home = daemon_rig.daemon.watched.home
         before = (home / "config.yaml").exists()
         for body, expected, why in (
             ({"folder": str(tmp_path / "none")}, 409, "there is no vault at"),

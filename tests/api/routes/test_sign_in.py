@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from parachuted.events.watched_vault import utc_now
 from parachuted.keys import KeyFile
-from parachuted.watched_vault import utc_now
 from tests.api.calls import ELSEWHERE, call, get, key_of, post
 from tests.stories.daemon_rig import Live
 
@@ -66,7 +66,9 @@ async def test_revoking_a_key_revokes_those_of_the_browsers_that_it_signed_in(li
 
         assert second["id"] in {one["id"] for one in listed["keys"]}
         assert status == 401
-        assert [one.name for one in KeyFile(daemon_rig.daemon.home).load().keys] == ["a test's 1"]
+        assert [one.name for one in KeyFile(daemon_rig.daemon.watched.home).load().keys] == [
+            "a test's 1"
+        ]
 
 
 async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live: Live):
@@ -79,7 +81,9 @@ async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live
         late = await post(daemon_rig, "/api/auth/codes")
         admin = key_of(daemon_rig, "*:read,write,admin")
         _, revoked = await call(daemon_rig, "POST", "/api/auth/codes", headers=admin)
-        KeyFile(daemon_rig.daemon.home).remove(KeyFile(daemon_rig.daemon.home).load().keys[0].id)
+        KeyFile(daemon_rig.daemon.watched.home).remove(
+            KeyFile(daemon_rig.daemon.watched.home).load().keys[0].id
+        )
         passed = timedelta(minutes=1)
         daemon_rig.daemon.authenticator.look()
         status, _ = await call(
@@ -91,7 +95,7 @@ async def test_a_code_ends_after_five_minutes_and_with_the_key_that_made_it(live
         )
 
         assert (status, over) == (404, 404)
-        assert KeyFile(daemon_rig.daemon.home).load().keys == ()
+        assert KeyFile(daemon_rig.daemon.watched.home).load().keys == ()
 
 
 async def test_a_key_that_may_not_administer_makes_no_code(live: Live):

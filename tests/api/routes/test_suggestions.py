@@ -50,7 +50,7 @@ async def propose(
     **more: object,
 ):
     given = {"source_agent": "reflector", "reasoning": "it follows", **more}
-    return await daemon_rig.daemon.suggestions.propose(
+    return await daemon_rig.daemon.vault.suggestions.propose(
         Proposal(path=path, payload=payload, action=action, **given)
     )
 
@@ -90,9 +90,11 @@ async def test_a_tick_that_is_saved_in_an_editor_is_the_same_act(live: Live, vau
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
+        file = vault / daemon_rig.daemon.vault.suggestions.record(made.id).file
         save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
-        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.until(
+            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
+        )
         await daemon_rig.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
     assert "**approved** by user" in file.read_text()
@@ -104,10 +106,10 @@ async def test_a_file_that_is_there_by_then_is_not_put_back_over_what_a_person_w
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
+        file = vault / daemon_rig.daemon.vault.suggestions.record(made.id).file
         changed = f"{file.read_text()}\nMine.\n"
         save(file, changed)
-        await daemon_rig.daemon.suggestions.show_again(made.id)
+        await daemon_rig.daemon.vault.suggestions.show_again(made.id)
     assert file.read_text() == changed
 
 
@@ -216,7 +218,7 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        path = daemon_rig.daemon.suggestions.record(made.id).file
+        path = daemon_rig.daemon.vault.suggestions.record(made.id).file
         ticked = (vault / path).read_text().replace("- [ ] approve", "- [x] approve")
         for key in (
             key_of(daemon_rig, "vault:read,write"),
@@ -236,7 +238,7 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
                     method,
                     place,
                 )
-        assert daemon_rig.daemon.suggestions.get(made.id).is_pending
+        assert daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
         status, _ = await call(
             daemon_rig,
             "PUT",
@@ -244,7 +246,9 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
             json={"path": path, "content": ticked},
             headers=key_of(daemon_rig, "vault:read,write,admin"),
         )
-        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.until(
+            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
+        )
         await daemon_rig.daemon.approvals.quiet()
     assert (status, (vault / "a.md").read_text()) == (200, "two\n")
 
@@ -253,10 +257,12 @@ async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(liv
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        file = vault / daemon_rig.daemon.suggestions.record(made.id).file
+        file = vault / daemon_rig.daemon.vault.suggestions.record(made.id).file
     save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
     async with live() as daemon_rig:
-        await daemon_rig.until(lambda: not daemon_rig.daemon.suggestions.get(made.id).is_pending)
+        await daemon_rig.until(
+            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
+        )
         await daemon_rig.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
 
@@ -315,7 +321,7 @@ async def test_what_a_key_for_some_paths_approves_counts_in_no_rate_that_holds_e
         }
         _, done = await call(daemon_rig, "POST", f"/api/suggestions/{made.id}/approve", **key)
         assert (done["status"], done["resolved_by"]) == ("approved", "key:a test's")
-        assert daemon_rig.daemon.suggestions.acceptance() == []
+        assert daemon_rig.daemon.vault.suggestions.acceptance() == []
 
 
 @pytest.mark.parametrize(
@@ -327,12 +333,17 @@ async def test_what_an_agent_would_write_is_read_and_approved_by_who_sees_all_th
 ):
     save(vault / "Projects/a.md", "beans\n")
     async with live() as daemon_rig:
-        act = new_act("reflector", daemon_rig.daemon.clock(), watcher="Projects/a.md", reason="")
-        act.begin(daemon_rig.daemon.history)
-        document = act.end(
-            daemon_rig.daemon.history, daemon_rig.daemon.objects, daemon_rig.daemon.clock(), ""
+        act = new_act(
+            "reflector", daemon_rig.daemon.watched.clock(), watcher="Projects/a.md", reason=""
         )
-        save_account(daemon_rig.daemon.history, {**document, "quotes": quotes})
+        act.begin(daemon_rig.daemon.watched.history)
+        document = act.end(
+            daemon_rig.daemon.watched.history,
+            daemon_rig.daemon.watched.objects,
+            daemon_rig.daemon.watched.clock(),
+            "",
+        )
+        save_account(daemon_rig.daemon.watched.history, {**document, "quotes": quotes})
         made = await propose(
             daemon_rig, "Projects/a.md", {"text": "it knows of the peas\n"}, run=act.run
         )

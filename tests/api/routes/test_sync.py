@@ -140,7 +140,9 @@ async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_besi
         for name in ("note.md", "table.csv", ".hidden"):
             save(vault / "Media" / name, "x\n")
         await daemon_rig.until(
-            lambda: {"Media/note.md", "Media/table.csv"} <= set(daemon_rig.daemon.index.paths())
+            lambda: (
+                {"Media/note.md", "Media/table.csv"} <= set(daemon_rig.daemon.watched.index.paths())
+            )
         )
         every = [
             await paths(),
@@ -178,10 +180,11 @@ async def test_the_manifest_follows_the_disk(live: Live, tree):
         save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
         (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
         (tree / "Daily/journals/2026-11-21.md").unlink()
-        await daemon_rig.daemon.detector.rescan(accept_missing=True)
+        await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
         await daemon_rig.until(
             lambda: (
-                daemon_rig.daemon.index.get("Daily/assets/2026-11-22_a.png").size == len(PNG) + 4
+                daemon_rig.daemon.watched.index.get("Daily/assets/2026-11-22_a.png").size
+                == len(PNG) + 4
             )
         )
         after = {file["path"]: file["hash"] for file in (await get(daemon_rig, query))["files"]}
@@ -225,7 +228,7 @@ async def test_a_file_moved_in_with_an_old_time_counts_as_changed(live: Live, tr
         save(tree.parent / "old.md", "old\n")
         os.utime(tree.parent / "old.md", (1, 1))
         (tree.parent / "old.md").rename(tree / "Daily/old.md")
-        await daemon_rig.daemon.detector.rescan()
+        await daemon_rig.daemon.watched.detector.rescan()
         changed = (await get(daemon_rig, f"/api/sync/changes?root=Daily&since={int(since)}"))[
             "files"
         ]
@@ -242,7 +245,7 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(live: Live, tree
             {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
             {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
         )
-        kept = daemon_rig.daemon.objects.get(digest("today\n"))
+        kept = daemon_rig.daemon.watched.objects.get(digest("today\n"))
         reported = {(event["path"], event["by"]) for event in daemon_rig.reported("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
@@ -334,7 +337,7 @@ async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(l
     async with live() as daemon_rig:
         pulled = (await pull(daemon_rig, "plan.md"))["plan.md"]
         await daemon_rig.until(
-            lambda: daemon_rig.daemon.objects.has_stood("Daily/plan.md", pulled["hash"])
+            lambda: daemon_rig.daemon.watched.objects.has_stood("Daily/plan.md", pulled["hash"])
         )
         save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
         merged = await push(
@@ -424,9 +427,9 @@ async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count
         answer = await delete(
             daemon_rig, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
         )
-        writes = daemon_rig.daemon.history.writes_of("Daily/journals/2026-11-21.md")
-        kept = daemon_rig.daemon.objects.get(digest("yesterday\n"))
-        known = daemon_rig.daemon.index.get("Daily/journals/2026-11-21.md")
+        writes = daemon_rig.daemon.watched.history.writes_of("Daily/journals/2026-11-21.md")
+        kept = daemon_rig.daemon.watched.objects.get(digest("yesterday\n"))
+        known = daemon_rig.daemon.watched.index.get("Daily/journals/2026-11-21.md")
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)
     assert answer["errors"] == ["gone.md: unknown file below the root"]
@@ -483,7 +486,7 @@ async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(liv
         save(vault / "Daily/new.md", "new\n")
         later = await delete(daemon_rig, "Daily", ["new.md"])
         left = list(vault.glob("Daily/*.md"))
-        indexed = len(daemon_rig.daemon.index)
+        indexed = len(daemon_rig.daemon.watched.index)
 
     assert (at_once["deleted"], at_once["confirm_needed"], here) == (0, True, 50)
     assert "confirm=true" in at_once["message"]

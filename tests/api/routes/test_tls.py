@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from parachuted.certificates import CertificateAuthority
+from parachuted.tls import CertificateAuthority
 from tests.api.calls import ELSEWHERE, get, key_of, refused
 from tests.stories.daemon_rig import Live
 
@@ -56,7 +56,7 @@ async def test_without_an_authority_the_daemon_serves_as_before_and_says_what_is
     live: Live, port: int
 ):
     async with live(tls__port=port, tls__host="127.0.0.1") as daemon_rig:
-        assert "nothing is served encrypted" in daemon_rig.daemon.problems.open["tls"]
+        assert "nothing is served encrypted" in daemon_rig.daemon.watched.problems.open["tls"]
         assert (await get(daemon_rig, "/api/tls"))["address"] is None
         assert (await refused(daemon_rig, "GET", "/tls/authority.crt"))[0] == 404
 

@@ -79,5 +79,5 @@ async def test_a_key_with_paths_bounds_the_bots_agent_too(live: Live, vault: Pat
         (run,) = (await get(daemon_rig, "/api/runs"))["runs"]
         steps = (await get(daemon_rig, f"/api/runs/{run['id']}"))["steps"]
         assert [step["error"] for step in steps if "called" in step] == [True, False, True]
-        (write,) = daemon_rig.daemon.history.writes_by(run["id"])
+        (write,) = daemon_rig.daemon.watched.history.writes_by(run["id"])
         assert (write.path, write.author.by) == ("Brain/projects/n.md", "module:telegram-bot/admin")

@@ -150,13 +150,6 @@ async def test_a_question_is_a_run_without_tools_within_its_limits(module_rig):
         await runs.ask("What?", None, 0)
 
 
-async def test_a_question_over_the_budget_is_refused(module_rig):
-    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=0)
-
-    with pytest.raises(AgentUnavailableError, match="does not begin"):
-        await runs.ask("What?", None, None)
-
-
 async def test_what_serves_a_conversation_takes_none_of_the_others_runs(module_rig):
     backend = ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend, runs=1)

@@ -193,6 +193,7 @@ async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path, text:
     host = ContainerHost(
         approve(write_module(tmp_path / "m", LIES), trust="untrusted"),
         StubServices(),
+        None,
         ContainerRig(tmp_path / "rig").containers,
     )
     await host.start()
@@ -220,6 +221,7 @@ async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_
     host = ContainerHost(
         approve(write_module(tmp_path / "m", LARGE), trust="untrusted"),
         StubServices(vault=vault),
+        None,
         ContainerRig(tmp_path / "rig").containers,
     )
     await host.start()

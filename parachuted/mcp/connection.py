@@ -1,0 +1,202 @@
+"""Server connection: one MCP server of somebody else's, and the calls that it answers, on the `mcp`
+package's client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+from mcp.types import Implementation, Tool, jsonrpc_message_adapter
+
+from parachuted.agents.sandbox import Container
+from parachuted.errors import AgentUnavailableError, ModuleFailedError
+from parachuted.mcp.definition import ServerDefinition
+
+log = logging.getLogger(__name__)
+
+_START_S: Final = 60.0
+_CALL_S: Final = 300.0
+_MOST_TOOLS, _MOST_PAGES = 200, 20
+_LONGEST_TEXT: Final = 4_000
+
+Transport = AbstractAsyncContextManager[tuple[Any, Any]]
+
+
+class ServerConnection:
+    """Made by `open`; `close` leaves nothing of the server."""
+
+    def __init__(self, name: str, transport: Transport) -> None:
+        self._name = name
+        loop = asyncio.get_running_loop()
+        self._client: asyncio.Future[Client] = loop.create_future()
+        self._closing = asyncio.Event()
+        # the client has to be left by the task that entered it
+        self._life = loop.create_task(self._live(transport), name=f"MCP server {name}")
+
+    @classmethod
+    async def open(cls, name: str, transport: Transport) -> ServerConnection:
+        """Start the server and greet it. Raises ModuleFailedError, and AgentUnavailableError where
+        there is no container for it.
+        """
+        connection = cls(name, transport)
+        try:
+            async with asyncio.timeout(_START_S):
+                await asyncio.shield(connection._client)
+        except TimeoutError as error:
+            await connection.close()
+            raise connection._failed(f"it did not begin within {_START_S:g} s") from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    async def tools(self) -> list[dict[str, object]]:
+        """Its tools: `name`, `description` and `schema` of each. Raises ModuleFailedError."""
+        client, found, cursor = await self._client, list[Tool](), None
+        with self._failing():
+            for _ in range(_MOST_PAGES):
+                page = await client.list_tools(cursor=cursor)
+                found += page.tools
+                cursor = page.next_cursor
+                if cursor is None or len(found) >= _MOST_TOOLS:
+                    break
+        return [
+            {
+                "name": tool.name,
+                "description": (tool.description or "")[:_LONGEST_TEXT],
+                "schema": tool.input_schema,
+            }
+            for tool in found[:_MOST_TOOLS]
+        ]
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> tuple[str, bool]:
+        """What a tool answers as text, and whether it failed. Raises ModuleFailedError."""
+        client = await self._client
+        with self._failing():
+            answer = await client.call_tool(tool, dict(arguments))
+        texts = [_text_of(block) for block in answer.content]
+        if not any(texts) and answer.structured_content is not None:
+            texts = [json.dumps(answer.structured_content, ensure_ascii=False)]
+        return "\n\n".join(filter(None, texts)), answer.is_error is True
+
+    async def close(self) -> None:
+        """End it."""
+        self._closing.set()
+        if not self._client.done():
+            self._life.cancel()
+        await asyncio.wait([self._life])
+
+    async def _live(self, transport: Transport) -> None:
+        try:
+            async with Client(
+                transport,
+                client_info=Implementation(name="parachuted", version="0"),
+                read_timeout_seconds=_CALL_S,
+                mode="legacy",
+            ) as client:
+                self._client.set_result(client)
+                await self._closing.wait()
+        except Exception as error:  # noqa: BLE001  a wall: what a server does ends nothing else
+            if not self._client.done():
+                reason = error if isinstance(error, AgentUnavailableError) else None
+                self._client.set_exception(reason or self._failed(_why(error)))
+            elif not self._closing.is_set():
+                log.info("an MCP server ended", extra={"server": self._name, "reason": _why(error)})
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever the server's answer led to
+            raise self._failed(_why(error)) from error
+
+    def _failed(self, why: str) -> ModuleFailedError:
+        return ModuleFailedError(f"the MCP server {self._name} failed: {why}")
+
+
+@contextlib.asynccontextmanager
+async def process_of(
+    definition: ServerDefinition, env: Mapping[str, str], folder: Path, said: Path
+) -> AsyncIterator[tuple[Any, Any]]:
+    """A plain process, with your rights; what it says on stderr is in `said`."""
+    started = StdioServerParameters(
+        command=definition.command,
+        args=list(definition.args),
+        env={**env, **definition.env},
+        cwd=folder,
+    )
+    with said.open("w") as log_file:
+        async with stdio_client(started, log_file) as streams:
+            yield streams
+
+
+@contextlib.asynccontextmanager
+async def address_of(definition: ServerDefinition) -> AsyncIterator[tuple[Any, Any]]:
+    """A server that is reached by its URL, with the headers that its definition names."""
+    async with (
+        httpx2.AsyncClient(headers=dict(definition.headers), timeout=_CALL_S) as client,
+        streamable_http_client(definition.url, http_client=client) as streams,
+    ):
+        yield streams
+
+
+@contextlib.asynccontextmanager
+async def container_of(
+    running: AbstractAsyncContextManager[Container],
+) -> AsyncIterator[tuple[Any, Any]]:
+    """A program in a container, by its standard input and output."""
+    heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write, asked = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def listen() -> None:
+        async with heard:
+            while line := await container.stdout.readline():
+                try:
+                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                except ValueError:
+                    continue  # anything else was printed
+                await heard.send(SessionMessage(message))
+            raise ModuleFailedError(f"it ended with code {await container.wait()}")
+
+    async def speak() -> None:
+        async with asked:
+            async for sent in asked:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await container.write(text.encode() + b"\n")
+
+    async with running as container, anyio.create_task_group() as group:
+        group.start_soon(listen)
+        group.start_soon(speak)
+        yield read, write
+        group.cancel_scope.cancel()
+
+
+def _why(error: BaseException) -> str:
+    """The first reason, in words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next(
+            (one for one in error.exceptions if isinstance(one, ModuleFailedError)),
+            error.exceptions[0],
+        )
+    return (str(error) or type(error).__name__)[:_LONGEST_TEXT]
+
+
+def _text_of(block: object) -> str:
+    if isinstance(text := getattr(block, "text", None), str):
+        return text
+    if isinstance(text := getattr(getattr(block, "resource", None), "text", None), str):
+        return text
+    return f"({getattr(block, 'type', 'a part')}, which cannot be shown as text)"

@@ -1,0 +1,63 @@
+"""Resources: notes by their addresses, for who may read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mcp.shared.exceptions import MCPError
+
+from tests.api.calls import key_of
+from tests.mcp.peers import call, client
+from tests.stories.daemon_rig import Live, save
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_notes_are_listed_a_page_at_a_time_and_read(live: Live, vault: Path, mode: str):
+    for number in range(250):
+        save(vault / f"Work/n{number:03}.md", f"# Note {number}\n")
+    save(vault / "Inbox/mail.md", "# Mail\n")
+    save(vault / "Ä ö.md", "# Umlaut\n")
+    async with live() as daemon_rig, client(daemon_rig, mode=mode) as peer:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+        first = await peer.list_resources()
+        rest = await peer.list_resources(cursor=first.next_cursor)
+        found = [*first.resources, *rest.resources]
+        assert len(found) == 251
+        assert rest.next_cursor is None
+        assert "note:///Inbox/mail.md" not in {one.uri for one in found}
+        (umlaut,) = [one for one in found if one.title == "Umlaut"]
+        read = await peer.read_resource(umlaut.uri)
+        assert [one.text for one in read.contents] == ["# Umlaut\n"]
+        templates = (await peer.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in templates] == ["note:///{+path}"]
+        for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
+            with pytest.raises(MCPError):
+                await peer.read_resource(wrong)
+        with pytest.raises(MCPError):
+            await peer.list_resources(cursor="nonsense")
+
+
+async def test_a_key_with_paths_lists_and_reads_its_notes_alone(live: Live, vault: Path):
+    save(vault / "Work/a.md", "# A\n")
+    save(vault / "Private/b.md", "# B\n")
+    async with live() as daemon_rig:
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+        key = key_of(daemon_rig, "vault:read", paths=["Work/**"])
+        daemon_rig.daemon.authenticator.look()
+        async with client(daemon_rig, headers=key) as peer:
+            assert [one.uri for one in (await peer.list_resources()).resources] == [
+                "note:///Work/a.md"
+            ]
+            with pytest.raises(MCPError):
+                await peer.read_resource("note:///Private/b.md")
+
+
+async def test_what_was_read_as_a_resource_may_be_replaced(live: Live, vault: Path):
+    save(vault / "a.md", "# A\n")
+    async with live() as daemon_rig, client(daemon_rig) as peer:
+        await peer.read_resource("note:///a.md")
+        await call(peer, "write_note", path="a.md", text="# B\n")
+        assert (vault / "a.md").read_text() == "# B\n"

@@ -1,0 +1,254 @@
+"""Other people's MCP servers: approved by content, behind walls, as small as they were shown."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from parachuted.agents.sandbox import Sandboxes
+from parachuted.errors import ActRefusedError, ConflictError, ModuleFailedError, NotFoundError
+from parachuted.hooks import HookApprovals
+from parachuted.mcp import McpServers, ServerRegistry
+from parachuted.mcp.servers import APPROVALS, COMMAND
+from parachuted.vault import VaultRoot
+from tests.mcp.sums import SCRIPT, declare
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Path:
+    """A vault whose `.mcp.json` declares one server, in a file of the vault."""
+    folder = tmp_path / "vault"
+    folder.mkdir()
+    shutil.copy(SCRIPT, folder / "sums_server.py")
+    (folder / "sums_server.py").chmod(0o644)
+    declare(folder)
+    return folder
+
+
+@pytest.fixture
+async def servers(vault: Path, tmp_path: Path, sandboxes: Sandboxes) -> McpServers:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    return McpServers(
+        ServerRegistry(VaultRoot(vault), home),
+        HookApprovals(home, APPROVALS, COMMAND),
+        sandboxes,
+        vault=vault,
+        home=home,
+        env=dict(os.environ),
+    )
+
+
+def problem(servers: McpServers, name: str = "sums") -> str | None:
+    return servers.problem(servers.registry.get(name))
+
+
+async def approve(servers: McpServers, name: str, *, is_here: bool = False):
+    """Approve it as it is shown now."""
+    known = {one.name: one for one in servers.registry.all()}
+    digest = servers.digest(known[name]) if name in known else ""
+    return await servers.approve(name, digest or "", is_here=is_here)
+
+
+@pytest.mark.parametrize("what", ["the file", "the definition"])
+async def test_what_is_approved_is_what_was_shown(servers, vault, what):
+    shown = servers.digest(servers.registry.get("sums"))
+    if what == "the file":
+        script = vault / "sums_server.py"
+        script.write_text(script.read_text() + "\n# more\n")
+    else:
+        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+    with pytest.raises(ConflictError, match="has changed since it was shown"):
+        await servers.approve("sums", shown)
+    assert "has not been approved" in (problem(servers) or "")
+
+
+async def test_a_server_of_the_vault_runs_once_a_person_has_approved_what_it_is(servers, vault):
+    assert "has not been approved" in (problem(servers) or "")
+    assert servers.tools() == []
+    with pytest.raises(ActRefusedError, match="has not been approved"):
+        await servers.look("sums")
+
+    approved = await approve(servers, "sums")
+
+    assert [one.name for one in approved] == ["sums__add", "sums__reach"]
+    assert problem(servers) is None
+    calls = servers.open()
+    answer = await calls.call("sums", "add", {"one": 2, "other": 3})
+    assert (answer.text, answer.is_error) == ("The sum is 5.", False)
+    wrong = await calls.call("sums", "add", {"one": "two"})
+    assert wrong.is_error
+    await calls.close()
+
+
+@pytest.mark.parametrize("what", ["the file", "the definition"])
+async def test_what_changed_does_not_run_until_it_is_approved_again(servers, vault, what):
+    await approve(servers, "sums")
+    if what == "the file":
+        script = vault / "sums_server.py"
+        script.write_text(script.read_text() + "\n# more\n")
+    else:
+        declare(vault, sums={"command": sys.executable, "args": ["sums_server.py", "--more"]})
+
+    assert "has changed since it was approved" in (problem(servers) or "")
+    assert servers.tools() == []
+    with pytest.raises(ActRefusedError, match="has changed"):
+        await servers.look("sums")
+
+    await approve(servers, "sums")
+    assert problem(servers) is None
+
+
+async def test_it_reaches_no_network_and_no_note(servers, vault, tmp_path):
+    (vault / "Secret.md").write_text("no")
+    (tmp_path / "home/token").write_text("no")
+    await approve(servers, "sums")
+    calls = servers.open()
+    for path in (vault / "Secret.md", tmp_path / "home/token"):
+        answer = await calls.call("sums", "reach", {"path": str(path)})
+        assert answer.text == "reached: nothing", path
+    assert (await calls.call("sums", "reach", {"path": "/dev/null"})).text == "reached: file"
+    await calls.close()
+
+
+async def test_a_program_that_ends_or_says_nothing_that_can_be_read_is_reported(servers, vault):
+    declare(
+        vault,
+        ends={"command": sys.executable, "args": ["-c", "print('x'); raise SystemExit(3)"]},
+        gone={"command": "there-is-no-such-program"},
+        notes={"command": sys.executable, "args": ["."]},
+        far={"type": "http", "url": "ftp://example.org/mcp"},
+        parachute={"command": sys.executable},
+    )
+    with pytest.raises(ModuleFailedError, match="ended with code 3"):
+        await approve(servers, "ends")
+    assert "has not been approved" in (problem(servers, "ends") or "")
+    for name, why in (
+        ("gone", "no program"),
+        ("notes", "holds, the vault"),
+        ("far", "an address such as"),
+        ("parachute", "the daemon's own"),
+    ):
+        assert why in (problem(servers, name) or ""), name
+        with pytest.raises(ActRefusedError, match=why):
+            await approve(servers, name)
+    with pytest.raises(NotFoundError):
+        await approve(servers, "nobody")
+
+
+async def test_a_file_of_servers_that_cannot_be_read_is_a_row_with_its_reason(servers, vault):
+    (vault / ".mcp.json").write_text("{")
+    [row] = servers.registry.all()
+    assert row.definition is None
+    assert "cannot be read" in (row.problem or "")
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("Diary.md", "hidden or private"),
+        (".obsidian/app.json", "hidden or private"),
+        ("../keys/.ssh/id_rsa", "among keys"),
+        ("../other.txt", "outside the vault"),
+        ("Tools", "is not a file"),
+        ("../home/token", "the home of parachuted"),
+    ],
+)
+async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, path, why):
+    (vault / "Tools").mkdir()
+    file = vault / path
+    if path != "Tools":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("---\nprivate: true\n---\nno\n")
+        file.chmod(0o600)
+    declare(vault, more={"command": sys.executable, "args": ["sums_server.py", path]})
+
+    with pytest.raises(ActRefusedError, match=why):
+        await approve(servers, "more")
+    if path == "../other.txt":
+        await approve(servers, "more", is_here=True)
+        assert problem(servers, "more") is None
+
+
+async def test_what_lies_around_its_program_is_not_given_to_it(servers, vault, tmp_path):
+    around = tmp_path / "tool"
+    (around / "bin").mkdir(parents=True)
+    (around / "notes.txt").write_text("no")
+    program = around / "bin/sums"
+    program.write_text(f"#!{sys.executable}\n{(vault / 'sums_server.py').read_text()}")
+    program.chmod(0o755)
+    declare(vault, sums={"command": str(program)})
+    await approve(servers, "sums")
+    calls = servers.open()
+    answer = await calls.call("sums", "reach", {"path": str(around / "notes.txt")})
+    assert answer.text == "reached: nothing"
+    await calls.close()
+
+
+async def test_a_file_that_comes_later_is_not_given_before_it_is_approved(servers, vault):
+    both = {"command": sys.executable, "args": ["sums_server.py", "later.txt"]}
+    declare(vault, more=both)
+    await approve(servers, "more")
+    (vault / "later.txt").write_text("no")
+    (vault / "later.txt").chmod(0o600)
+    declare(vault, more=both, other={**both, "args": ["sums_server.py", "./later.txt"]})
+    await approve(servers, "other")
+    assert "has changed since" in (problem(servers, "more") or "")
+
+
+async def test_a_trusted_server_runs_outside_of_a_container_by_a_persons_word_at_the_command_line(
+    servers, vault
+):
+    (vault / "Secret.md").write_text("no")
+    digest = servers.digest(servers.registry.get("sums")) or ""
+    with pytest.raises(ActRefusedError, match="on the command line"):
+        await servers.approve("sums", digest, is_trusted=True)
+    await servers.approve("sums", digest, is_here=True, is_trusted=True)
+    calls = servers.open()
+    answer = await calls.call("sums", "reach", {"path": str(vault / "Secret.md")})
+    assert "file" in answer.text
+    await calls.close()
+
+
+async def test_a_server_with_a_url_is_asked_with_its_token(servers, vault):
+    async def answer(request):
+        assert request.headers["Authorization"] == "Bearer t-1"
+        if request.method != "POST":
+            return web.Response(status=405)
+        asked = await request.json()
+        results = {
+            "initialize": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "far", "version": "1"},
+            },
+            "tools/list": {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+            "tools/call": {"content": [{"type": "text", "text": "seen"}]},
+        }
+        if "id" not in asked:
+            return web.Response(status=202)
+        return web.json_response(
+            {"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}
+        )
+
+    app = web.Application()
+    app.router.add_route("*", "/mcp", answer)
+    async with TestServer(app) as server:
+        url = str(server.make_url("/mcp"))
+        declare(vault, far={"url": url, "headers": {"Authorization": "Bearer t-1"}})
+        digest = servers.digest(servers.registry.get("far")) or ""
+        with pytest.raises(ActRefusedError, match="on the command line"):
+            await servers.approve("far", digest, is_here=True, is_trusted=True)
+
+        assert [tool.name for tool in await approve(servers, "far")] == ["far__look"]
+        calls = servers.open()
+        assert (await calls.call("far", "look", {})).text == "seen"
+        await calls.close()
+    declare(vault, far={"url": url, "headers": {"Authorization": "Bearer t-2"}})
+    assert "has changed since" in (problem(servers, "far") or "")
