@@ -108,15 +108,6 @@ def test_the_comments_of_an_entry_that_goes_stay():
     )
 
 
-def test_several_places_are_changed_at_once():
-    changes = {("keys", 0): {"used": "1"}, ("keys", 1): {"used": "2"}}
-
-    assert [one["used"] for one in plain(edit_document(BY_HAND, changes, limit=LIMIT))["keys"]] == [
-        "1",
-        "2",
-    ]
-
-
 @pytest.mark.parametrize(
     ("before", "place", "key"),
     [
