@@ -43,6 +43,7 @@ class ModuleConnection:
         self._report = report
         self._name, self._client, self._container = name, client, container
         self._socket = place.socket()
+        self._open: set[aiohttp.ClientResponse] = set()
         self._session = aiohttp.ClientSession(
             "http://module",
             connector=aiohttp.UnixConnector(f"/proc/self/fd/{self._socket}", limit=0),
@@ -52,6 +53,9 @@ class ModuleConnection:
         )
 
     async def close(self) -> None:
+        """Whatever is still read ends with a failure: the session's end alone would not tell it."""
+        for response in tuple(self._open):
+            response.close()
         await self._session.close()
         os.close(self._socket)
 
@@ -131,7 +135,7 @@ class ModuleConnection:
                 )
                 body = {**body, "source": kept}
             try:
-                yield await stack.enter_async_context(
+                response = await stack.enter_async_context(
                     self._session.post(
                         f"/{verb}",
                         data=json.dumps(body).encode(),
@@ -139,6 +143,9 @@ class ModuleConnection:
                         allow_redirects=False,
                     )
                 )
+                self._open.add(response)
+                stack.callback(self._open.discard, response)
+                yield response
             except aiohttp.ClientError as error:
                 raise ModuleFailedError(
                     f"the container of the module {self._name} ended before it had answered"
