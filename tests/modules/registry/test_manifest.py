@@ -1,4 +1,4 @@
-"""Manifest: every field is read, every mistake is reported with its field, and nothing in it can break
+"""Manifest: every field is read, every mistake is reported with its field, and nothing in it breaks
 the reader.
 """
 
