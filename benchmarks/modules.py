@@ -122,7 +122,7 @@ async def _calling(found: ModuleManager) -> Figure:
     for _ in range(5):
         began = time.perf_counter()
         for _ in range(_CALLS):
-            await there.running.call(there.spec.handler, {})
+            await there.host.call(there.spec.handler, {})
         spans.append(_micro(began, _CALLS))
     return Figure(
         name="a handler that does nothing, called through the wall",

@@ -23,8 +23,6 @@ HEAVY = {
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
     # with cryptography: 40 ms, 7 MB; only a module that is signed needs it
     "signatures": "parachuted.modules.registry.signatures",
-    # with apscheduler and cronsim: 100 ms, 3 MB; only a module with a schedule needs it
-    "schedules": "parachuted.modules.hosting.schedules",
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it
     "private": "parachuted.access.private_text",
     "re2": "re2",  # 3 MB; only a hook whose matcher is an expression needs it

@@ -24,7 +24,7 @@ def install_module_cache(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         loading._SourceLoader,
         "get_code",
-        lambda loader, _name: _placed(_compiled(loader._source), loader.path),
+        lambda loader, _name: _placed(_compiled(loader.get_data(loader.path)), loader.path),
     )
     patch.setattr(in_process, "describe", _DescribedModules().describe)
 

@@ -50,10 +50,10 @@ MUTATIONS = (
     ),
     Mutation(
         name="modules: a limited caller sets schedules",
-        file="parachuted/modules/hosting/set_schedules.py",
+        file="parachuted/modules/hosting/schedules.py",
         old="if self._acting().is_limited:",
         new="if False:",
-        tests="tests/modules/hosting/test_module_schedules.py",
+        tests="tests/modules/hosting/test_schedules.py",
     ),
     Mutation(
         name="daily: an agent runs whose file no person wrote",
@@ -177,8 +177,8 @@ MUTATIONS = (
     Mutation(
         name="money: the budget with the most left counts",
         file="parachuted/agents/gateway/limits.py",
-        old="min(every, key=lambda one: one.left)",
-        new="max(every, key=lambda one: one.left)",
+        old="min(every, key=lambda budget: budget.left)",
+        new="max(every, key=lambda budget: budget.left)",
         tests="tests/agents/gateway/test_limits.py",
     ),
     Mutation(

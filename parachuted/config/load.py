@@ -106,7 +106,7 @@ def set_entry(text: str, key: str, value: str) -> str:
     """The file's text with `key` set to `value` (empty: to null, so that the default holds), and
     nothing else changed.
 
-    Raises ConfigError if that cannot be done line by line.
+    Raises ConfigError if that cannot be done by program.
     """
     root = _read(text)
     section, _, name = key.rpartition(".")
@@ -119,7 +119,7 @@ def set_entry(text: str, key: str, value: str) -> str:
         return edit_document(text, changes, limit=_LIMIT)
     except CannotEditError as error:
         raise ConfigError(
-            [f"{NAME} allows no change to one line ({error}); set {key} in it by hand"]
+            [f"{NAME} allows no change by program ({error}); set {key} in it by hand"]
         ) from error
 
 
@@ -156,6 +156,9 @@ _OLDER = {
     "debug": "log_level",
     "cors_origins": None,
     "modules.sandbox": None,
+    "conversation.keep_processes": None,
+    "conversation.keep_process_s": None,
+    "conversation.spare_process": None,
 }
 _FOREIGN = {
     "ANTHROPIC_BASE_URL": "agent.base_url",
@@ -209,7 +212,7 @@ def setting_places(
 
 
 def set_setting(home: Path, dotted_key: str, text_value: str) -> Settings:
-    """Set one key in `home`'s config.yaml, leaving the other lines as they are, and return what the
+    """Set one key in `home`'s config.yaml, keeping comments, order and quotes, and return what the
     file then says.
 
     An empty value brings the default back. Raises ConfigError, having written nothing, if the file

@@ -6,8 +6,9 @@ number or `no` stays the text it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TypeAlias
 
 import yaml
@@ -20,7 +21,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TAB_IN_BLOCK_TEXT = "found a tab character where an indentation space is expected"
 _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"  # 1,000 levels, as PyYAML 6.0.4 bundles it
-_BOM = "\ufeff"
+BOM = "\ufeff"
 
 
 class YamlRejectedError(ValueError):
@@ -33,25 +34,15 @@ class YamlRejectedError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlNode:
-    """A value. All places are in characters of the whole text.
-
-    `line`, from 1, and `begin` are those of its key, where it has one; `key_stop` is where that
-    ends. `word` is a scalar as it is written without quotes. `is_flow`: in brackets or braces;
-    `in_flow`: inside of some.
+    """A value. `line`, from 1, is that of its key, where it has one; `word` is a scalar as it is
+    written without quotes.
     """
 
     line: int
-    begin: int
-    start: int
-    stop: int
-    column: int
-    key_stop: int | None = None
     text: str | None = None
     word: str | None = None
     items: tuple[YamlNode, ...] | None = None
     entries: tuple[tuple[str, YamlNode], ...] | None = None
-    is_flow: bool = False
-    in_flow: bool = False
 
     @property
     def is_nothing(self) -> bool:
@@ -81,8 +72,9 @@ def read_document(text: str, *, limit: int = MAX_BYTES, is_strict: bool = False)
         raise YamlRejectedError("it is cut off: its last line has no end")
     if is_strict and text.startswith("---") and not text.rstrip().endswith("\n..."):
         raise YamlRejectedError("it is cut off: no `...` ends it")
-    events = _parse(text.removeprefix(_BOM))
-    return _Builder(events, text, is_strict=is_strict).take() if events else None
+    events = iter(_parse(text.removeprefix(BOM)))
+    first = next(events, None)
+    return None if first is None else _node(first, events, is_strict=is_strict)
 
 
 def _parse(text: str) -> list[yaml.Event]:
@@ -140,79 +132,38 @@ def _within_limits(events: Iterable[yaml.Event]) -> list[yaml.Event]:
     return found
 
 
-class _Builder:
-    """Walks the events once. Recursion is safe: the depth is bounded already."""
-
-    def __init__(self, events: list[yaml.Event], text: str, *, is_strict: bool) -> None:
-        self._events, self._text, self._is_strict = iter(events), text, is_strict
-        self._shift = len(_BOM) if text.startswith(_BOM) else 0
-
-    def take(self) -> YamlNode:
-        return self._node(next(self._events), in_flow=False)
-
-    def _node(self, event: yaml.Event, *, in_flow: bool) -> YamlNode:
-        mark, stop = event.start_mark, self._stop(event)
-        start = mark.index + self._shift if mark else 0
-        node = YamlNode(
-            line=mark.line + 1 if mark else 1,
-            begin=start,
-            start=start,
-            stop=stop,
-            column=mark.column if mark else 0,
-            in_flow=in_flow,
+def _node(event: yaml.Event, events: Iterator[yaml.Event], *, is_strict: bool) -> YamlNode:
+    """The value that begins with `event`. Recursion is safe: the depth is bounded already."""
+    line = event.start_mark.line + 1 if event.start_mark else 1
+    if isinstance(event, yaml.ScalarEvent):
+        text = str(event.value)
+        is_word = not event.style and event.tag is None
+        return YamlNode(
+            line=line,
+            text=None if is_word and text in _NULLS else text,
+            word=text if is_word else None,
         )
-        if isinstance(event, yaml.ScalarEvent):
-            is_word = not event.style and event.tag is None
-            text = str(event.value)
-            return replace(
-                node,
-                text=None if is_word and text in _NULLS else text,
-                word=text if is_word else None,
-                stop=self._block_stop(start, stop) if event.style in {"|", ">"} else stop,
-            )
-        is_flow = isinstance(event, yaml.CollectionStartEvent) and bool(event.flow_style)
-        if isinstance(event, yaml.SequenceStartEvent):
-            items, end = self._items(in_flow=is_flow)
-            inner = [item.stop for item in items]
-            node = replace(node, items=tuple(items))
-        else:
-            entries, end = self._entries(in_flow=is_flow)
-            inner = [value.stop for _, value in entries]
-            node = replace(node, entries=tuple(entries))
-        # The parser gives the end of a block as the place of the next token, which is too late.
-        stop = self._stop(end) if is_flow else max(inner, default=stop)
-        return replace(node, is_flow=is_flow, stop=stop)
+    inside = iter(lambda: next(events), None)
+    if isinstance(event, yaml.SequenceStartEvent):
+        items = [
+            _node(item, events, is_strict=is_strict)
+            for item in takewhile(lambda item: not isinstance(item, yaml.SequenceEndEvent), inside)
+        ]
+        return YamlNode(line=line, items=tuple(items))
+    entries: list[tuple[str, YamlNode]] = []
+    for key in takewhile(lambda key: not isinstance(key, yaml.MappingEndEvent), inside):
+        name, key_line = _key(_node(key, events, is_strict=is_strict))
+        if is_strict and name in dict(entries):
+            raise YamlRejectedError(f"the key {name[:80]!r} is repeated", key_line)
+        value = _node(next(events), events, is_strict=is_strict)
+        entries.append((name, replace(value, line=key_line)))
+    return YamlNode(line=line, entries=tuple(entries))
 
-    def _stop(self, event: yaml.Event) -> int:
-        return event.end_mark.index + self._shift if event.end_mark else 0
 
-    def _block_stop(self, start: int, stop: int) -> int:
-        """Where a block text ends, without the empty lines that follow and do not count."""
-        body = self._text[start:stop]
-        if "+" in body.partition("\n")[0]:
-            return stop
-        return start + (body.find("\n", len(body.rstrip(" \t\r\n"))) + 1 or len(body))
-
-    def _items(self, *, in_flow: bool) -> tuple[list[YamlNode], yaml.Event]:
-        items: list[YamlNode] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._node(event, in_flow=in_flow))
-        return items, event
-
-    def _entries(self, *, in_flow: bool) -> tuple[list[tuple[str, YamlNode]], yaml.Event]:
-        entries: list[tuple[str, YamlNode]] = []
-        names: set[str] = set()
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._node(event, in_flow=in_flow)
-            name = key.word if key.text is None else key.text
-            if name is None:
-                raise YamlRejectedError("a key should be a word", key.line)
-            if key.word == "<<":
-                raise YamlRejectedError("it merges mappings with <<, which is not read", key.line)
-            if self._is_strict and name in names:
-                raise YamlRejectedError(f"the key {name[:80]!r} is repeated", key.line)
-            names.add(name)
-            value = self._node(next(self._events), in_flow=in_flow)
-            value = replace(value, line=key.line, begin=key.begin, key_stop=key.stop)
-            entries.append((name, value))
-        return entries, event
+def _key(key: YamlNode) -> tuple[str, int]:
+    name = key.word if key.text is None else key.text
+    if name is None:
+        raise YamlRejectedError("a key should be a word", key.line)
+    if key.word == "<<":
+        raise YamlRejectedError("it merges mappings with <<, which is not read", key.line)
+    return name, key.line

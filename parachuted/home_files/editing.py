@@ -1,21 +1,23 @@
-"""Editing: a change of some values in a YAML text or a home file, with every other byte
-as it was.
+"""Editing: a change of some values in a YAML text or a home file, by ruamel.yaml's round trip.
 
-Comments, order, quotes and line ends stay. The result is read again and compared with what was
-meant, so a text that is written in an unusual way is refused, not damaged. No kept library does
-this: ruamel.yaml respells spaces, indentation and line ends.
+Comments, order and quotes stay; spaces, indentation and line ends are spelled anew. The result is
+read again and compared with what was meant, so a text that is written in an unusual way is
+refused, not damaged.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from parachuted.errors import StorageFailedError
-from parachuted.home_files.document import PlainValue, YamlNode, YamlRejectedError, read_document
+from parachuted.home_files.document import BOM, YamlRejectedError, read_document
 from parachuted.home_files.private import (
     UntrustedFileError,
     locked,
@@ -27,11 +29,14 @@ from parachuted.home_files.private import (
 Value: TypeAlias = "str | bool | int | float | list[Any] | Mapping[str, Any] | None"
 Place: TypeAlias = "tuple[str | int, ...]"
 Changes: TypeAlias = "Mapping[Place, Mapping[Any, Any]]"
-_Splice: TypeAlias = "tuple[int, int, str]"
 
 REMOVED: Final = object()
-_PLAIN = re.compile(r"(?:~?/)?[A-Za-z0-9](?:[A-Za-z0-9_./@+:-]*[A-Za-z0-9_./@+-])?")
+_NULL = "tag:yaml.org,2002:null"
+_NULLS = [(_NULL, re.compile("^(?:~|null|Null|NULL|)$"))]
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_UNDER_KEY = re.compile(
+    r"^( *)[^\s#-][^\n]*:[ \t]*(?:#.*)?\n(?:\s*#.*\n)*( *)(- )?\S", re.MULTILINE
+)
 
 
 class CannotEditError(ValueError):
@@ -45,247 +50,185 @@ def edit_document(text: str, changes: Changes, *, limit: int) -> str:
     Raises CannotEditError, and YamlRejectedError for a text that cannot be read.
     """
     root = read_document(text, limit=limit)
-    splices: list[_Splice] = []
-    expected = root.plain() if root is not None else None
-    for place, values in changes.items():
-        parent, found, wanted = root, place, dict(values)
-        while (parent := _find(root, found)) is None and found:
-            found, wanted = found[:-1], {found[-1]: wanted}
-        splices += _splices(text, parent, wanted)
-        expected = _with(expected, found, wanted)
-    newline = "\r\n" if "\r\n" in text else "\n"
-    made, last = text, len(text)
-    for start, stop, new in sorted(splices, key=lambda splice: splice[:2], reverse=True):
-        if stop > last:
-            raise CannotEditError("two changes meet")
-        made, last = f"{made[:start]}{new.replace(chr(10), newline)}{made[stop:]}", start
+    expected = _changed(_as_read(root.plain() if root is not None else None), changes)
+    plain_text = text.removeprefix(BOM).replace("\r\n", "\n")
     try:
-        result = read_document(made, limit=2 * limit + len(made))
-    except YamlRejectedError as error:
-        raise CannotEditError(str(error)) from error
+        if root is None:
+            end = "" if plain_text.endswith("\n") or not plain_text else "\n"
+            edited = f"{plain_text}{end}{_dump(expected)}"
+        else:
+            edited = _edit(plain_text, changes)
+        result = read_document(edited, limit=2 * limit + len(edited))
+    except (YamlRejectedError, ValueError) as error:
+        raise CannotEditError(str(error).partition("\n")[0]) from error
     if (result.plain() if result is not None else None) != expected:
         raise CannotEditError("it would mean something else")
-    return made
+    edited = edited.replace("\n", "\r\n") if "\r\n" in text else edited
+    return f"{BOM if text.startswith(BOM) else ''}{edited}"
 
 
 def new_document(value: Mapping[str, Value]) -> str:
     """The text of a new file, between the marks of its beginning and its end."""
-    return "\n".join(["---", *_mapping_lines(value, 0), "...", ""])
+    return _dump(_as_read(value), has_start=True, has_end=True)
 
 
-def spell_text(text: str, *, in_flow: bool = False) -> str:
-    """A text on one line of YAML, in quotes where it needs them."""
-    if _PLAIN.fullmatch(text) and text.lower() != "null" and not (in_flow and ":" in text):
-        return text
-    return _UNPRINTABLE.sub(
-        lambda sign: f"\\u{ord(sign[0]):04x}", json.dumps(text, ensure_ascii=False)
-    )
+def _edit(text: str, changes: Changes) -> str:
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415  loaded where a file is changed
+
+    try:
+        edited = _dump(
+            _changed(_round_trip().load(text), changes),
+            like=text,
+            has_start=re.search("^---", text, re.MULTILINE) is not None,
+            has_end=re.search("^\\.\\.\\.", text, re.MULTILINE) is not None,
+        )
+    except YAMLError as error:
+        raise ValueError(str(error)) from error
+    # ruamel.yaml drops the comments below an entry along with it
+    lost = Counter(_comments(text)) - Counter(_comments(edited))
+    return edited + "".join(f"{comment}\n" for comment in lost.elements())
 
 
-def _find(root: YamlNode | None, place: Place) -> YamlNode | None:
-    node = root
-    for key in place:
-        node = node.children.get(key) if node is not None else None
-    return node
+def _comments(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.lstrip().startswith("#")]
 
 
-def _splices(
-    text: str, parent: YamlNode | None, values: Mapping[str | int, Any]
-) -> Iterator[_Splice]:
-    if parent is None:
-        yield len(text), len(text), _lines_at_end(text, values)
-        return
-    if parent.text is not None or any(
-        isinstance(key, int) == (parent.items is None) for key in values
-    ):
-        raise CannotEditError("another value is in its place")
-    children = parent.children
-    removed = {key for key, value in values.items() if value is REMOVED and key in children}
-    added = {
-        key: value for key, value in values.items() if value is not REMOVED and key not in children
-    }
-    if removed and (parent.is_flow or (removed == children.keys() and not added)):
-        yield _replaced(text, parent, _respelled(text, parent, values, added))
-        return
-    for key in removed:
-        yield _removed(text, children[key], dash="-" if isinstance(key, int) else "")
-    for key in children.keys() & values.keys() - removed:
-        yield _changed(text, children[key], values[key])
-    if added:
-        yield from _inserted(text, parent, added)
-
-
-def _respelled(
-    text: str, parent: YamlNode, values: Mapping[Any, Any], added: Mapping[Any, Any]
+def _dump(
+    document: object, *, like: str = "", has_start: bool = False, has_end: bool = False
 ) -> str:
-    """What is in brackets or braces, with those values; the others keep their spelling."""
-    is_list = parent.items is not None
-    parts = [
-        text[node.begin : node.stop]
-        if key not in values
-        else _flow_inner({key: values[key]}, is_list=is_list)
-        for key, node in parent.children.items()
-        if values.get(key) is not REMOVED
-    ]
-    parts += [_flow_inner(added, is_list=is_list)] if added else []
-    return f"[{', '.join(parts)}]" if is_list else f"{{{', '.join(parts)}}}"
+    """`like` is a text with the indentation to use."""
+    yaml, text = _round_trip(), StringIO()
+    yaml.explicit_start, yaml.explicit_end = has_start, has_end
+    steps = [(len(found[2]) - len(found[1]), bool(found[3])) for found in _UNDER_KEY.finditer(like)]
+    mapping = next((step for step, is_item in steps if step > 0 and not is_item), 2)
+    offset = next((step for step, is_item in steps if step >= 0 and is_item), 0)
+    yaml.indent(mapping=mapping, sequence=offset + 2, offset=offset)
+    yaml.dump(document, text)
+    return text.getvalue()
 
 
-def _replaced(text: str, node: YamlNode, new: str) -> _Splice:
-    """The node's value replaced; one that begins on a line of its own comes up to its key."""
-    if node.key_stop is None or "\n" not in text[node.key_stop : node.start]:
-        return node.start, node.stop, new
-    return _colon(text, node), node.stop, f" {new}"
+def _round_trip() -> Any:  # noqa: ANN401  ruamel.yaml's own hints say no more
+    """All but an empty value is the text that it is written as."""
+    from ruamel.yaml import YAML  # noqa: PLC0415  loaded where a file is changed
+    from ruamel.yaml.resolver import VersionedResolver  # noqa: PLC0415
+
+    class Resolver(VersionedResolver):
+        @property
+        def versioned_resolver(self) -> dict[str, Any]:
+            return dict.fromkeys(("~", "n", "N", ""), _NULLS)
+
+    yaml = YAML(typ="rt")
+    yaml.Resolver = Resolver
+    yaml.preserve_quotes, yaml.width = True, sys.maxsize
+    return yaml
 
 
-def _colon(text: str, node: YamlNode) -> int:
-    colon = text.find(":", node.key_stop)
-    if node.key_stop is None or colon < 0 or text[node.key_stop : colon].strip():
-        raise CannotEditError("a key is not followed by its colon")
-    return colon + 1
+def _changed(document: Any, changes: Changes) -> Any:  # noqa: ANN401
+    """The document with those values, which is changed in place where it is not None."""
+    holder = _as_read({"root": document})
+    for place, values in changes.items():
+        target = holder
+        for key in ("root", *place):
+            if key not in _keys(target, key) or target[key] is None:
+                _set(target, key, _as_read({}))
+            target = target[key]
+            if not isinstance(target, list | dict):
+                raise CannotEditError("another value is in its place")
+        for key, value in values.items():
+            if value is not REMOVED:
+                _set(target, key, _as_read(value))
+        for key in sorted((key for key in values if values[key] is REMOVED), reverse=True):
+            _remove(target, key)
+    return holder["root"]
 
 
-def _changed(text: str, node: YamlNode, value: Value) -> _Splice:
-    new = _flow(value, in_flow=node.in_flow)
-    if node.in_flow or not (value and isinstance(value, list | Mapping)):
-        start, stop, new = _replaced(text, node, new)
-        space = " " if start == stop and text[start - 1 : start] in {":", "-"} else ""
-        end = "\n" if text[start:stop].endswith("\n") else ""  # a block text ends with its line
-        return start, stop, f"{space}{new}{end}"
-    end = "\n" if text[node.start : node.stop].endswith("\n") else ""
-    return _colon(text, node), node.stop, f"{_after_key(value, _key_column(text, node))}{end}"
-
-
-def _key_column(text: str, node: YamlNode) -> int:
-    return (
-        node.begin - text.rfind("\n", 0, node.begin) - 1 - text.startswith("\ufeff", 0, node.begin)
-    )
-
-
-def _removed(text: str, node: YamlNode, *, dash: str) -> _Splice:
-    start = text.rfind("\n", 0, node.begin) + 1
-    if text[start : node.begin].strip() != dash:
-        raise CannotEditError("it does not begin its line")
-    return start, _line_stop(text, node.stop), ""
-
-
-def _line_stop(text: str, at: int) -> int:
-    """Where the line ends that `at` is in, or has just ended."""
-    if text[at - 1 : at] == "\n":
-        return at
-    return text.find("\n", at) + 1 or len(text)
-
-
-def _inserted(text: str, parent: YamlNode, added: Mapping[str | int, Any]) -> Iterator[_Splice]:
-    children = list(parent.children.values())
-    if parent.is_flow and (children or parent.in_flow or parent.key_stop is None):
-        inner = _flow_inner(added, is_list=parent.items is not None)
-        at = children[-1].stop if children else parent.start + 1
-        yield at, at, f"{', ' if children else ''}{inner}"
-        return
-    if children:
-        at, column = parent.stop, parent.column
+def _set(target: Any, key: str | int, value: object) -> None:  # noqa: ANN401
+    keys = _keys(target, key)
+    last = key if key in keys else keys[-1] if keys else None
+    below = "" if last is None else _take_comment_below(target, last)
+    if isinstance(target, list) and key not in keys:
+        target.append(value)
+        key = len(keys)
     else:
-        if parent.key_stop is None:
-            raise CannotEditError("it has no key")
-        at = parent.stop
-        column = _key_column(text, parent) + (2 if parent.items is None else 0)
-        if parent.stop > parent.start:
-            yield _colon(text, parent), parent.stop, ""
-    at = _line_stop(text, at)
-    lines = (
-        _mapping_lines(added, column)
-        if parent.items is None
-        else [f"{' ' * column}-{_after_dash(value, column)}" for value in added.values()]
-    )
-    yield (
-        at,
-        at,
-        "".join([*([] if _is_line_start(text, at) else ["\n"]), *(f"{one}\n" for one in lines)]),
-    )
+        target[key] = value
+    _put_comment_below(target, key, below)
 
 
-def _is_line_start(text: str, at: int) -> bool:
-    return at == 0 or text[at - 1] == "\n"
+def _remove(target: Any, key: str | int) -> None:  # noqa: ANN401
+    keys = _keys(target, key)
+    if key not in keys:
+        return
+    below, at = _take_comment_below(target, key), keys.index(key)
+    del target[key]
+    if at > 0:
+        _put_comment_below(target, keys[at - 1], below)
 
 
-def _lines_at_end(text: str, values: Mapping[Any, Any]) -> str:
-    start = "" if _is_line_start(text, len(text)) else "\n"
-    return start + "".join(f"{line}\n" for line in _mapping_lines(values, 0))
+def _keys(target: Any, key: str | int) -> list[Any]:  # noqa: ANN401
+    if isinstance(key, int) != isinstance(target, list):
+        raise CannotEditError("another value is in its place")
+    return [*range(len(target))] if isinstance(target, list) else [*target]
 
 
-def _mapping_lines(values: Mapping[Any, Any], column: int) -> list[str]:
-    return [
-        f"{' ' * column}{spell_text(key)}:{_after_key(value, column)}"
-        for key, value in values.items()
-        if value is not REMOVED
-    ]
+def _take_comment_below(target: Any, key: str | int) -> str:  # noqa: ANN401
+    """The comments below an entry, which are rather about the next one, taken from it."""
+    holder, key, at = _last_line(target, key)
+    tokens = holder.ca.items.get(key)
+    if not tokens or tokens[at] is None:
+        return ""
+    beside, _, below = ("\n" * _is_block(holder[key]) + tokens[at].value).partition("\n")
+    if beside:
+        tokens[at].value = f"{beside}\n"
+    else:
+        tokens[at] = None
+    return str(below)
 
 
-def _after_key(value: Value, column: int) -> str:
-    if value and isinstance(value, Mapping):
-        return "".join(f"\n{line}" for line in _mapping_lines(value, column + 2))
-    if value and isinstance(value, list):
-        return "".join(f"\n{' ' * column}-{_after_dash(one, column)}" for one in value)
-    return f" {_flow(value)}"
+def _put_comment_below(target: Any, key: str | int, below: str) -> None:  # noqa: ANN401
+    from ruamel.yaml.error import CommentMark  # noqa: PLC0415
+    from ruamel.yaml.tokens import CommentToken  # noqa: PLC0415
+
+    holder, key, at = _last_line(target, key)
+    if below:
+        tokens = holder.ca.items.setdefault(key, [None] * 4)
+        if tokens[at] is None:
+            beside = "" if _is_block(holder[key]) else "\n"
+            tokens[at] = CommentToken(beside, CommentMark(0), None)
+        tokens[at].value += below
 
 
-def _after_dash(value: Value, column: int) -> str:
-    if value and isinstance(value, Mapping):
-        return f" {chr(10).join(_mapping_lines(value, column + 2)).lstrip(' ')}"
-    return f" {_flow(value)}"
+def _is_block(value: object) -> bool:
+    """Whether it is a text of lines of its own, whose last one has no comment beside it."""
+    return getattr(value, "style", None) in {"|", ">"}
 
 
-def _flow(value: Value, *, in_flow: bool = False) -> str:
-    if isinstance(value, str):
-        return spell_text(value, in_flow=in_flow)
+def _last_line(target: Any, key: str | int) -> tuple[Any, str | int, int]:  # noqa: ANN401
+    """Where ruamel.yaml keeps the comment after an entry: the innermost last one's holder and key,
+    and the place among its tokens.
+    """
+    while isinstance(target[key], list | dict) and target[key] and not target[key].fa.flow_style():
+        target = target[key]
+        key = len(target) - 1 if isinstance(target, list) else next(reversed(target))
+    return target, key, 0 if isinstance(target, list) else 2
+
+
+def _as_read(value: Any) -> Any:  # noqa: ANN401  a value of any shape
+    """The value as texts, as they are read."""
+    from ruamel.yaml.comments import CommentedMap, CommentedSeq  # noqa: PLC0415
+    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, PlainScalarString  # noqa: PLC0415
+
+    if isinstance(value, CommentedMap | CommentedSeq):
+        return value
     if isinstance(value, Mapping):
-        return f"{{{_flow_inner(value, is_list=False)}}}"
+        pairs = value.items()
+        return CommentedMap((_as_read(k), _as_read(v)) for k, v in pairs if v is not REMOVED)
     if isinstance(value, list):
-        return f"[{_flow_inner(dict(enumerate(value)), is_list=True)}]"
-    return json.dumps(value)
-
-
-def _flow_inner(values: Mapping[Any, Any], *, is_list: bool) -> str:
-    return ", ".join(
-        _flow(value, in_flow=True)
-        if is_list
-        else f"{spell_text(key, in_flow=True)}: {_flow(value, in_flow=True)}"
-        for key, value in values.items()
-        if value is not REMOVED
-    )
-
-
-def _with(whole: PlainValue, place: Place, values: Mapping[str | int, Any]) -> PlainValue:
-    if place:
-        return _with(whole, (), {place[0]: _with(_child(whole, place[0]), place[1:], values)})
-    pairs: dict[Any, PlainValue] = (
-        dict(enumerate(whole))
-        if isinstance(whole, list)
-        else dict(whole)
-        if isinstance(whole, dict)
-        else {}
-    )
-    for key, value in values.items():
-        if value is REMOVED:
-            pairs.pop(key, None)
-        else:
-            pairs[key] = _as_read(value)
-    return list(pairs.values()) if isinstance(whole, list) else pairs
-
-
-def _child(whole: PlainValue, key: str | int) -> PlainValue:
-    if isinstance(whole, list) and isinstance(key, int):
-        return whole[key]
-    return whole[key] if isinstance(whole, dict) and isinstance(key, str) else None
-
-
-def _as_read(value: Any) -> PlainValue:  # noqa: ANN401  a value of any shape
-    if isinstance(value, Mapping):
-        return {key: _as_read(one) for key, one in value.items() if one is not REMOVED}
-    if isinstance(value, list):
-        return [_as_read(one) for one in value]
-    return json.dumps(value) if isinstance(value, bool | int | float) else value
+        return CommentedSeq(_as_read(item) for item in value)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        return value
+    return (DoubleQuotedScalarString if _UNPRINTABLE.search(value) else PlainScalarString)(value)
 
 
 class HomeFile:

@@ -154,9 +154,7 @@ def status_document(status: ModuleStatus) -> dict[str, Any]:
 
 
 def _described(entry: ModuleEntry) -> dict[str, Any]:
-    return status_document(
-        status_of(entry, where=None, limits=None, declared=None, problem=entry.problem, choices=[])
-    )
+    return status_document(status_of(entry, problem=entry.problem))
 
 
 def _consent(consent: Consent) -> dict[str, Any]:

@@ -68,7 +68,8 @@ Interface: TypeAlias = Annotated[
 class RouteMark:
     """A method answers at that path, below the module's own prefix or `prefix`.
 
-    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`.
+    `tolerant`: names it does not know are ignored, and `entryId` is `entry_id`. Who shows the
+    module's secret in the header `secret_header` needs no key.
     """
 
     method: Method
@@ -78,6 +79,7 @@ class RouteMark:
     prefix: Annotated[str, Field(max_length=100)] = ""
     tolerant: bool = False
     max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None
+    secret_header: Annotated[str, Field(max_length=100)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -143,6 +145,7 @@ def route(
     prefix: str = "",
     tolerant: bool = False,
     max_bytes: int | None = None,
+    secret_header: str = "",
 ) -> Callable[[_F], _F]:
     """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter, and
     `{name...}` at its end the rest of the path, with its slashes.
@@ -152,7 +155,9 @@ def route(
     default. `prefix` is another place than `/api/<module>`, of those that the core keeps for the
     module. `tolerant` is for callers that cannot be changed: names that no parameter has are
     ignored, and parameters may be sent in camelCase too. `max_bytes`: how large a body of a handler
-    that takes a `Body` or a `Form` may be, by default 16 MB.
+    that takes a `Body` or a `Form` may be, by default 16 MB. `secret_header` is for programs
+    elsewhere that can show no key: they are let in without one, if they send in this header what
+    the module's `route_secret` returns. It has no effect in untrusted modules: nobody is let in.
     """
     return _marking(
         "@route",
@@ -164,6 +169,7 @@ def route(
         prefix=prefix,
         tolerant=tolerant,
         max_bytes=max_bytes,
+        secret_header=secret_header,
     )
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from inspect import getattr_static, isfunction
 from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from parachuted.heavy import load_heavy_here
+from cronsim import CronSim, CronSimError
+
 from parachuted.modules.results import to_json
 
 CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
@@ -20,6 +21,8 @@ LONGEST_SPAN_S = 999_999 * 86_400  # of `999999d`
 _SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LONGEST = 100
+_CRON_FIELDS = 5
+_LEAP = datetime(2024, 2, 28, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +78,7 @@ def check_timing(timing: Timing) -> Timing:
     if timing.cron is not None:
         if len(timing.cron) > _LONGEST:
             raise ValueError(f"cron has at most {_LONGEST} characters")
-        load_heavy_here("schedules").check_cron(timing.cron)
+        _check_cron(timing.cron)
     return timing
 
 
@@ -85,6 +88,74 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError) as error:
         raise ValueError(f"{name[:80]!r} is not a time zone such as 'Europe/Berlin'") from error
+
+
+def next_time(timing: Timing, last: datetime) -> datetime:
+    """When a schedule that last ran, or was first seen, at `last` is due.
+
+    In the past: now, once for all that were missed. A time of day that the clock skips is as much
+    later; of one that occurs twice, the first counts.
+    """
+    if timing.every_s is not None:
+        return last.astimezone(UTC) + timedelta(seconds=timing.every_s)
+    zone = None if timing.timezone is None else zone_of(timing.timezone)
+    if timing.at is None:
+        return _next_by_cron(last, str(timing.cron), zone)
+    hour, minute = map(int, timing.at.split(":"))
+    wall = last.astimezone(zone).replace(
+        hour=hour, minute=minute, second=0, microsecond=0, fold=0, tzinfo=None
+    )
+    # Not `astimezone`, which puts a time that the machine's own clock skips as much earlier (Python
+    # 3.11).
+    while (due := datetime.fromtimestamp(wall.replace(tzinfo=zone).timestamp(), UTC)) <= last:
+        wall += timedelta(days=1)
+    return due
+
+
+def _next_by_cron(last: datetime, expression: str, zone: tzinfo | None = None) -> datetime:
+    """The first time after `last` that the expression names in that zone (None: the machine's).
+
+    As in Debian's cron: a time of day that the clock skips is due when it has skipped it, and one
+    that occurs twice is due the first time; what runs each hour or oftener goes on as time passes.
+    """
+    for found in CronSim(expression, last.astimezone(zone or _MachineZone())):
+        moment = found.astimezone(UTC)
+        if moment > last:  # in the second of two equal hours cronsim begins with the first
+            return moment
+    raise ValueError(f"cron {expression!r} names no time in the next 50 years")
+
+
+def _check_cron(expression: str) -> None:
+    """Raises ValueError for what is not five fields of cron, or names no time."""
+    try:
+        if len(expression.split()) != _CRON_FIELDS:
+            raise ValueError(  # noqa: TRY301  the message is completed below
+                "it does not have five fields"
+            )
+        _next_by_cron(_LEAP, expression, UTC)
+    except (CronSimError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"cron={expression!r} is not an expression such as '0 3 * * *': {error}"
+        ) from error
+
+
+class _MachineZone(tzinfo):
+    """The time zone of the machine, through its changes."""
+
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        if at is None:
+            return None
+        wall = at.replace(tzinfo=None)
+        return wall - datetime.fromtimestamp(wall.timestamp(), UTC).replace(tzinfo=None)
+
+    def dst(self, _at: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, _at: datetime | None) -> str | None:
+        return None
+
+    def fromutc(self, at: datetime) -> datetime:
+        return datetime.fromtimestamp(at.replace(tzinfo=UTC).timestamp()).replace(tzinfo=self)  # noqa: DTZ006  the machine's time is what is asked for
 
 
 def parse_span(text: str) -> int:

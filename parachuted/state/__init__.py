@@ -1,7 +1,5 @@
 """State: what a daemon keeps beside a vault: small tables, and SQLite files."""
 
-from tinydb import where
-
 from parachuted.state.database import SQLITE_VERSION, Database, DatabaseStatus, transaction
 from parachuted.state.journal import JournalDisk
 from parachuted.state.table import StateStore, Table, TableRecord, open_state
@@ -16,5 +14,4 @@ __all__ = [
     "TableRecord",
     "open_state",
     "transaction",
-    "where",
 ]

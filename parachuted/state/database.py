@@ -134,6 +134,11 @@ class Database:
             except OSError as error:
                 raise self._failure(error) from error
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has been used, and not been closed or set aside since."""
+        return self._is_open.is_set()
+
     def exists(self) -> bool:
         """Whether the file exists."""
         return self.path.exists()
@@ -146,7 +151,7 @@ class Database:
                 size += self._beside(suffix).stat().st_size
         return DatabaseStatus(
             file=self.path.name,
-            version=max(self._migrations) if self._is_open.is_set() else None,
+            version=max(self._migrations) if self.is_open else None,
             size=size,
             problem=self.problem,
         )

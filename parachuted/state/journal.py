@@ -1,4 +1,5 @@
-"""Journal: the one file of all tables' records, a line per batch, replayed when it is opened.
+"""Journal: TinyDB's storage of all tables in one file, a line per batch, replayed when it is
+opened.
 
 A line is `crc32 json`, where the json lists changes as `[table, key, document or null]`. Only
 appended to, so that one change costs one write and one fdatasync whatever the file holds; written
@@ -14,7 +15,7 @@ import os
 import sys
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,11 +30,10 @@ log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, object]
 Tables: TypeAlias = dict[str, dict[str, Document]]
-JournalChange: TypeAlias = tuple[
-    str, str, str
-]  # table, key, the document as JSON ("null": it is gone)
+# table, key, what was there, what is there now as JSON ("null": it is gone)
+_Change: TypeAlias = tuple[str, str, Document | None, str]
 
-GONE = "null"
+_GONE = "null"
 _FORMAT = 1
 _RECORDS_A_LINE = 50
 _SLACK = 1_000
@@ -67,9 +67,10 @@ class _Replay:
     newer: bool = False
 
 
-class Journal:
-    """An open journal and the tables it holds; its owner changes `tables`, then appends what
-    changed.
+class Journal(Storage):
+    """An open journal and the tables that it holds.
+
+    One lock is for reading and changing them, and is held during a batch.
     """
 
     def __init__(
@@ -82,11 +83,13 @@ class Journal:
         fifths of it are dead.
         """
         self.path = path
-        self.tables: Tables = {}
+        self.lock = threading.RLock()
         self.problems: tuple[str, ...] = ()
-        self._disk = disk
-        self._high_water = high_water
-        self._mark = high_water
+        self._tables: Tables = {}
+        self._made: list[_Change] = []  # in this batch
+        self._depth = 0
+        self._undone: list[Callable[[], None]] = []
+        self._disk, self._high_water, self._mark = disk, high_water, high_water
         self._fd = -1
         self._length = self._changes = 0
         self._in_doubt = False
@@ -97,29 +100,86 @@ class Journal:
             self._load(_replay(path) if path.exists() else None)
             undo.pop_all()
 
-    def append(self, changes: Sequence[JournalChange]) -> None:
-        """Make `changes`, which `tables` hold already, durable as one; StorageFailedError if they
-        are not.
+    def on_undone(self, call: Callable[[], None]) -> None:
+        """Call this after changes were undone: for who keeps in memory what follows from them."""
+        self._undone.append(call)
+
+    def of(self, table: str) -> dict[str, Document]:
+        """The documents of `table` by key, as they are: to be read under `lock`, and not to be
+        changed.
         """
-        if self._fd < 0:
-            raise StorageFailedError(f"{self.path.name} is closed")
-        with _refusals(self.path):
-            if self._in_doubt:
-                self._rewrite()
-            else:
-                self._append(
-                    _line(f"[{','.join(_written(*change) for change in changes)}]"), len(changes)
-                )
-        if self._length > self._mark:
-            self._compact()
+        return self._tables.get(table, {})
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Make the changes within durable as one, or undo them all; one within another is part of
+        the outer one.
+
+        Raises StorageFailedError at the end of the outermost, if the disk refuses.
+        """
+        with self.lock:
+            start = len(self._made)
+            self._depth += 1
+            try:
+                yield
+                if self._depth == 1 and self._made:
+                    self._append({(table, key): text for table, key, _, text in self._made})
+            except BaseException:
+                self._roll_back(start)
+                for call in self._undone:
+                    call()
+                raise
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._made.clear()
+
+    def put(self, table: str, key: str, document: Mapping[str, object]) -> None:
+        """Set the document at `key`, as JSON would keep it; TypeError or ValueError if it
+        cannot.
+        """
+        text = _encoded(dict(document))
+        with self.batch():
+            records = self._tables.setdefault(table, {})
+            old = records.get(key)
+            if old is None or _encoded(old) != text:
+                self._made.append((table, key, old, text))
+                records[key] = json.loads(text)
+
+    def drop(self, table: str, key: str) -> bool:
+        """Remove the document at `key`; whether there was one."""
+        with self.batch():
+            old = self.of(table).get(key)
+            if old is None:
+                return False
+            self._made.append((table, key, old, _GONE))
+            del self._tables[table][key]
+            return True
+
+    def read(self) -> Tables:
+        """A copy of everything, as TinyDB asks for it."""
+        with self.lock:
+            return {
+                name: {key: copied(document) for key, document in records.items()}
+                for name, records in self._tables.items()
+            }
+
+    def write(self, data: Tables) -> None:
+        """Make everything equal `data`, as TinyDB asks for it."""
+        with self.batch():
+            for name, records in self._tables.items():
+                for key in records.keys() - data.get(name, {}).keys():
+                    self.drop(name, key)
+            for name, documents in data.items():
+                for key, document in documents.items():
+                    self.put(name, key, document)
 
     def close(self) -> None:
         """Close the file, leaving out what is dead if that is most of it."""
-        if self._fd < 0:
-            return
-        if self._mostly_dead():
-            self._compact()
-        self._close_file()
+        with self.lock:
+            if self._fd >= 0 and self._is_mostly_dead():
+                self._compact()
+            self._close_file()
 
     @property
     def _temporary(self) -> Path:
@@ -129,7 +189,7 @@ class Journal:
         if replay is None:
             self._rewrite()
             return
-        self.tables = replay.tables
+        self._tables = replay.tables
         aside = self._set_aside() if replay.garbled or replay.newer else None
         self.problems = _losses(self.path, replay, aside)
         if aside or not replay.lines:
@@ -142,7 +202,7 @@ class Journal:
         self._length, self._changes = replay.length, replay.changes
         self._mark = self._next_mark()
         self._in_doubt = replay.torn > 0 and not self._take_back()
-        if self._mostly_dead():
+        if self._is_mostly_dead():
             self._compact()
 
     def _close_file(self) -> None:
@@ -150,7 +210,24 @@ class Journal:
             os.close(self._fd)
         self._fd = -1
 
-    def _append(self, line: bytes, changes: int) -> None:
+    def _append(self, changes: Mapping[tuple[str, str], str]) -> None:
+        """Make durable as one what the tables hold already."""
+        if self._fd < 0:
+            raise StorageFailedError(f"{self.path.name} is closed")
+        with _refusals(self.path):
+            if self._in_doubt:
+                self._rewrite()
+            else:
+                written = (
+                    f"[{json.dumps(table)},{json.dumps(key)},{text}]"
+                    for (table, key), text in changes.items()
+                )
+                self._append_line(_line(f"[{','.join(written)}]"))
+                self._changes += len(changes)
+        if self._length > self._mark:
+            self._compact()
+
+    def _append_line(self, line: bytes) -> None:
         self._in_doubt = True  # until it is known: an interrupt may come anywhere below
         try:
             _write(self._disk, self._fd, line)
@@ -164,8 +241,15 @@ class Journal:
             self._take_back()
             raise
         self._length += len(line)
-        self._changes += changes
         self._in_doubt = False
+
+    def _roll_back(self, start: int) -> None:
+        while len(self._made) > start:
+            table, key, old, _ = self._made.pop()
+            if old is None:
+                del self._tables[table][key]
+            else:
+                self._tables[table][key] = old
 
     def _take_back(self) -> bool:
         try:
@@ -179,7 +263,7 @@ class Journal:
             self._temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC, 0o600
         )
         try:
-            length = sum(_write(self._disk, fd, line) for line in _lines(self.tables))
+            length = sum(_write(self._disk, fd, line) for line in _lines(self._tables))
             self._disk.fsync(fd)
             self._in_doubt = True  # from here on, which file has the name is known only at the end
             self._disk.replace(self._temporary, self.path)
@@ -210,9 +294,9 @@ class Journal:
         return max(self._high_water, 5 * self._length)
 
     def _live(self) -> int:
-        return sum(map(len, self.tables.values()))
+        return sum(map(len, self._tables.values()))
 
-    def _mostly_dead(self) -> bool:
+    def _is_mostly_dead(self) -> bool:
         live = self._live()
         return self._changes - live > 2 * live + _SLACK
 
@@ -240,10 +324,6 @@ def _refusals(path: Path) -> Iterator[None]:
 def _line(text: str) -> bytes:
     data = text.encode()
     return b"%08x %s\n" % (zlib.crc32(data), data)
-
-
-def _written(table: str, key: str, document: str) -> str:
-    return f"[{json.dumps(table)},{json.dumps(key)},{document}]"
 
 
 def _lines(tables: Tables) -> Iterator[bytes]:
@@ -336,128 +416,16 @@ def _losses(path: Path, replay: _Replay, aside: Path | None) -> tuple[str, ...]:
     return tuple(sentence for happened, sentence in message if happened)
 
 
-_Undo: TypeAlias = tuple[
-    str, str, Document | None, str
-]  # table, key, what was there, what is there now as JSON
-
-
-class TableStorage(Storage):
-    """The tables of one journal; one lock for reading and changing them, held by the one in a
-    batch.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self.lock = threading.RLock()
-        self._journal = journal
-        self._tables = journal.tables
-        self._undo: list[_Undo] = []
-        self._depth = 0
-        self._undone: list[Callable[[], None]] = []
-
-    def on_undone(self, call: Callable[[], None]) -> None:
-        """Call this after changes were undone: for who keeps in memory what follows from them."""
-        self._undone.append(call)
-
-    def of(self, table: str) -> dict[str, Document]:
-        """The documents of `table` by key, as they are: to be read under `lock`, and not to be
-        changed.
-        """
-        return self._tables.get(table, {})
-
-    @contextmanager
-    def batch(self) -> Iterator[None]:
-        """Make the changes within durable as one, or undo them all; one within another is part of
-        the outer one.
-
-        Raises StorageFailedError at the end of the outermost, if the disk refuses.
-        """
-        with self.lock:
-            start = len(self._undo)
-            self._depth += 1
-            try:
-                yield
-                if self._depth == 1 and self._undo:
-                    self._journal.append(self._changes())
-            except BaseException:
-                self._roll_back(start)
-                for call in self._undone:
-                    call()
-                raise
-            finally:
-                self._depth -= 1
-                if not self._depth:
-                    self._undo.clear()
-
-    def put(self, table: str, key: str, document: Mapping[str, object]) -> None:
-        """Set the document at `key`, as JSON would keep it; TypeError or ValueError if it
-        cannot.
-        """
-        text = _encoded(dict(document))
-        with self.batch():
-            records = self._tables.setdefault(table, {})
-            old = records.get(key)
-            if old is None or _encoded(old) != text:
-                self._undo.append((table, key, old, text))
-                records[key] = json.loads(text)
-
-    def drop(self, table: str, key: str) -> bool:
-        """Remove the document at `key`; whether there was one."""
-        with self.batch():
-            old = self.of(table).get(key)
-            if old is None:
-                return False
-            self._undo.append((table, key, old, GONE))
-            del self._tables[table][key]
-            return True
-
-    def read(self) -> Tables:
-        """A copy of everything, as a TinyDB without our tables expects."""
-        with self.lock:
-            return {
-                name: {key: copied(document) for key, document in records.items()}
-                for name, records in self._tables.items()
-            }
-
-    def write(self, data: Tables) -> None:
-        """Make everything equal `data`, as a TinyDB without our tables expects."""
-        with self.batch():
-            for name, records in self._tables.items():
-                for key in [key for key in records if key not in data.get(name, {})]:
-                    self.drop(name, key)
-            for name, documents in data.items():
-                for key, document in documents.items():
-                    self.put(name, key, document)
-
-    def close(self) -> None:
-        """Close the journal."""
-        with self.lock:
-            self._journal.close()
-
-    def _changes(self) -> list[JournalChange]:
-        latest = {(table, key): text for table, key, _, text in self._undo}
-        return [(table, key, text) for (table, key), text in latest.items()]
-
-    def _roll_back(self, start: int) -> None:
-        while len(self._undo) > start:
-            table, key, old, _ = self._undo.pop()
-            if old is None:
-                del self._tables[table][key]
-            else:
-                self._tables[table][key] = old
+def _encoded(document: Document) -> str:
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
 def copied(document: Mapping[str, object]) -> Document:
-    """A copy that shares nothing that can change."""
+    """A copy that shares nothing that can change; faster than `deepcopy`."""
     return {name: _copied_value(value) for name, value in document.items()}
 
 
 def _copied_value(value: object) -> object:
     if isinstance(value, dict):
         return copied(value)
-    if isinstance(value, list):
-        return [_copied_value(item) for item in value]
-    return value
-
-
-def _encoded(document: Document) -> str:
-    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return [_copied_value(item) for item in value] if isinstance(value, list) else value

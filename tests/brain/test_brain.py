@@ -65,7 +65,7 @@ async def test_what_would_make_an_entity_while_it_is_made_is_refused_and_holds_u
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with brain(tmp_path) as module:
-        writer = module._running.inner._module.brain.writer
+        writer = module._host._module.brain.writer
         monkeypatch.setattr(writer, "limit_s", 0.01)
         add = writer.store.add
 

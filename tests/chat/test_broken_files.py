@@ -86,7 +86,7 @@ async def test_a_broken_file_gets_its_messages_and_is_otherwise_left_alone(
         assert kinds(await ask(chat, "And the peas?", made))[-1] == "done"
         exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
         with acting_as_owner():
-            await chat._running.inner._module.curator.observe(made, exchange)
+            await chat._host._module.curator.observe(made, exchange)
 
         assert files(vault) == [path.name]
         assert path.read_text().startswith(before)

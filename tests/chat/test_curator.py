@@ -59,7 +59,7 @@ async def test_a_run_that_fails_leaves_it_to_plain_rules(vault: Path):
 async def test_a_title_that_an_agent_gave_meanwhile_is_not_replaced_by_plain_rules(vault: Path):
     async with running_chat(vault) as chat:
         made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        curator = chat._running.inner._module.curator
+        curator = chat._host._module.curator
 
         async def fail_after_the_agent_set_a_title(*_given: object) -> None:
             await curator.set_title(made, "The plan")
@@ -75,7 +75,7 @@ async def test_a_title_that_an_agent_gave_meanwhile_is_not_replaced_by_plain_rul
 async def test_runs_of_one_session_follow_each_other(vault: Path):
     async with running_chat(vault, has_model=False) as chat:
         made = await talk(chat, vault, ["When do the beans go out?", "In May."])
-        curator = chat._running.inner._module.curator  # what its turns call
+        curator = chat._host._module.curator  # what its turns call
         at_work, most = 0, 0
 
         async def observe(*_given: object) -> None:

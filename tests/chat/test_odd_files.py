@@ -161,7 +161,7 @@ async def test_what_a_prompt_and_a_curator_go_without_is_in_the_log(
         assert kinds(turn)[-1] == "done"
         exchange = chat_file("curator").Exchange(number=1, question="Beans?", answer="In May.")
         with acting_as_owner():
-            await chat._running.inner._module.curator.observe(turn[-1]["sessionId"], exchange)
+            await chat._host._module.curator.observe(turn[-1]["sessionId"], exchange)
     said = [one.getMessage() for one in caplog.records]
     assert "a prompt lacks a part" in said
     assert "a curator goes without its instructions" in said

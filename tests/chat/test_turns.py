@@ -252,7 +252,7 @@ async def test_a_permission_answered_after_a_restart_holds_for_the_turn_that_goe
             async with asyncio.timeout(60):
                 while not (await module.request("GET", path))["pending"]:
                     await asyncio.sleep(0)
-            await module._running.inner._module.on_disable()
+            await module._host._module.on_disable()
         again = replace(request, id="p2")
         runs.script = [again, replace(request, id="p3"), *words("Done.")]
         async with restarted(module):

@@ -356,7 +356,7 @@ def test_setting_an_empty_value_brings_the_default_back(home):
     write(home, "agent:\n  base_url: http://x\n")
 
     assert set_setting(home, "agent.base_url", "").agent.base_url is None
-    assert (home / "config.yaml").read_text() == "agent:\n  base_url: null\n"
+    assert (home / "config.yaml").read_text() == "agent:\n  base_url:\n"
 
 
 def test_a_linked_file_stays_a_link(home, tmp_path):

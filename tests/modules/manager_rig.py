@@ -16,7 +16,6 @@ from parachuted.hooks import HookDecision, HookEvent, HookParticipant
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
@@ -85,7 +84,7 @@ class ManagerRig:
         self.modules = ModuleManager(
             trust=self.trust,
             make_services=self.services,
-            start_worker=self.worker,
+            start_worker=InProcessHost,  # the real one has tests of its own
             bus=self.bus,
             asker=self.asker,
             vault=self.vault,
@@ -116,10 +115,6 @@ class ManagerRig:
         given.state = self.memory.setdefault(name, given.state)
         return given
 
-    def worker(self, approved: ApprovedModule, services: Services) -> RunningModule:
-        """Where this house's untrusted modules run; the real one has tests of its own."""
-        return InProcessHost(approved, services)
-
     def write(self, name: str, body: str, manifest: str = "", **files: str) -> Path:
         return write_module(
             self.vault / "Modules" / name, body, name=name, manifest=manifest, **files
@@ -143,7 +138,7 @@ class ManagerRig:
     async def get(self, path: str, **query: str) -> object:
         found = self.modules.find("GET", path)
         assert found is not None, path
-        return await found.running.call(found.spec.handler, {}, path=found.path_values, query=query)
+        return await found.host.call(found.spec.handler, {}, path=found.path_values, query=query)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[ModuleManager]:

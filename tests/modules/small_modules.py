@@ -23,7 +23,8 @@ from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess, VaultAccess
+from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess
+from parachuted.runs.granted_vault import GrantedVault
 
 HEAD = """
 import asyncio
@@ -105,7 +106,7 @@ class StubServices:
 
     name: str = "daily"
     config: Mapping[str, object] = field(default_factory=dict)
-    vault: VaultAccess | None = None
+    vault: GrantedVault | None = None
     state: Memory = field(default_factory=Memory)
     published: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)

@@ -12,7 +12,7 @@ import pytest
 
 from parachuted.modules import Module
 from parachuted.modules.results import WrongResultError
-from tests.modules.fake_services import EXAMPLES, FakeServices, loaded
+from tests.modules.fake_services import FakeServices
 
 
 class Greeter(Module):
@@ -93,33 +93,10 @@ async def test_a_class_that_says_nothing_enables_and_disables_quietly():
     assert module.interfaces() == {}
 
 
-async def test_the_journal_links_what_a_brain_knows_and_works_without_one():
-    with (
-        loaded(EXAMPLES / "daily") as (daily_class, _),
-        loaded(EXAMPLES / "brain") as (brain_class, _),
-    ):
-        paper, brain_paper = FakeServices("daily"), FakeServices("brain")
-        daily, brain = daily_class(paper), brain_class(brain_paper)
-        brain_paper.vault.notes["Brain/entities/Kevin.md"] = "A friend.\n"
-        await daily.on_entry_created("monday", "Met [[Kevin]]")
-        assert paper.vault.keys == {}
-
-        paper.others["BrainInterface"] = brain
-        await daily.on_entry_created("monday", "Met [[Kevin]]")
-        (known,) = await brain.suggest("[[Kevin]]")
-        assert paper.vault.keys == {("Daily/entries/monday.md", "mentions"): [known["para_id"]]}
-        assert brain_paper.published == [
-            (
-                "brain.mention.detected",
-                {"source_id": "monday", "para_id": known["para_id"], "confidence": 1.0},
-            )
-        ]
-
-
 def test_importing_it_loads_neither_the_web_server_nor_an_agent():
     code = "import json, sys, parachuted.modules; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert {"aiohttp", "claude_agent_sdk", "tinydb", "parachuted.api", "cryptography"} & set(
+    assert {"aiohttp", "claude_agent_sdk", "parachuted.api", "cryptography"} & set(
         json.loads(done.stdout)
     ) == set()

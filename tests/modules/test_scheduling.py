@@ -1,12 +1,19 @@
-"""`self.schedules`, as an author uses it."""
+"""`self.schedules`, as an author uses it: what a timing means, and when it falls due."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
+from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parachuted.errors import NotFoundError
+from parachuted.modules.scheduling import Timing, check_timing, next_time, parse_timing
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 
@@ -66,3 +73,236 @@ async def test_what_cannot_be_is_the_authors_mistake_and_sets_nothing(module, wr
 
     assert "ValueError" in module.problem
     assert await module.request("GET", "/schedules") == []
+
+
+@pytest.mark.parametrize(
+    ("said", "timing", "words"),
+    [
+        ({"every": "15m"}, Timing(every_s=900), "every 900 s"),
+        ({"at": "03:00"}, Timing(at="03:00"), "each day at 03:00"),
+        (
+            {"at": "03:00", "timezone": "Europe/Berlin"},
+            Timing(at="03:00", timezone="Europe/Berlin"),
+            "each day at 03:00 in Europe/Berlin",
+        ),
+        ({"cron": " 0  3 * * MON-FRI "}, Timing(cron="0 3 * * MON-FRI"), "cron 0 3 * * MON-FRI"),
+    ],
+)
+def test_each_form_has_its_words(said, timing, words):
+    assert (parse_timing(**said), timing.words()) == (timing, words)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({}, "say one of"),
+        ({"every": "1m", "cron": "* * * * *"}, "say one of"),
+        ({"every": "15m", "timezone": "UTC"}, "has no timezone"),
+        ({"every": "0m"}, "not a duration"),
+        ({"at": "25:00"}, "not a time"),
+        ({"at": "03:00", "timezone": "Berlin"}, "not a time zone"),
+        ({"at": "03:00", "timezone": "../../etc/passwd"}, "not a time zone"),
+        ({"at": "03:00", "timezone": "Europe"}, "not a time zone"),
+        ({"at": "03:00", "timezone": ""}, "not a time zone"),
+        ({"cron": "* * * *"}, "five fields"),
+        ({"cron": "* * * * * *"}, "five fields"),  # each second
+        ({"cron": "@daily"}, "five fields"),
+        ({"cron": "61 * * * *"}, "not an expression"),
+        ({"cron": "0 0 30 2 *"}, "not an expression"),  # there is no such day
+        ({"cron": "x x x x x"}, "not an expression"),
+        ({"cron": "0 " * 60}, "at most"),
+        ({"cron": "٣ 3 * * *"}, "not an expression"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_is_wrong(said, problem):
+    with pytest.raises(ValueError, match=problem):
+        parse_timing(**said)
+
+
+@pytest.mark.parametrize(
+    "timing", [Timing(every_s=0), Timing(every_s=-1), Timing(every_s=10**12), Timing()]
+)
+def test_what_comes_from_a_process_is_checked_as_well(timing):
+    with pytest.raises(ValueError, match=r"say one|not between"):
+        check_timing(timing)
+
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def berlin(day: int, hour: int, minute: int = 0, *, month: int = 1, fold: int = 0) -> datetime:
+    return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
+
+
+def test_a_span_counts_from_the_last_time():
+    assert next_time(Timing(every_s=900), LAST) == LAST + timedelta(minutes=15)
+
+
+def test_what_was_missed_is_due_once_and_lies_in_the_past():
+    due = next_time(Timing(every_s=60), LAST)
+
+    assert due < LAST + timedelta(days=3)
+    assert next_time(Timing(every_s=60), LAST + timedelta(days=3)) > LAST + timedelta(days=3)
+
+
+@pytest.mark.parametrize(
+    ("last", "at", "due"),
+    [
+        (berlin(5, 1), "03:00", berlin(5, 3)),
+        (berlin(5, 3), "03:00", berlin(6, 3)),
+        (berlin(5, 3, 1), "03:00", berlin(6, 3)),
+        (berlin(5, 23, 59), "00:00", berlin(6, 0)),
+        (
+            berlin(29, 1, month=3),
+            "02:30",
+            berlin(29, 3, 30, month=3),
+        ),  # put forward at 2: there is no 02:30
+        (berlin(29, 3, 30, month=3), "02:30", berlin(30, 2, 30, month=3)),
+        (
+            berlin(29, 3, 10, month=3),
+            "02:30",
+            berlin(29, 3, 30, month=3),
+        ),  # the clock skipped it, the schedule does not
+        (berlin(29, 0, 30, month=3), "00:00", berlin(30, 0, month=3)),
+        (
+            berlin(25, 1, month=10),
+            "02:30",
+            berlin(25, 2, 30, month=10),
+        ),  # put back at 3: there are two
+        (berlin(25, 2, 30, month=10), "02:30", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 10, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 30, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
+    ],
+)
+def test_a_time_of_day_is_the_next_one_after_the_last_time(last, at, due):
+    assert next_time(
+        Timing(at=at, timezone="Europe/Berlin"), last.astimezone(UTC)
+    ) == due.astimezone(UTC)
+
+
+def test_a_time_of_day_is_the_machines_own_where_no_zone_is_said():
+    due = next_time(Timing(at="03:00"), LAST)
+
+    assert (due.astimezone().hour, due.astimezone().minute) == (3, 0)
+    assert LAST < due <= LAST + timedelta(days=1, hours=1)
+
+
+@pytest.fixture
+def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Sets the machine's zone by `TZ`, and takes it back."""
+    yield monkeypatch
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3"])
+@pytest.mark.parametrize(("month", "day"), [(3, 29), (10, 25)])
+def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_changes(
+    machine_in, zone, month, day
+):
+    machine_in.setenv("TZ", zone)
+    time.tzset()
+    for minute in range(0, 6 * 60, 10):
+        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(
+            UTC
+        )
+        for at in ("00:00", "02:00", "02:30", "03:00"):
+            assert next_time(Timing(at=at), last) == next_time(
+                Timing(at=at, timezone="Europe/Berlin"), last
+            )
+
+
+@given(
+    zone=st.sampled_from(
+        [
+            "Europe/Berlin",
+            "America/New_York",
+            "America/Havana",
+            "Australia/Lord_Howe",
+            "Africa/Cairo",
+            "Asia/Kolkata",
+        ]
+    ),
+    last=st.integers(0, 3 * 365 * 24 * 60).map(
+        lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+    ),
+    at=st.times(),
+)
+def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(zone, last, at):
+    days = [last.astimezone(ZoneInfo(zone)).date() + timedelta(days=days) for days in range(-1, 3)]
+    minute = time_of_day(at.hour, at.minute)
+    times = [datetime.combine(day, minute, ZoneInfo(zone)).astimezone(UTC) for day in days]
+
+    assert next_time(Timing(at=f"{minute:%H:%M}", timezone=zone), last) == min(
+        due for due in times if due > last
+    )
+
+
+@pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
+def test_a_span_is_of_time_that_has_passed_whatever_the_clock_changes_to(last):
+    assert next_time(Timing(every_s=3600), last) - last.astimezone(UTC) == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("last", "cron", "due"),
+    [
+        (berlin(5, 1), "0 3 * * *", berlin(5, 3)),
+        (berlin(5, 3), "0 3 * * *", berlin(6, 3)),
+        (berlin(5, 12), "30 7 * * SUN", berlin(11, 7, 30)),  # 5 January 2026 is a Monday
+        (berlin(5, 12), "0 9 1 * *", berlin(1, 9, month=2)),
+        (berlin(28, 12, month=2), "0 0 L * *", berlin(31, 0, month=3)),
+        # put forward at 2: what was due at 2:30 is due when the hour is over, and once
+        (berlin(29, 1, month=3), "30 2 * * *", berlin(29, 3, month=3)),
+        (berlin(29, 3, month=3), "30 2 * * *", berlin(30, 2, 30, month=3)),
+        (berlin(29, 1, 50, month=3), "*/15 * * * *", berlin(29, 3, month=3)),
+        # put back at 3: there are two 2:30, and the first counts
+        (berlin(25, 1, month=10), "30 2 * * *", berlin(25, 2, 30, month=10)),
+        (berlin(25, 2, 30, month=10), "30 2 * * *", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 10, month=10, fold=1), "30 2 * * *", berlin(26, 2, 30, month=10)),
+        (berlin(25, 2, 45, month=10), "*/15 * * * *", berlin(25, 2, month=10, fold=1)),
+        (berlin(25, 2, 45, month=10, fold=1), "*/15 * * * *", berlin(25, 3, month=10)),
+    ],
+)
+def test_cron_runs_as_debians_does_through_the_changes_of_the_clock(last, cron, due):
+    assert next_time(Timing(cron=cron, timezone="Europe/Berlin"), last) == due.astimezone(UTC)
+
+
+@given(
+    last=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(  # noqa: DTZ001  UTC is set here
+        lambda at: at.replace(tzinfo=UTC)
+    ),
+    cron=st.sampled_from(["*/15 * * * *", "30 2 * * *", "0 * * * *", "0 0 * * 1", "59 23 31 12 *"]),
+    zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]),
+)
+def test_cron_is_never_due_in_the_past_and_never_stands_still(last, cron, zone):
+    timing = Timing(cron=cron, timezone=zone)
+    first = next_time(timing, last)
+    second = next_time(timing, first)
+
+    assert last < first < second
+
+
+def test_without_a_zone_cron_follows_the_machines_clock(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for last, due in (
+            (berlin(29, 1, month=3), berlin(29, 3, month=3)),
+            (berlin(25, 1, month=10), berlin(25, 2, 30, month=10)),
+            (berlin(25, 2, 30, month=10), berlin(26, 2, 30, month=10)),
+        ):
+            assert next_time(Timing(cron="30 2 * * *"), last) == due.astimezone(UTC)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_timing_is_due_in_its_own_zone():
+    assert next_time(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
+        2026, 1, 5, 18, tzinfo=UTC
+    )
+    assert next_time(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
+        2026, 1, 5, 18, tzinfo=UTC
+    )
+    assert next_time(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)

@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from parachuted.errors import StorageFailedError
-from parachuted.state.journal import SYSTEM, Journal, JournalDisk, TableStorage
+from parachuted.state.journal import SYSTEM, Journal, JournalDisk
 
 HIGH_WATER = 1500  # so low that the work below is compacted several times while it goes on
 
@@ -69,7 +69,7 @@ def batches(size: int) -> Iterator[dict[str, object | None]]:
         yield changes
 
 
-def apply(records: TableStorage, changes: dict[str, object | None]) -> None:
+def apply(records: Journal, changes: dict[str, object | None]) -> None:
     """Make one batch of changes durable."""
     with records.batch():
         for key, document in changes.items():
@@ -87,9 +87,9 @@ def after(done: int) -> Expected:
     return {key: document for key, document in expected.items() if document is not None}
 
 
-def opened(path: Path, disk: JournalDisk = SYSTEM) -> TableStorage:
+def opened(path: Path, disk: JournalDisk = SYSTEM) -> Journal:
     """The records of the journal at `path`, compacted early."""
-    return TableStorage(Journal(path, disk=disk, high_water=HIGH_WATER))
+    return Journal(path, disk=disk, high_water=HIGH_WATER)
 
 
 def held(path: Path) -> Expected:
@@ -156,7 +156,7 @@ def work_through(path: Path, faults: Faults, size: int) -> tuple[int, Expected]:
     return done, memory
 
 
-def _tried(records: TableStorage, changes: dict[str, object | None]) -> bool:
+def _tried(records: Journal, changes: dict[str, object | None]) -> bool:
     for _ in range(3):
         try:
             apply(records, changes)

@@ -94,8 +94,9 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
 def test_so_does_a_record_of_what_the_model_cost(tmp_path):
     usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp)
 
-    assert usage.spent(cause="c-1").usd == 0.25
     assert (usage.last(), usage.problem) == ((0.25, 0.25), None)
+    (cause,) = usage.report(NOW)["causes"]
+    assert (cause["cause"], cause["usd"]) == ("c-1", 0.25)
     usage.close()
 
 

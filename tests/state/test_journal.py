@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import math
 import os
@@ -14,18 +13,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tinydb import TinyDB, where
 
 from parachuted.errors import StorageFailedError
 from parachuted.state.journal import SYSTEM, Journal, JournalDisk, _line
 
 
 def put(journal: Journal, key: str, document: dict[str, object] | None) -> None:
-    table = journal.tables.setdefault("t", {})
     if document is None:
-        del table[key]
+        journal.drop("t", key)
     else:
-        table[key] = document
-    journal.append([("t", key, json.dumps(document))])
+        journal.put("t", key, document)
 
 
 def lines(path: Path) -> list[bytes]:
@@ -44,13 +42,13 @@ def written(path: Path) -> list[dict[str, dict[str, object]]]:
     states: list[dict[str, dict[str, object]]] = [{}]
     for number, key in enumerate(("a", "b", "a", "c", "b", "a", "d")):
         put(journal, key, None if (number, key) == (4, "b") else {"n": number, "text": "ü\n"})
-        states.append(dict(journal.tables["t"]))
+        states.append(dict(journal.of("t")))
     journal.close()
     return states
 
 
 def test_what_was_appended_is_there_again(path, written):
-    assert Journal(path).tables == {"t": written[-1]}
+    assert Journal(path).of("t") == written[-1]
 
 
 def test_a_new_journal_and_its_folder_are_their_owners_alone(path):
@@ -58,15 +56,6 @@ def test_a_new_journal_and_its_folder_are_their_owners_alone(path):
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-def test_one_batch_is_one_line(path):
-    journal = Journal(path)
-    journal.tables["t"] = {"a": {}, "b": {}}
-    before = len(lines(path))
-    journal.append([("t", "a", "{}"), ("t", "b", "{}")])
-
-    assert len(lines(path)) == before + 1
 
 
 def test_a_journal_cut_at_any_byte_holds_a_prefix_of_its_batches(path, written):
@@ -78,11 +67,11 @@ def test_a_journal_cut_at_any_byte_holds_a_prefix_of_its_batches(path, written):
         journal = Journal(path)
         batches = max(sum(end <= cut for end in whole_lines) - 2, 0)
 
-        assert journal.tables.get("t", {}) == written[batches]
+        assert journal.of("t") == written[batches]
         assert bool(journal.problems) == (cut not in whole_lines or cut == 0)
         put(journal, "after", {"cut": cut})
         journal.close()
-        assert Journal(path).tables["t"] == {**written[batches], "after": {"cut": cut}}
+        assert Journal(path).of("t") == {**written[batches], "after": {"cut": cut}}
         assert Journal(path).problems == ()
         assert list(path.parent.iterdir()) == [path]
 
@@ -110,7 +99,7 @@ def test_a_garbled_line_is_set_aside_with_its_file_and_all_else_is_kept(path, wr
             "rest was kept"
         ),
     )
-    assert journal.tables["t"] == {"a": written[6]["a"], "b": written[2]["b"], "d": written[7]["d"]}
+    assert journal.of("t") == {"a": written[6]["a"], "b": written[2]["b"], "d": written[7]["d"]}
     assert Journal(path).problems == ()
 
 
@@ -153,7 +142,7 @@ def test_a_line_of_the_wrong_shape_never_stops_the_opening(path, written, conten
         file.write(_line(content))
 
     journal = Journal(path)
-    assert journal.tables == {"t": written[-1]}
+    assert journal.read() == {"t": written[-1]}
     assert "1 of its 9 lines" in journal.problems[0]
 
 
@@ -164,7 +153,7 @@ def test_a_newer_format_is_set_aside_untouched(path, written):
     (aside,) = path.parent.glob("*.garbled-*")
 
     assert aside.read_bytes() == newer
-    assert journal.tables == {}
+    assert journal.read() == {}
     assert "a newer version" in journal.problems[0]
 
 
@@ -187,10 +176,10 @@ def test_random_garbage_never_stops_the_opening_and_is_reported(
     hurt = Journal(path)
 
     assert bool(hurt.problems) >= changed
-    assert all(document == {"key": key} for key, document in hurt.tables.get("t", {}).items())
+    assert all(document == {"key": key} for key, document in hurt.of("t").items())
     put(hurt, "z", {"key": "z"})
     hurt.close()
-    assert Journal(path).tables["t"]["z"] == {"key": "z"}
+    assert Journal(path).of("t")["z"] == {"key": "z"}
     assert Journal(path).problems == ()
 
 
@@ -209,12 +198,12 @@ def test_a_failed_sync_counts_as_not_written_and_the_next_change_writes_everythi
     with pytest.raises(
         StorageFailedError, match=r"the disk refused state\.journal: a bad disk"
     ) as failure:
-        journal.append([("t", "a", '{"lost": true}')])
+        put(journal, "a", {"lost": True})
 
     assert failure.value.errno == errno.EIO
-    assert Journal(path).tables["t"] == written[-1]
+    assert Journal(path).of("t") == written[-1]
     put(journal, "e", {"kept": True})
-    assert Journal(path).tables["t"] == {**written[-1], "e": {"kept": True}}
+    assert Journal(path).of("t") == {**written[-1], "e": {"kept": True}}
     assert path.stat().st_ino != first
 
 
@@ -252,7 +241,7 @@ def test_a_file_that_may_not_grow_keeps_its_content_and_takes_smaller_changes(pa
     ).stdout
 
     assert reported == f"{errno.EFBIG}|the disk refused state.journal: File too large\n"
-    assert Journal(path).tables == {"t": {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}}
+    assert Journal(path).of("t") == {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}
 
 
 def test_killed_at_every_system_call_it_loses_no_acknowledged_batch(
@@ -322,22 +311,22 @@ def test_writing_again_syncs_the_file_before_it_takes_the_name_and_the_folder_af
 
 def test_what_is_dead_goes_when_the_file_is_closed(path):
     journal = Journal(path)
-    journal.tables["t"] = {"a": {"n": 0}}
-    journal.append([("t", "a", json.dumps({"n": number})) for number in range(2000)])
+    for number in range(2000):
+        put(journal, "a", {"n": number})
     before = path.stat().st_size
     journal.close()
 
     assert path.stat().st_size < before / 10
-    assert Journal(path).tables == {"t": {"a": {"n": 0}}}
+    assert Journal(path).of("t") == {"a": {"n": 1999}}
 
 
 def test_what_is_dead_after_a_crash_goes_when_the_file_is_opened(path):
     journal = Journal(path)
-    journal.tables["t"] = {"a": {"n": 0}}
-    journal.append([("t", "a", json.dumps({"n": number})) for number in range(2000)])
+    for number in range(2000):
+        put(journal, "a", {"n": number})
     before = path.stat().st_size
 
-    assert Journal(path).tables == {"t": {"a": {"n": 1999}}}
+    assert Journal(path).of("t") == {"a": {"n": 1999}}
     assert path.stat().st_size < before / 10
 
 
@@ -347,7 +336,7 @@ def test_past_the_high_water_mark_the_file_is_written_again(path):
         put(journal, "a", {"n": number})
 
     assert path.stat().st_size <= 1000 + 100
-    assert Journal(path).tables == {"t": {"a": {"n": 299}}}
+    assert Journal(path).of("t") == {"a": {"n": 299}}
 
 
 def test_a_compaction_that_fails_is_logged_and_fails_no_change(path, caplog):
@@ -365,7 +354,7 @@ def test_a_compaction_that_fails_is_logged_and_fails_no_change(path, caplog):
     ]
     assert sum(1 for _ in Path("/dev/fd").iterdir()) == descriptors
     assert list(path.parent.iterdir()) == [path]
-    assert Journal(path).tables == {"t": {"a": {"text": "x" * 300}}}
+    assert Journal(path).of("t") == {"a": {"text": "x" * 300}}
 
 
 def test_a_compaction_whose_folder_was_not_synced_is_done_again_by_the_next_change(path):
@@ -382,7 +371,7 @@ def test_a_compaction_whose_folder_was_not_synced_is_done_again_by_the_next_chan
     put(journal, "b", {})
 
     assert path.stat().st_ino != compacted
-    assert Journal(path).tables == {"t": {"a": {"text": "x" * 300}, "b": {}}}
+    assert Journal(path).of("t") == {"a": {"text": "x" * 300}, "b": {}}
 
 
 def test_a_compaction_cut_off_leaves_no_temporary_file_at_the_next_opening(path, written):
@@ -406,3 +395,111 @@ def test_a_place_where_no_file_can_be_is_said(tmp_path):
 
     with pytest.raises(StorageFailedError, match=r"the disk refused state\.journal"):
         Journal(tmp_path / "state.journal")
+
+
+@pytest.fixture
+def records(path: Path) -> Journal:
+    return Journal(path)
+
+
+def on_disk(path: Path) -> dict[str, object]:
+    return {name: table for name, table in Journal(path).read().items() if table}
+
+
+def test_a_batch_is_one_line_and_holds_the_last_word_on_each_key(records, path):
+    before = len(path.read_bytes().splitlines())
+    with records.batch():
+        records.put("t", "a", {"n": 1})
+        records.put("t", "a", {"n": 2})
+        records.put("u", "b", {})
+        records.drop("u", "b")
+
+    assert len(path.read_bytes().splitlines()) == before + 1
+    assert on_disk(path) == {"t": {"a": {"n": 2}}}
+
+
+def test_nothing_is_on_the_disk_before_the_batch_ends(records, path):
+    with records.batch():
+        records.put("t", "a", {"n": 1})
+
+        assert on_disk(path) == {}
+    assert on_disk(path) == {"t": {"a": {"n": 1}}}
+
+
+def test_a_batch_that_raises_leaves_everything_as_it_was(records, path):
+    records.put("t", "a", {"n": 1})
+    records.put("t", "b", {"n": 1})
+    size = path.stat().st_size
+    with pytest.raises(ZeroDivisionError), records.batch():  # noqa: PT012
+        records.put("t", "a", {"n": 2})
+        records.drop("t", "b")
+        records.put("t", "c", {})
+        raise ZeroDivisionError
+
+    assert records.of("t") == {"a": {"n": 1}, "b": {"n": 1}}
+    assert path.stat().st_size == size
+
+
+def test_an_inner_batch_that_raises_undoes_its_own_part_only(records, path):
+    with records.batch():
+        records.put("t", "a", {"n": 1})
+        with pytest.raises(ZeroDivisionError), records.batch():  # noqa: PT012
+            records.put("t", "a", {"n": 2})
+            records.put("t", "b", {"n": 2})
+            raise ZeroDivisionError
+        records.put("t", "c", {"n": 3})
+
+    assert records.of("t") == {"a": {"n": 1}, "c": {"n": 3}}
+    assert on_disk(path) == {"t": {"a": {"n": 1}, "c": {"n": 3}}}
+
+
+def test_memory_holds_what_a_reload_would_give(records, path):
+    records.put("t", "é\n\udcff", {"pair": (1, 2), 3: None, "text": "\u2028\udcfe\0"})
+
+    assert records.of("t") == {"é\n\udcff": {"pair": [1, 2], "3": None, "text": "\u2028\udcfe\0"}}
+    assert on_disk(path) == {"t": records.of("t")}
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", object()])
+def test_what_is_not_json_is_refused_and_changes_nothing(records, path, value):
+    records.put("t", "a", {"n": 1})
+    with pytest.raises((TypeError, ValueError)):
+        records.put("t", "a", {"value": value})
+
+    assert records.of("t") == {"a": {"n": 1}}
+
+
+def test_writing_what_is_there_already_writes_nothing(records, path):
+    records.put("t", "a", {"n": 1})
+    size = path.stat().st_size
+    records.put("t", "a", {"n": 1})
+
+    assert path.stat().st_size == size
+    records.put("t", "a", {"n": True})
+    assert on_disk(path)["t"]["a"]["n"] is True
+
+
+def test_dropping_what_is_not_there_is_reported_and_writes_nothing(records, path):
+    size = path.stat().st_size
+
+    assert not records.drop("t", "a")
+    assert path.stat().st_size == size
+
+
+def test_a_caller_who_changes_a_document_later_changes_no_record(records):
+    document = {"list": [1]}
+    records.put("t", "a", document)
+    document["list"].append(2)
+    records.read()["t"]["a"]["list"].append(3)
+
+    assert records.of("t") == {"a": {"list": [1]}}
+
+
+def test_a_tinydb_with_its_own_tables_works_on_it_too(path):
+    with TinyDB(storage=lambda: Journal(path)) as database:
+        database.insert_multiple([{"n": 1}, {"n": 2}])
+        database.update({"n": 3}, where("n") == 2)
+        database.table("gone").insert({})
+        database.drop_table("gone")
+
+    assert on_disk(path) == {"_default": {"1": {"n": 1}, "2": {"n": 3}}}

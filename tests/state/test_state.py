@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import JournalDisk, open_state, where
+from parachuted.state import JournalDisk, open_state
 
 ENDLESS = """
 import itertools, os, sys
@@ -27,8 +27,8 @@ state = open_state(Path(sys.argv[1]))
 for number in itertools.count(int(sys.argv[2])):
     with state.batch():
         state.table("count").put("last", {"n": number})
-        state.table("log").insert({"n": number})
-        state.table("log").remove(doc_ids=[number - 20])
+        state.table("log").put(str(number), {"n": number})
+        state.table("log").drop(str(number - 20))
     os.write(1, b"%d\\n" % number)
 """
 
@@ -66,7 +66,7 @@ def test_what_was_set_aside_is_reported(tmp_path):
 def test_a_batch_spans_tables_and_is_undone_as_a_whole(tmp_path):
     state = open_state(tmp_path / "state.journal")
     with pytest.raises(ZeroDivisionError), state.batch():  # noqa: PT012
-        state.table("tasks").insert({})
+        state.table("tasks").put("a", {})
         state.table("reviews").put("a", {})
         raise ZeroDivisionError
 
@@ -80,8 +80,8 @@ def test_threads_lose_no_change_of_each_other(tmp_path):
     def work(name: str) -> None:
         try:
             for number in range(40):
-                state.table("shared").insert({"by": name, "n": number})
-                state.table("shared").search(where("by") == name)
+                state.table("shared").put(f"{name} {number}", {"by": name})
+                state.table("shared").items()
                 state.table("own").put(f"{name} {number}", {})
         except Exception as error:  # noqa: BLE001  # a thread's failure is not the test's
             failures.append(error)
@@ -96,31 +96,6 @@ def test_threads_lose_no_change_of_each_other(tmp_path):
 
     assert failures == []
     assert len(again.table("shared")) == len(again.table("own")) == 160
-
-
-def test_a_number_is_given_out_once_though_another_thread_asks_for_one_meanwhile(
-    tmp_path, monkeypatch
-):
-    state = open_state(tmp_path / "state.journal")
-    table = state.table("t")
-    other = threading.Thread(target=lambda: table.insert({"by": "other"}))
-    records_of = table._records.of
-
-    class Interrupting(dict):
-        """Another thread has its turn while the first looks whether its number is taken."""
-
-        def __contains__(self, key):
-            if other.ident is None:
-                other.start()
-                other.join(timeout=0.2)
-            return super().__contains__(key)
-
-    monkeypatch.setattr(table._records, "of", lambda name: Interrupting(records_of(name)))
-    table.insert({"by": "one"})
-    other.join()
-    monkeypatch.undo()
-
-    assert sorted(key for key, _ in table.items()) == ["1", "2"]
 
 
 def test_another_thread_never_sees_half_a_batch(tmp_path):
@@ -199,16 +174,6 @@ class StateMachine(RuleBasedStateMachine):
             self.change(changes)
             raise ZeroDivisionError
 
-    @rule(document=DOCUMENTS)
-    def insert(self, document) -> None:
-        self.model["t"][self.state.table("t").insert(document)] = document
-
-    @rule(fields=DOCUMENTS, key=KEYS)
-    def update(self, fields, key) -> None:
-        self.state.table("t").update(fields, doc_ids=[key])
-        if key in self.model["t"]:
-            self.model["t"][key] = {**self.model["t"][key], **fields}
-
     @rule(key=KEYS, kind=st.sampled_from(["full", "unsynced"]))
     def fail_a_change(self, key, kind) -> None:
         setattr(self, kind, True)
@@ -218,7 +183,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(tail=st.binary(max_size=30).filter(lambda tail: b"\n" not in tail), orderly=st.booleans())
     def open_again(self, tail, orderly) -> None:
-        self.state.close() if orderly else self.state._records._journal._close_file()
+        self.state.close() if orderly else self.state._journal._close_file()
         with self.path.open("ab") as file:
             file.write(tail)
         self.state = open_state(self.path, disk=self.disk)

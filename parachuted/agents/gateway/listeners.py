@@ -9,73 +9,16 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from parachuted.agents.gateway.limits import RunToken
+NAME = "gateway.sock"
+_BACKLOG = 128
+_MOST_CONNECTIONS = 256
 
-_LARGEST_REQUEST = 32 << 20  # as the API's own
-
-
-_LARGEST_BUFFERED = 64 << 20
-
-
-@dataclass(eq=False, slots=True, kw_only=True)
-class OpenRun:
-    """A run that may ask the model, and its requests just now."""
-
-    run_token: RunToken
-    token: str
-    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
-    is_stopped: bool = False
-    has_answer: bool = False
-    held: int = 0
-
-    def end(self) -> None:
-        self.is_stopped = True
-        for task, request in self.requests.items():
-            if request.transport is not None:
-                request.transport.abort()
-            task.cancel()
-
-
-class HeldBody:
-    """What a request brings, kept while it is sent on, since a retry needs it again.
-
-    On exit it no longer counts as held by its run.
-    """
-
-    def __init__(self, run: OpenRun) -> None:
-        self._run, self._size = run, 0
-        self.data = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._run.held -= self._size
-
-    async def read(self, request: web.BaseRequest) -> bool:
-        """Take all of it; False when it is too large."""
-        pieces = []
-        while piece := await request.content.readany():
-            pieces.append(piece)
-            self._size += len(piece)
-            self._run.held += len(piece)
-            if self._size > _LARGEST_REQUEST or self._run.held > _LARGEST_BUFFERED:
-                return False
-        self.data = b"".join(pieces)
-        return True
+RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def listen_in(folder: Path, name: str) -> socket.socket:
@@ -100,13 +43,6 @@ def listen_in(folder: Path, name: str) -> socket.socket:
     finally:
         os.close(at)
     return bound
-
-
-NAME = "gateway.sock"
-_BACKLOG = 128
-_MOST = 256
-
-RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _WithoutProtocolErrors(logging.Filter):
@@ -170,7 +106,7 @@ class _LimitedServer(web.Server):
     def __init__(self, serve: RequestHandler) -> None:
         """An agent that goes away ends what it asked for, also at the far side."""
         super().__init__(
-            self._kept,
+            self._answer,
             handler_cancellation=True,
             access_log=None,
             auto_decompress=False,
@@ -181,16 +117,16 @@ class _LimitedServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         made = super().__call__()
-        inside = [one for one in self.connections if one.transport is not None]
-        if len(inside) < _MOST:
+        inside = [each for each in self.connections if each.transport is not None]
+        if len(inside) < _MOST_CONNECTIONS:
             return made
-        idle = next((one for one in inside if one not in self._busy), None)
+        idle = next((each for each in inside if each not in self._busy), None)
         if idle is None:
             return _RefuseConnection(self, loop=asyncio.get_running_loop())
         idle.force_close()
         return made
 
-    async def _kept(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self._busy.add(request.protocol)
         try:
             return await self._serve(request)

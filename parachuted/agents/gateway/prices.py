@@ -1,19 +1,18 @@
-"""What a model's answer used, and what that costs in US dollars; an unknown model costs the highest
-price of the table.
-"""
+"""Prices: what a model's answer used, and what that costs in US dollars."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
-from parachuted.agents.gateway.retry import ERROR_EVENT
-
+BYTES_A_TOKEN = 3  # English has about four: an estimate is rather too high
 _MILLION = 1_000_000
+_SEARCH_USD = 0.01
 _FAST = "fast"
-_US_ONLY = 1.1  # an answer that was kept in the United States costs a tenth more
+_US_FACTOR = 1.1  # an answer that was kept in the United States costs a tenth more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,238 +35,203 @@ class Tokens:
         return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Dollars a million tokens; `search` a search.
+class Price(NamedTuple):
+    """Dollars for a million tokens.
 
-    A prompt of more than `long_above` tokens costs `long` throughout.
+    A token written to the cache costs 1.25 times one of input, or twice where it is kept for an
+    hour; one read from it a tenth, if `cache_read` does not say otherwise. A prompt of more than
+    `long_above` tokens multiplies all of it by `long_factor`.
     """
 
     input: float
     output: float
-    cache_read: float
-    cache_write_5m: float
-    cache_write_1h: float
-    search: float = 0.01
-    long_above: int = 0
-    long: Price | None = None
+    cache_read: float | None = None
+    long_above: float = math.inf
+    long_factor: float = 1
 
     def of(self, tokens: Tokens) -> float:
-        if self.long is not None and tokens.prompt > self.long_above:
-            return self.long.of(tokens)
-        sums = (
-            tokens.input * self.input,
-            tokens.output * self.output,
-            tokens.cache_read * self.cache_read,
-            tokens.cache_write_5m * self.cache_write_5m,
-            tokens.cache_write_1h * self.cache_write_1h,
-        )
-        return sum(sums) / _MILLION + tokens.searches * self.search
+        read = self.input / 10 if self.cache_read is None else self.cache_read
+        prompt = tokens.input + 1.25 * tokens.cache_write_5m + 2 * tokens.cache_write_1h
+        usd = (
+            prompt * self.input + tokens.cache_read * read + tokens.output * self.output
+        ) / _MILLION
+        return usd * (self.long_factor if tokens.prompt > self.long_above else 1)
 
 
-def _price(per_input: float, per_output: float, cache_read: float | None = None) -> Price:
-    """Anthropic's rule: a token written to the cache costs 1.25 times one of input, or twice where
-    it is kept for an hour.
-    """
-    read = per_input / 10 if cache_read is None else cache_read
-    return Price(
-        input=per_input,
-        output=per_output,
-        cache_read=read,
-        cache_write_5m=per_input * 1.25,
-        cache_write_1h=per_input * 2,
-    )
-
-
-_DEAREST = _price(15, 75)
-_DEAREST_FAST = _price(30, 150)
-_FREE = Price(input=0, output=0, cache_read=0, cache_write_5m=0, cache_write_1h=0, search=0)
-_HAIKU_55_LONG = _price(0.5, 2.5)
-_HAIKU_55 = Price(
-    input=0.1,
-    output=0.5,
-    cache_read=0.01,
-    cache_write_5m=0.125,
-    cache_write_1h=0.2,
-    long_above=100_000,
-    long=_HAIKU_55_LONG,
-)
+_DEAREST, _DEAREST_FAST = Price(15, 75), Price(30, 150)
 
 # By the beginning of a model's name, the longest that fits. Source: the catalogue that the bundled
 # CLI (2.1.330) computes its costs from.
-PRICES: dict[str, Price] = {
-    "claude-3-haiku": _price(0.25, 1.25, 0.03),
-    "claude-3-5-haiku": _price(0.8, 4),
-    "claude-haiku-4-5": _price(1, 5),
-    "claude-haiku-5-5": _HAIKU_55,
-    "claude-3-sonnet": _price(3, 15),
-    "claude-3-5-sonnet": _price(3, 15),
-    "claude-3-7-sonnet": _price(3, 15),
-    "claude-sonnet-4": _price(3, 15),
-    "claude-sonnet-5": _price(2, 10),
-    "claude-sonnet-5-5": _price(2, 10, 0.1),
-    "claude-3-opus": _price(15, 75),
-    "claude-opus-4": _price(15, 75),
-    "claude-opus-4-5": _price(5, 25),
-    "claude-opus-4-6": _price(5, 25),
-    "claude-opus-4-7": _price(5, 25),
-    "claude-opus-4-8": _price(5, 25),
-    "claude-opus-5": _price(5, 25),
-    "claude-opus-5-5": _price(4, 20, 0.2),
-    "claude-fable-5": _price(10, 50),
-    "claude-fable-5-1": _price(10, 50, 0.25),
-    "claude-fable-5-2": _price(8, 40, 0.2),
-    "claude-mythos-5": _price(10, 50),
-    "claude-mythos-5-1": _price(10, 50, 0.25),
-    "claude-mythos-5-2": _price(8, 40, 0.2),
+PRICES = {
+    "claude-3-haiku": Price(0.25, 1.25, 0.03),
+    "claude-3-5-haiku": Price(0.8, 4),
+    "claude-haiku-4-5": Price(1, 5),
+    "claude-haiku-5-5": Price(0.1, 0.5, long_above=100_000, long_factor=5),
+    "claude-3-sonnet": Price(3, 15),
+    "claude-3-5-sonnet": Price(3, 15),
+    "claude-3-7-sonnet": Price(3, 15),
+    "claude-sonnet-4": Price(3, 15),
+    "claude-sonnet-5": Price(2, 10),
+    "claude-sonnet-5-5": Price(2, 10, 0.1),
+    "claude-3-opus": Price(15, 75),
+    "claude-opus-4": Price(15, 75),
+    "claude-opus-4-5": Price(5, 25),
+    "claude-opus-4-6": Price(5, 25),
+    "claude-opus-4-7": Price(5, 25),
+    "claude-opus-4-8": Price(5, 25),
+    "claude-opus-5": Price(5, 25),
+    "claude-opus-5-5": Price(4, 20, 0.2),
+    "claude-fable-5": Price(10, 50),
+    "claude-fable-5-1": Price(10, 50, 0.25),
+    "claude-fable-5-2": Price(8, 40, 0.2),
+    "claude-mythos-5": Price(10, 50),
+    "claude-mythos-5-1": Price(10, 50, 0.25),
+    "claude-mythos-5-2": Price(8, 40, 0.2),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PricedUsage:
-    """What an answer cost, and what there is to know about the figure, or ""."""
-
-    usd: float
-    note: str = ""
-
-
 def price_of(model: str) -> Price | None:
-    """The price of the model that has this name, or None when it is in no table."""
-    fits = [name for name in PRICES if _begins(model, name)]
-    return PRICES[max(fits, key=len)] if fits else None
+    """The price of the model of this name or a dated version of it; None when it is not known.
+
+    `claude-opus-4-1` begins with `claude-opus-4`, `claude-opus-45` does not.
+    """
+    names = [name for name in PRICES if model == name or model.startswith((f"{name}-", f"{name}@"))]
+    return PRICES[max(names, key=len)] if names else None
+
+
+def price_note(model: str, *, may_cost: bool) -> str | None:
+    """What a person should know about a model whose price is not known."""
+    if price_of(model) is not None:
+        return None
+    counted = (
+        "the dearest price that is known"
+        if may_cost
+        else "nothing, since its server is in your own network"
+    )
+    return (
+        f"the price of {model[:80] or 'a model without a name'} is not known; it was counted as "
+        f"{counted}"
+    )
 
 
 def cost_of(
     model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = ""
-) -> PricedUsage:
-    """The price of these tokens in US dollars.
+) -> float:
+    """The price of these tokens in US dollars; `speed` and `place` are from the answer's usage.
 
-    `speed` and `place` are from the answer's usage; `may_cost` False: the server is one's own, and
-    a model of unknown price is free.
+    A model of unknown price costs the dearest, or nothing where `may_cost` is False: its server is
+    one's own.
     """
     price = price_of(model)
-    note = ""
-    if price is None:
-        price = _DEAREST if may_cost else _FREE
-        said = (
-            "the dearest price that is known"
-            if may_cost
-            else "nothing, since its server is in your own network"
-        )
-        note = (
-            f"the price of {model[:80] or 'a model without a name'} is not known; it was "
-            f"counted as {said}"
-        )
-    if speed == _FAST and price is not _FREE:
+    if price is None and not may_cost:
+        return 0.0
+    if speed == _FAST:
         price = _DEAREST_FAST
-    return PricedUsage(usd=price.of(tokens) * (_US_ONLY if place == "us" else 1.0), note=note)
+    usd = (price or _DEAREST).of(tokens) + tokens.searches * _SEARCH_USD
+    return usd * (_US_FACTOR if place == "us" else 1)
 
 
-def _begins(model: str, name: str) -> bool:
-    """Whether the model is that one, or a dated version of it: `claude-opus-4-1` begins with
-    `claude-opus-4`, `claude-opus-45` does not.
-    """
-    return model == name or model.startswith((f"{name}-", f"{name}@"))
-
-
-_LONGEST_LINE = 4 << 20
-_LONGEST_JSON = 32 << 20
+_LONGEST = {True: 4 << 20, False: 32 << 20}  # of a stream's line, and of a whole answer
 _MOST_TOKENS = 1_000_000_000
 _EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are not text
-_BYTES_A_TOKEN = 3  # a token of English is about four: what is cut off is rather counted too high
 _NAME_CHARS = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeterReading:
-    model: str
-    tokens: Tokens
-    is_whole: bool
-    speed: str = ""
-    place: str = ""
-
-
 class Meter:
-    """One answer's. `feed` it the pieces in order, whatever their borders, then `read`."""
+    """Reads from an answer what it used: `feed` it the pieces in order, whatever their borders,
+    and ask then.
+    """
 
     def __init__(self, content_type: str) -> None:
         self._is_stream = content_type.partition(";")[0].strip().lower() == "text/event-stream"
-        self._rest = bytearray()
-        self._passes_over = False
+        self._line = bytearray()
+        self._is_skipping = False
         self._usage: dict[str, object] = {}
-        self._model = ""
-        self._passed = 0
-        self._has_begun = self._has_ended = self._has_failed = False
+        self.model = ""
+        self._uncounted = 0  # bytes of the answer that no usage has counted yet
+        self._has_begun = self._has_ended = self.has_failed = False
 
     def feed(self, piece: bytes) -> None:
-        if not self._is_stream:
-            self._passed += len(piece)
-            if self._passed <= _LONGEST_JSON:
-                self._rest += piece
-            return
-        lines = piece.split(b"\n")
-        for line in lines[:-1]:
-            self._rest += line
-            if not self._passes_over:
-                self._take(bytes(self._rest))
-            self._passes_over = False
-            self._rest.clear()
-        self._rest += lines[-1]
-        if len(self._rest) > _LONGEST_LINE:  # no line that tells of usage is so long
-            self._passed += len(self._rest)
-            self._passes_over = True
-            self._rest.clear()
+        *lines, rest = piece.split(b"\n") if self._is_stream else [piece]
+        for end in lines:
+            self._line += end
+            if not self._is_skipping:
+                self._take(bytes(self._line))
+            self._line.clear()
+            self._is_skipping = False
+        self._line += rest
+        if len(self._line) > _LONGEST[self._is_stream]:  # usage stands in no line so long
+            self._uncounted += len(self._line)
+            self._is_skipping = True
+            self._line.clear()
 
-    def read(self) -> MeterReading:
+    @property
+    def is_whole(self) -> bool:
+        """Whether its server ended it."""
+        return self._has_ended or self.has_failed
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is an error in place of an answer."""
+        return self.has_failed and not self._has_begun
+
+    def end(self) -> None:
         if not self._is_stream:
-            self._take_message(_document(bytes(self._rest)))
+            self._uncounted += len(self._line)
+            self._take_message(_document(bytes(self._line)))
             self._has_ended = _is_count(self._usage.get("output_tokens"))
+
+    def tokens(self) -> Tokens:
+        """What it took until now; of an answer that was cut off, its length says more than its
+        usage.
+        """
         usage, output = self._usage, _count(self._usage.get("output_tokens"))
-        is_cut = not self._has_ended and (self._has_begun or self._passed > 0)
+        if not self._has_ended:
+            output = max(output, self._uncounted // BYTES_A_TOKEN)
         written, hour = _count(usage.get("cache_creation_input_tokens")), 0
         if isinstance(kinds := usage.get("cache_creation"), Mapping):
             hour = min(written, _count(kinds.get("ephemeral_1h_input_tokens")))
         tools = usage.get("server_tool_use")
-        tokens = Tokens(
+        return Tokens(
             input=_count(usage.get("input_tokens")),
-            output=max(output, self._passed // _BYTES_A_TOKEN) if is_cut else output,
+            output=output,
             cache_read=_count(usage.get("cache_read_input_tokens")),
             cache_write_5m=written - hour,
             cache_write_1h=hour,
             searches=_count(tools.get("web_search_requests")) if isinstance(tools, Mapping) else 0,
         )
-        speed, place = _name(usage.get("speed")), _name(usage.get("inference_geo"))
-        return MeterReading(
-            model=self._model,
-            tokens=tokens,
-            is_whole=self._has_ended or self._has_failed,
-            speed=speed,
-            place=place,
+
+    def usd(self, model: str, tokens: Tokens, *, may_cost: bool, speed: str) -> float:
+        """The price of `tokens` at the answer's terms; `speed` is the one that was asked for."""
+        usage = self._usage
+        return cost_of(
+            model,
+            tokens,
+            may_cost=may_cost,
+            speed=_name(usage.get("speed")) or speed,
+            place=_name(usage.get("inference_geo")),
         )
 
     def _take(self, line: bytes) -> None:
-        self._has_failed = self._has_failed or line.startswith(ERROR_EVENT)
+        self.has_failed = self.has_failed or line.startswith(b"event: error")
         if not line.startswith(b"data:"):
             return
-        if b'"usage"' not in line:
-            self._passed += max(1, len(line) - _EMPTY_DELTA) if b"_delta" in line else 0
-            return
-        event = _document(line[len(b"data:") :])
-        kind = event.get("type")
+        event = _document(line[len(b"data:") :]) if b'"usage"' in line else {}
+        kind, usage = event.get("type"), event.get("usage")
         if kind == "message_start":
             self._has_begun = True
-            message = event.get("message")
-            self._take_message(message if isinstance(message, Mapping) else {})
+            self._take_message(event.get("message"))
         elif kind == "message_delta":
-            usage = event.get("usage")
             self._take_usage(usage)
             self._has_ended = isinstance(usage, Mapping) and _is_count(usage.get("output_tokens"))
-        else:
-            self._passed += max(1, len(line) - _EMPTY_DELTA)  # a text that speaks of usage
+        elif b"_delta" in line:
+            self._has_begun = True
+            self._uncounted += max(1, len(line) - _EMPTY_DELTA)
 
-    def _take_message(self, message: Mapping[str, object]) -> None:
-        self._model = _name(message.get("model")) or self._model
-        self._take_usage(message.get("usage"))
+    def _take_message(self, message: object) -> None:
+        if isinstance(message, Mapping):
+            self.model = _name(message.get("model")) or self.model
+            self._take_usage(message.get("usage"))
 
     def _take_usage(self, usage: object) -> None:
         """Later figures are those of the whole answer until then."""

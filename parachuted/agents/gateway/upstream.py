@@ -1,358 +1,226 @@
-"""The model's server: sends requests with the credential, and retries until an answer begins."""
+"""Upstream: sends a request with the credential to the model's server, and leaves a server alone
+that is down or asks for a pause.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
-import random
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from http import HTTPStatus
 from io import BytesIO
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 import aiohttp
 
-from parachuted.agents.gateway.login import Login, headers_up, read_windows
-from parachuted.agents.gateway.retry import (
-    Breaker,
-    asked_wait_s,
-    has_no_content,
-    problem_of,
-    read_refusal,
-    wait_before_retry,
-)
+from parachuted.agents.gateway.headers import asked_wait_s, headers_up, read_windows
+from parachuted.agents.gateway.login import Login
+from parachuted.agents.gateway.message_request import RequestRefusedError
+from parachuted.agents.gateway.spending import Charge
 from parachuted.errors import AgentUnavailableError
 from parachuted.redact import redact
 
-_ANTHROPIC = "api.anthropic.com"
-_ANTHROPICS = "anthropic.com"
-_CONNECT_S = 10.0
-_MOST_WINDOWS = 20
-_SILENCE_S = 600.0
-_IDLE_S = 60.0
-_AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+_CONNECT_S, _SILENCE_S, _IDLE_S, _LOGIN_S = 10.0, 600.0, 60.0, 30.0
 _READ_AHEAD = 1 << 15
 _LARGE = 1 << 20  # aiohttp sends more than that piece by piece, if it may
-_LOGIN_S = 30.0
-_OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
-_BAD = 400
-_FAULTS = 500
-_REFUSED = 401
 _LARGEST_ERROR = 64 << 10
-_LONGEST_BEGINNING_S = 20.0  # an agent that hears nothing for minutes gives up
+_MOST_WINDOWS = 20
+_FAILURES = 5
+_PAUSE_S, _LONGEST_PAUSE_S = 30.0, 86_400.0
 _ASKS_TO_WAIT = frozenset({429, 503, 529})
-_LONGEST_PAUSE_S = 86_400.0
-_REDIRECTS = range(300, 400)
-_UNPAID = frozenset(range(300, 500)) - {408, 499} | {
-    500,
-    501,
-    503,
-    529,
-}  # others may come from a proxy, after the model has answered it
+_AUTHORITIES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")
+_OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
 _REASON_CHARS = 300
+# Statuses with which no model has answered; others may come from a proxy, after it has.
+_UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}
+_PASSING = frozenset({401, 402, 403, 404, 408, 409, 429, 500, 502, 503, 504, 529})
+_PROBLEMS = {
+    401: "{host} refused the login{said}; `parachute auth status` shows which one is used",
+    402: "the account at {host} has no credit left{said}; runs that need it wait until it has",
+    403: "{host} refused the login{said}; `parachute auth status` shows which one is used",
+    404: "{host} does not know the model {model}{said}; check the settings agent.model and "
+    "agent.base_url",
+    429: "{host} limits how often the model is asked{said}; runs that need it wait",
+}
 
 UpstreamReport = Callable[[str, str | None], None]
 
 
-class AttemptListener(Protocol):
-    """Is called each time a request is sent, since each attempt may cost money."""
-
-    async def attempt(self) -> None:
-        """It is about to be sent. What this raises, keeps it from being sent."""
-
-    def refused(self) -> None:
-        """The attempt did not reach the model."""
-
-
-class FreeAttempts:
-    """Attempts of a request that costs nothing."""
-
-    async def attempt(self) -> None: ...
-
-    def refused(self) -> None: ...
-
-
-class UpstreamError(Exception):
-    """No answer is available.
-
-    `status` and `kind` are what the agent gets, in the API's terms; `wait_s` is how long to wait.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 502,
-        kind: str = "api_error",
-        wait_s: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status, self.kind, self.wait_s = status, kind, wait_s
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamResponse:
-    """An answer of which the first piece is here; b"" is an empty one.
-
-    Of an error, which `status` tells, that is all of it.
-    """
+    """An answer that begins; of a refusal, `refusal` is all of it."""
 
     raw: aiohttp.ClientResponse
-    first: bytes
     status: int
+    refusal: bytes = b""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.status >= HTTPStatus.BAD_REQUEST
 
 
 class Upstream:
-    """The way there. `base_url` None is Anthropic."""
-
     def __init__(
-        self,
-        *,
-        base_url: str | None,
-        env: Mapping[str, str],
-        login: Callable[[Upstream], Login],
-        clock: Callable[[], datetime],
-        report: UpstreamReport,
+        self, *, url: str, env: Mapping[str, str], login: Login, report: UpstreamReport
     ) -> None:
-        self.url = (base_url or f"https://{_ANTHROPIC}").rstrip("/")
-        self.is_anthropic, self.may_cost = _is_anthropic(self.url), not _is_in_own_network(self.url)
-        self._env, self._clock, self._report = env, clock, report
-        self._proxy = _proxy_for(self.url, env)
-        self._breaker = Breaker()
-        self._paused_until = 0.0
-        self._session: aiohttp.ClientSession | None = None
+        self.url, self.login = url, login
         self.windows: dict[str, dict[str, object]] = {}
-        self.login = login(self)
+        self._env, self._report = env, report
+        self._proxy = proxy_for(url, env)
+        self._failures = 0
+        self._paused_until, self._why_paused = 0.0, ""
+        self._session: aiohttp.ClientSession | None = None
 
     @property
     def host(self) -> str:
         """Its name, for a person."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
+    @property
+    def paused_s(self) -> float:
+        """How long, in seconds, the model is not to be asked."""
+        return max(0.0, self._paused_until - time.monotonic())
+
+    @property
+    def pause_message(self) -> str:
+        again = f"it is asked again in {self.paused_s:.0f} s"
+        return f"the model at {self.host} {self._why_paused}; {again}"
+
     @contextlib.asynccontextmanager
     async def ask(
-        self,
-        path: str,
-        query: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        attempts: AttemptListener,
-        *,
-        model: str | None = None,
+        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
     ) -> AsyncIterator[UpstreamResponse]:
         """Send the request and yield the answer, whatever its status.
 
-        Raises UpstreamError, AgentUnavailableError without a login, and what `attempts` raises.
-        `model` is the model asked; None: the result does not affect the circuit breaker.
+        Raises RequestRefusedError, and AgentUnavailableError without a login. `charge` None: it
+        costs nothing, and tells nothing of the model.
         """
-        if model is not None and (left := self.paused_s()) > 0:
-            raise UpstreamError(
-                self.pause_message(), status=429, kind="rate_limit_error", wait_s=left
+        if charge is not None and (left := self.paused_s) > 0:
+            raise RequestRefusedError(
+                self.pause_message, status=429, kind="rate_limit_error", wait_s=left
             )
         try:
-            response = await self._send_until_begun(
-                f"{self.url}{path}{'?' + query if query else ''}", headers, body, attempts
-            )
+            credential = await self.login.credential()
+            raw = await self._post(target, headers_up(headers, credential), body, charge)
+            if raw.status == HTTPStatus.UNAUTHORIZED and credential.can_be_renewed:
+                raw.close()
+                credential = await self.login.credential(refused=credential)
+                raw = await self._post(target, headers_up(headers, credential), body, charge)
         except AgentUnavailableError as error:
             self._report("model", self.clean(error.message))
             raise
         try:
-            if model is not None:
-                self._note(response, model)
+            response = await _read_refusal(raw)
+            if charge is not None:
+                charge.is_owed = response.status not in _UNPAID
+                self._note(response, charge.request.model)
             yield response
         finally:
-            if not response.raw.content.is_eof():
-                response.raw.close()  # cut, so that the far side stops as well
-            response.raw.release()
+            if not raw.content.is_eof():
+                raw.close()  # cut, so that the far side stops as well
+            raw.release()
 
-    def paused_s(self) -> float:
-        """How long, in seconds, the model is not to be asked, as its server wants it."""
-        return max(0.0, self._paused_until - time.monotonic())
-
-    def pause_message(self) -> str:
-        return (
-            f"the model at {self.host} asked for a pause; it is asked again in "
-            f"{self.paused_s():.0f} s"
-        )
-
-    async def post(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
-        """Send JSON to the login server: its status and JSON, or 0 and None without an answer."""
-        try:
-            timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
-            proxy = _proxy_for(url, self._env)
-            async with self._open().post(
-                url,
-                data=json.dumps(document),
-                headers={"content-type": "application/json"},
-                timeout=timeout,
-                proxy=proxy,
-                allow_redirects=False,
-            ) as response:
-                return response.status, json.loads(await response.content.read(1 << 20))
-        except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
-            return 0, None
+    def clean(self, text: str) -> str:
+        return redact(text, self.login.secrets)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def _send_until_begun(
-        self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
-    ) -> UpstreamResponse:
-        tries, waited, refused = 0, 0.0, None
-        while True:
-            secret = await self.login.secret(refused=refused)
-            tries += 1
-            response, problem = await self._try(
-                url, headers_up(headers, secret.headers, secret.beta), body, attempts
-            )
-            if (
-                response is not None
-                and response.status == _REFUSED
-                and secret.can_be_renewed
-                and refused is None
-            ):
-                response.raw.close()
-                refused = secret
-                continue
-            status, said = (
-                (response.status, response.raw.headers) if response is not None else (None, {})
-            )
-            wait = wait_before_retry(
-                tries,
-                waited,
-                status,
-                said,
-                now=self._clock(),
-                chance=random.random(),  # noqa: S311
-            )
-            if wait is None or self._breaker.is_open:
-                if response is None:
-                    raise UpstreamError(f"the model at {self.host} could not be reached: {problem}")
-                return response
-            if response is not None:
-                response.raw.close()
-            waited += wait
-            await asyncio.sleep(wait)
-
-    async def _try(
-        self, url: str, headers: Mapping[str, str], body: bytes, attempts: AttemptListener
-    ) -> tuple[UpstreamResponse | None, str]:
-        now = time.monotonic()
-        if not self._breaker.admits(now):
-            left = self._breaker.seconds_left(now)
-            raise UpstreamError(
-                f"the model at {self.host} does not answer; it is asked again in {left:.0f} s",
-                status=503,
-            )
-        try:
-            await attempts.attempt()
-        except BaseException:
-            self._breaker.left()
-            raise
-        try:
-            response, status, first = await self._post(url, headers, body)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            self._failed()
-            if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-                attempts.refused()
-            why = (
-                error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-            )  # else it speaks of ssl where there is none
-            return None, self.clean(str(why) or type(why).__name__)[:_REASON_CHARS]
-        except BaseException:  # the caller went away
-            self._breaker.left()
-            raise
-        self.windows = dict(
-            [*(self.windows | read_windows(response.headers)).items()][-_MOST_WINDOWS:]
-        )
-        if status in _UNPAID:
-            attempts.refused()
-        if response.status in _REDIRECTS:
-            raise self._redirected(response)
-        if status >= _FAULTS:
-            self._failed()
-        else:
-            self._succeeded()
-        return UpstreamResponse(raw=response, first=first, status=status), ""
-
     async def _post(
-        self, url: str, headers: Mapping[str, str], body: bytes
-    ) -> tuple[aiohttp.ClientResponse, int, bytes]:
-        response = await self._open().post(
-            _without_login(url) if "authorization" in headers else url,
-            data=body if len(body) < _LARGE else BytesIO(body),
-            headers=headers,
-            proxy=self._proxy,
-            allow_redirects=False,
-        )
+        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
+    ) -> aiohttp.ClientResponse:
+        """Raises RequestRefusedError where there is no answer, or one that sends elsewhere."""
+        url = f"{self.url}{target}"
+        if charge is not None:
+            charge.is_owed = True
         try:
-            return response, *await _read_first(response)
-        except BaseException:
+            response = await self._open().post(
+                # one request has one Authorization header, and the login's goes before
+                _without_login(url) if "authorization" in headers else url,
+                data=body if len(body) < _LARGE else BytesIO(body),
+                headers=headers,
+                proxy=self._proxy,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            is_unsent = isinstance(
+                error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError
+            )
+            if charge is not None:
+                charge.is_owed = not is_unsent
+                self._fail()
+            # aiohttp's own words speak of ssl where there is none
+            cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+            reason = self.clean(str(cause) or type(cause).__name__)[:_REASON_CHARS]
+            raise _no_answer(f"the model at {self.host} could not be reached: {reason}") from error
+        if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             response.close()
-            raise
-
-    def _redirected(self, response: aiohttp.ClientResponse) -> UpstreamError:
-        self._succeeded()
-        response.close()
-        said = (
-            f"the model's server at {self.host} sends elsewhere ({response.status}), where "
-            "no credential goes"
-        )
-        self._report("model", said)
-        return UpstreamError(said)
+            if charge is not None:
+                charge.is_owed = False
+            said = (
+                f"the model's server at {self.host} sends elsewhere ({response.status}), where no "
+                "credential goes"
+            )
+            self._report("model", said)
+            raise _no_answer(said)
+        return response
 
     def _note(self, response: UpstreamResponse, model: str) -> None:
         """Report what keeps the model from answering, or that it answers, and keep to the pause
         that its server asks for.
         """
-        if response.status < _BAD:
+        status, headers = response.status, response.raw.headers
+        windows = [*(self.windows | read_windows(headers)).items()]
+        self.windows = dict(windows[-_MOST_WINDOWS:])
+        if status in _ASKS_TO_WAIT and (wait_s := asked_wait_s(headers)) > 0:
+            self._pause(wait_s, "asked for a pause")
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._fail()
+            return
+        if not response.is_refused or self._failures >= _FAILURES:
             self._report("model", None)
+        self._failures = 0
+        if not response.is_refused:
             self._report(f"model:{model}", None)
-        elif problem := problem_of(response.status, response.first, host=self.host, model=model):
-            self._report(problem[0], self.clean(problem[1]))
-        asked = (
-            asked_wait_s(response.raw.headers, self._clock())
-            if response.status in _ASKS_TO_WAIT
-            else None
-        )
-        if asked:
-            self._paused_until = time.monotonic() + min(asked, _LONGEST_PAUSE_S)
+        elif problem := _PROBLEMS.get(status):
+            message = read_error(response.refusal).get("message", "")[:_REASON_CHARS]
+            said = f" ({status}: {message})" if message else f" ({status})"
+            subject = f"model:{model}" if status == HTTPStatus.NOT_FOUND else "model"
+            self._report(
+                subject, self.clean(problem.format(host=self.host, model=model, said=said))
+            )
 
-    def clean(self, text: str) -> str:
-        return redact(text, self.login.secrets)
-
-    def _failed(self) -> None:
-        was_open = self._breaker.is_open
-        self._breaker.failed(time.monotonic())
-        if self._breaker.is_open and not was_open:
+    def _fail(self) -> None:
+        """A server that has failed so often in a row is left alone for a while."""
+        self._failures += 1
+        if self._failures >= _FAILURES:
+            self._pause(_PAUSE_S, "does not answer")
             self._report(
                 "model", f"the model at {self.host} does not answer; runs that need it wait"
             )
 
-    def _succeeded(self) -> None:
-        if self._breaker.is_open:
-            self._report("model", None)
-        self._breaker.succeeded()
+    def _pause(self, seconds: float, why: str) -> None:
+        until = time.monotonic() + min(seconds, _LONGEST_PAUSE_S)
+        if until > self._paused_until:
+            self._paused_until, self._why_paused = until, why
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(
-                total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S
-            )
-            connector = aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=_IDLE_S, ssl=_trust(self._env)
-            )
             self._session = aiohttp.ClientSession(
-                connector=connector,
-                timeout=timeout,
+                connector=aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=_IDLE_S, ssl=trust(self._env)
+                ),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S
+                ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=("User-Agent", "Accept-Encoding"),
@@ -361,28 +229,61 @@ class Upstream:
         return self._session
 
 
-async def _read_first(response: aiohttp.ClientResponse) -> tuple[int, bytes]:
-    """The status and beginning of an answer; of an error, all of it up to a limit.
+def _no_answer(message: str) -> RequestRefusedError:
+    return RequestRefusedError(message, status=HTTPStatus.BAD_GATEWAY, kind="api_error")
 
-    A stream is read until it has content, for a while: an error event before that replaces the
-    answer.
+
+def is_passing(status: int | None) -> bool:
+    """Whether the same request may be answered later: when a server is up again, or a person has
+    put something right. None: no answer.
     """
-    first = await response.content.readany()
-    if response.status >= _BAD:
-        while len(first) < _LARGEST_ERROR and (more := await response.content.readany()):
-            first += more
-        return read_refusal(response.status, first[:_LARGEST_ERROR])
-    if response.content_type == "text/event-stream":
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_BEGINNING_S):
-                while (
-                    len(first) < _LARGEST_ERROR
-                    and has_no_content(first)
-                    and (more := await response.content.readany())
-                ):
-                    first += more
-        return read_refusal(response.status, first)
-    return response.status, first
+    return status is None or status in _PASSING
+
+
+async def _read_refusal(raw: aiohttp.ClientResponse) -> UpstreamResponse:
+    """A refusal is read whole, up to a limit. Anthropic answers 400 when the credit is used up."""
+    if raw.status < HTTPStatus.BAD_REQUEST:
+        return UpstreamResponse(raw=raw, status=raw.status)
+    body = b""
+    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):  # its status is enough
+        while len(body) < _LARGEST_ERROR and (more := await raw.content.readany()):
+            body += more
+    is_poor = "credit balance" in read_error(body).get("message", "").lower()
+    status = 402 if raw.status == HTTPStatus.BAD_REQUEST and is_poor else raw.status
+    return UpstreamResponse(raw=raw, status=status, refusal=body[:_LARGEST_ERROR])
+
+
+def read_error(body: bytes) -> dict[str, str]:
+    """The texts of an error in the API's shape; other servers send anything."""
+    try:
+        error = json.loads(body)["error"]
+        return {name: text for name, text in error.items() if isinstance(text, str)}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+async def post_json(
+    env: Mapping[str, str], url: str, document: Mapping[str, object]
+) -> tuple[int, Any]:
+    """Send JSON to the login server: its status and JSON, or 0 and None without an answer."""
+    try:
+        timeout = aiohttp.ClientTimeout(total=_LOGIN_S)
+        connector = aiohttp.TCPConnector(ssl=trust(env))
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
+            session.post(
+                url, json=document, proxy=proxy_for(url, env), allow_redirects=False
+            ) as response,
+        ):
+            return response.status, json.loads(await response.content.read(1 << 20))
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
+        return 0, None
+
+
+def _without_login(url: str) -> str:
+    """The address without a name and password in it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def is_on_this_machine(url: str) -> bool:
@@ -393,21 +294,14 @@ def is_on_this_machine(url: str) -> bool:
         return host == "localhost"
 
 
-def _without_login(url: str) -> str:
-    """The address without a name and password in it: one request has one Authorization header, and
-    the login's goes before.
-    """
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _is_anthropic(url: str) -> bool:
+def is_anthropic(url: str) -> bool:
+    """Whether it is the only destination of a login."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    return parts.scheme == "https" and (host == _ANTHROPICS or host.endswith(f".{_ANTHROPICS}"))
+    return parts.scheme == "https" and (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
 
-def _is_in_own_network(url: str) -> bool:
+def is_in_own_network(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_private
@@ -415,30 +309,17 @@ def _is_in_own_network(url: str) -> bool:
         return "." not in host or host.endswith(_OWN_NETWORK)
 
 
-def _proxy_for(url: str, env: Mapping[str, str]) -> str | None:
+def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     """The proxy that the environment names for this address. Never for this machine's own."""
     parts = urlsplit(url)
     names = (f"{parts.scheme}_proxy", f"{parts.scheme.upper()}_PROXY")
-    proxy = next((env[name] for name in names if env.get(name)), None)
-    return (
-        None
-        if proxy is None or is_on_this_machine(url) or _is_spared(parts.hostname or "", env)
-        else proxy
-    )
+    spared = env.get("no_proxy") or env.get("NO_PROXY") or ""
+    if is_on_this_machine(url) or proxy_bypass_environment(parts.hostname or "", {"no": spared}):
+        return None
+    return next((env[name] for name in names if env.get(name)), None)
 
 
-def _is_spared(host: str, env: Mapping[str, str]) -> bool:
-    """Whether NO_PROXY names the host, or a domain that it is in."""
-    spared = [
-        name.strip().lstrip(".").lower()
-        for name in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(",")
-    ]
-    return "*" in spared or any(
-        name and (host == name or host.endswith(f".{name}")) for name in spared
-    )
-
-
-def _trust(env: Mapping[str, str]) -> ssl.SSLContext | bool:
+def trust(env: Mapping[str, str]) -> ssl.SSLContext | bool:
     """The authorities of this machine, which aiohttp has loaded already, or these and those that
     the environment adds for Claude Code.
     """

@@ -7,6 +7,7 @@ module's permissions, and by the paths of that scope besides.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from datetime import datetime
@@ -26,11 +27,11 @@ from parachuted.api.http.answers import error_body, json_answer, json_value
 from parachuted.api.http.file_answers import FileAnswers, bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route
-from parachuted.keys import AccessGrant, Identity
+from parachuted.keys import NOWHERE, AccessGrant, Identity
 from parachuted.modules.hosting.audited import para_ids_of
+from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.route_table import MatchedRoute
-from parachuted.modules.hosting.running_module import RequestArguments, RunningModule
 from parachuted.modules.registry.declaration import (
     KEPT_PATHS,
     ModuleDeclaration,
@@ -64,13 +65,16 @@ class ModuleDispatcher:
         self,
         modules: ModuleManager,
         holds: Callable[[Identity], bool],
+        refusal: Callable[[web.Request, str], web.HTTPException],
         clock: Callable[[], datetime],
         files: FileAnswers,
     ) -> None:
+        """`holds`: whether a caller may go on; `refusal` answers a wrong secret."""
         self._modules, self._holds, self._clock, self._files = modules, holds, clock, files
+        self._refusal = refusal
         self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
-        self._routes: dict[tuple[str, str, str], tuple[RunningModule, RouteSpec, Route]] = {}
+        self._routes: dict[tuple[str, str, str], tuple[ModuleHost, RouteSpec, Route]] = {}
 
     async def wait_started(self) -> bool:
         """Return once all modules have started, or after some seconds; whether they have."""
@@ -105,20 +109,20 @@ class ModuleDispatcher:
         path = f"{spec.prefix or _PREFIX + found.module}{spec.path}"
         place = (method, found.module, path)
         known = self._routes.get(place)
-        if known is None or known[0] is not found.running or known[1] is not spec:
+        if known is None or known[0] is not found.host or known[1] is not spec:
             route = Route(
                 method=method,
                 path=path,
                 module=found.module,
                 summary=spec.summary,
-                capability=spec.capability,
+                capability=None if spec.secret_header else spec.capability,
                 reach="paths",
-                handle=partial(self._serve, found.running, spec),
+                handle=partial(self._serve, found.host, spec),
                 largest_body=spec.max_bytes,
                 takes_form=spec.takes == "form",
                 recorded_as="module_call",
             )
-            known = self._routes[place] = (found.running, spec, route)
+            known = self._routes[place] = (found.host, spec, route)
         return known[2]
 
     def declared(self) -> list[ModuleDeclaration]:
@@ -188,11 +192,12 @@ class ModuleDispatcher:
         for stream in tuple(self._streams):
             stream.end()
 
-    async def _serve(
-        self, running: RunningModule, spec: RouteSpec, call: ApiCall
-    ) -> web.StreamResponse:
+    async def _serve(self, host: ModuleHost, spec: RouteSpec, call: ApiCall) -> web.StreamResponse:
         query = _query(call.request.rel_url.raw_query_string)
         authority = self.authority(call, call.grant)
+        if spec.secret_header:  # before anything is read of the body
+            authority = Authority(reads=NOWHERE, writes=NOWHERE)
+            await self._check_secret(host, spec, call.request, authority)
         takes_json = spec.takes == "json"
         body = await _body(call) if takes_json and call.request.body_exists else {}
         source = None if takes_json else RequestBody(call, authority.check)
@@ -205,16 +210,16 @@ class ModuleDispatcher:
         try:
             if spec.streams:
                 after = _resume(spec, call.request, query)
-                items = running.stream(spec.handler, body, after=after, authority=authority, **sent)
+                items = host.stream(spec.handler, body, after=after, authority=authority, **sent)
                 return await self._stream(call, items)
-            result = await running.call(
+            result = await host.call(
                 spec.handler, body, timeout_s=spec.timeout_s, authority=authority, **sent
             )
         finally:
             if source is not None:
                 source.close()
         if isinstance(result, FileResponse):
-            return await self._send_file(running, result, call)
+            return await self._send_file(host, result, call)
         if isinstance(result, BytesResponse):
             return bytes_answer(result.data, result.content_type, result.filename)
         answer = _answer(result, call.id)
@@ -223,13 +228,29 @@ class ModuleDispatcher:
             call.para_ids += para_ids_of(result.body if isinstance(result, Response) else result)
         return answer
 
+    async def _check_secret(
+        self, host: ModuleHost, spec: RouteSpec, request: web.Request, authority: Authority
+    ) -> None:
+        """Raises HTTPForbidden for an untrusted module, and for a secret that is missing or wrong
+        what a wrong key gets.
+        """
+        approved = self._modules.approved(host.declared.name)
+        if approved is None or approved.trust == "untrusted":
+            raise web.HTTPForbidden(text="an untrusted module lets no one in without a key")
+        secret = await host.call("route_secret", {"path": spec.path}, authority=authority)
+        shown = request.headers.getall(spec.secret_header, [""])[0]
+        expected = str(secret or "").encode()
+        is_right = hmac.compare_digest(shown.encode("utf-8", "surrogateescape"), expected)
+        if not (expected and is_right):
+            raise self._refusal(request, f"a secret is needed in {spec.secret_header}")
+
     async def _send_file(
-        self, running: RunningModule, asked: FileResponse, call: ApiCall
+        self, host: ModuleHost, asked: FileResponse, call: ApiCall
     ) -> web.StreamResponse:
         """A file that the module names, if it and the caller may both read it."""
         path = VaultPath.parse(asked.path)
         call.touched.append(path)
-        approved = self._modules.approved(running.declared.name)
+        approved = self._modules.approved(host.name)
         reads = () if approved is None else approved.manifest.permissions.read
         own = AccessFilter(call.sight.root, grant_of(reads))
 

@@ -20,7 +20,7 @@ from parachuted.agents.gateway import Gateway
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import AppRequestModel
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.scheduler import ModuleSchedule
+from parachuted.modules.hosting.schedules import ModuleSchedule
 from parachuted.tasks import Budget
 from parachuted.times import Time, time_of
 from parachuted.vault import History, VaultIndex, printable

@@ -16,8 +16,8 @@ from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.errors import ModuleFailedError, NotFoundError, ParachuteError
 from parachuted.keys import AccessGrant
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.search import PARTS, QueryError, Search, SearchHit, SearchResults, parse_query
 from parachuted.times import Time, moment
 from parachuted.vault import VaultPath, printable
@@ -219,11 +219,11 @@ class ParaRoutes:
             raise web.HTTPBadRequest(text=f"a para-id has at most {_LONGEST} characters")
         named = id_.removeprefix("para:").partition(":")[0]
         failed: list[str] = []
-        for running in sorted(self._modules.running(), key=lambda one: one.declared.name != named):
+        for host in sorted(self._modules.hosts(), key=lambda one: one.name != named):
             try:
-                found = await self._ask(call, running, id_)
+                found = await self._ask(call, host, id_)
             except ModuleFailedError:
-                failed.append(running.declared.name)
+                failed.append(host.name)
                 continue
             if found is not None:
                 return found
@@ -233,16 +233,14 @@ class ParaRoutes:
             )
         raise NotFoundError(f"{id_} is not known to any module")
 
-    async def _ask(
-        self, call: ApiCall, running: RunningModule, para_id: str
-    ) -> ParaResponse | None:
+    async def _ask(self, call: ApiCall, host: ModuleHost, para_id: str) -> ParaResponse | None:
         """What that module finds. Raises ModuleFailedError."""
-        module = running.declared.name
+        module = host.name
         grant = call.identity.grant(module, "read")
-        if not running.declared.finds_para or grant is None:
+        if not host.declared.finds_para or grant is None:
             return None
         try:
-            answer = await running.call(
+            answer = await host.call(
                 "find_para",
                 {"para_id": para_id},
                 timeout_s=_LIMIT_S,

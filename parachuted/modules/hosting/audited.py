@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
 from parachuted.access.authority import Authority
 from parachuted.audit.chain import AuditEvent, AuditRecorder
 from parachuted.vault import SourceType
 
-MOST_A_SECOND = 50
 _MOST_IDS = 32
 _MOST_LOOKED_AT = 1_000
 _LONG = 300
@@ -26,7 +25,6 @@ _PARA_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,99}")
 _LEAVES = frozenset(
     {str, int, float, bool, type(None)}
 )  # asking these whether they are mappings would be most of the work
-_Key = tuple[SourceType, str, str]
 
 
 @dataclass(slots=True)
@@ -36,108 +34,45 @@ class CallAnswer:
     value: object = None
 
 
-@dataclass(slots=True)
-class _Second:
-    """How many lines of one kind there were in the second that began then."""
-
-    began: float
-    lines: int = 0
-    left_out: int = 0
-    last: AuditEvent | None = field(default=None)
-
-
 class ModuleAudit:
-    """Tells the audit.
-
-    A storm of one module's calls or events is so many lines a second, and one with the count of the
-    others.
-    """
+    """Tells the audit."""
 
     def __init__(self, recorder: AuditRecorder, clock: Callable[[], datetime]) -> None:
         self._recorder, self._clock = recorder, clock
-        self._seconds: dict[_Key, _Second] = {}
 
     @contextmanager
     def call(
-        self,
-        source: SourceType,
-        who: str,
-        module: str,
-        what: str,
-        authority: Authority,
-        answer: CallAnswer | None = None,
+        self, source: SourceType, who: str, module: str, what: str, authority: Authority
     ) -> Iterator[CallAnswer]:
         """Record a call of that module when it ends, also with an error.
 
-        `what`: `tool x`, `Interface.method`, `schedule x`.
+        `what`: `tool x`, `Interface.method`, `schedule x`, `event x`.
         """
-        began, answer, error = time.perf_counter(), answer or CallAnswer(), None
+        started, answer, error = time.perf_counter(), CallAnswer(), None
         try:
             yield answer
         except BaseException as raised:
             error = type(raised).__name__  # its words may be the module's, and quote a note
             raise
         finally:
-            took_ms = (time.perf_counter() - began) * 1000
-            self._tell(
-                (source, who, module), what, authority, answer.value, took_ms=took_ms, error=error
+            self._recorder.record(
+                AuditEvent(
+                    timestamp=self._clock(),
+                    event_type="module_call",
+                    source_type=source,
+                    source_id=who,
+                    target_module=module,
+                    target_endpoint=f"{module}: {what}"[:_LONG],
+                    para_ids_involved=para_ids_of(answer.value),
+                    duration_ms=(time.perf_counter() - started) * 1000,
+                    success=error is None,
+                    error=error,
+                    request_id=authority.request_id or None,
+                    causes=authority.causes,
+                    run=authority.runs[0] if authority.runs else None,
+                    details=_details(what, answer.value, authority),
+                )
             )
-
-    def publishing(
-        self, module: str, event: str, data: Mapping[str, object], authority: Authority
-    ) -> AbstractContextManager[CallAnswer]:
-        """Around the publishing of that event by the module."""
-        return self.call("module", module, module, f"event {event}", authority, CallAnswer(data))
-
-    def flush(self, *, at_end: bool = False) -> None:
-        """Tell how many lines were left out in seconds that are over. To be called now and then."""
-        now = time.monotonic()
-        for key, second in tuple(self._seconds.items()):
-            if at_end or now - second.began >= 1.0:
-                del self._seconds[key]
-                if second.last is not None:
-                    self._recorder.record(
-                        second.last._replace(details={"left_out": second.left_out})
-                    )
-
-    def _tell(
-        self,
-        key: _Key,
-        what: str,
-        authority: Authority,
-        value: object,
-        *,
-        took_ms: float,
-        error: str | None,
-    ) -> None:
-        source, who, module = key
-        event = AuditEvent(
-            timestamp=self._clock(),
-            event_type="module_call",
-            source_type=source,
-            source_id=who,
-            target_module=module,
-            target_endpoint=f"{module}: {what}"[:_LONG],
-            para_ids_involved=para_ids_of(value),
-            duration_ms=took_ms,
-            success=error is None,
-            error=error,
-            request_id=authority.request_id or None,
-            causes=authority.causes,
-            run=authority.runs[0] if authority.runs else None,
-            details=_details(what, value, authority),
-        )
-        now = time.monotonic()
-        second = self._seconds.get(key)
-        if second is None or now - second.began >= 1.0:
-            self.flush()
-            second = self._seconds[key] = _Second(now)
-        second.lines += 1
-        if second.lines <= MOST_A_SECOND:
-            self._recorder.record(event)
-        else:
-            second.left_out += 1
-            second.last = event
 
 
 def _details(
@@ -150,32 +85,6 @@ def _details(
     if authority.entry == "bot":
         details["person"] = authority.who
     return details or None
-
-
-class AuditedInterface:
-    """An interface whose calls by another module are recorded."""
-
-    def __init__(
-        self,
-        inner: object,
-        call: Callable[[str, Callable[[], Awaitable[object]]], Awaitable[object]],
-    ) -> None:
-        """`call` makes the call of the method of that name, and tells of it."""
-        self._inner, self._call = inner, call
-
-    def __bool__(self) -> bool:
-        return bool(self._inner)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        function = getattr(self._inner, method)
-
-        async def call(*args: object, **kwargs: object) -> object:
-            return await self._call(method, lambda: function(*args, **kwargs))
-
-        return call
 
 
 def para_ids_of(value: object) -> list[str]:

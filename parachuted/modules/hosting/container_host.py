@@ -19,16 +19,22 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 from pydantic import TypeAdapter
 
-from parachuted.access.agent_config import SandboxConfig
-from parachuted.access.authority import NO_AUTHORITY, Authority
+from parachuted.access.authority import Authority
 from parachuted.access.origin import Taint
 from parachuted.agents.sandbox import Container
 from parachuted.agents.sandbox.slots import container_user
 from parachuted.errors import AgentUnavailableError, ModuleFailedError
+from parachuted.modules.hosting.host import (
+    CALL_LIMIT_S,
+    Args,
+    MakeCallRun,
+    ModuleHost,
+    RequestArguments,
+)
 from parachuted.modules.hosting.module_clients import ModuleClient
 from parachuted.modules.hosting.module_connection import ModuleConnection, item_of
 from parachuted.modules.hosting.module_containers import (
@@ -40,10 +46,9 @@ from parachuted.modules.hosting.module_containers import (
 )
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import watch_size
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.service_calls import (
-    RemoteInterface,
     json_of,
+    remote_value,
 )
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
@@ -54,77 +59,55 @@ from parachuted.visible import visible
 log = logging.getLogger(__name__)
 
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
-_CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
 _WITHOUT_DOCKER = (
     "an untrusted module runs in a container: install and start Docker, then `parachute modules "
     "restart {0}`; or, if you trust its code, `parachute modules approve {0} --trust trusted` ({1})"
 )
-_START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
-_LONGEST_WAIT_S, _WELL_S = 60.0, 60.0
+_START_LIMIT_S, _STOP_LIMIT_S = 90.0, 7.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S, _WELL_S = 0.5, 60.0, 60.0
 _ENDS_S = 0.2
-_MOST_STREAMS = 64
 _MOST_PROBLEM, _MOST_LOGGED, _MOST_LINES_A_SECOND = 20_000, 4_000, 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartDelays:
-    """Seconds before the first restart, between health checks, and for their answers."""
-
-    first_wait_s: float = 0.5
-    ping_every_s: float = 15.0
-    ping_limit_s: float = 10.0
-
-
-class ContainerHost:
+class ContainerHost(ModuleHost):
     """One untrusted module.
 
     A container that dies is restarted after a growing delay; meanwhile its calls fail.
     """
 
+    where, limits = "container", LIMITS
+
     def __init__(
         self,
         approved: ApprovedModule,
         services: Services,
+        make_run: MakeCallRun | None,
         containers: ModuleContainers,
         *,
-        pace: RestartDelays | None = None,
+        first_wait_s: float = _FIRST_WAIT_S,
     ) -> None:
-        self._approved, self._services, self._containers = approved, services, containers
-        self._name = approved.name
-        self._pace = pace or RestartDelays()
+        """`first_wait_s` goes by before the first restart."""
+        super().__init__(approved, services, make_run)
+        self._containers, self._first_wait_s = containers, first_wait_s
         self._log = CappedLog(services.log)
-        self._declared: ModuleDeclaration | None = None
         self._taint, self._own = Taint(), Authority()
         self._connection: ModuleConnection | None = None
         self._runner: asyncio.Task[None] | None = None
         self._down: str | None = None
         self._problem: str | None = None
-        self._open_streams = 0
         self._is_stopped = False
-
-    @property
-    def declared(self) -> ModuleDeclaration:
-        if self._declared is None:
-            raise ModuleFailedError(
-                f"the module {self._name} is not loaded; `parachute modules status` says why"
-            )
-        return self._declared
 
     @property
     def problem(self) -> str | None:
         return self._down or self._problem
 
-    @property
-    def limits(self) -> str:
-        return LIMITS
-
-    async def start(self, authority: Authority | None = None) -> None:
-        self._own, self._is_stopped = authority or Authority(), False
+    async def _start(self, authority: Authority) -> None:
+        self._own, self._is_stopped = authority, False
         loop = asyncio.get_running_loop()
         started: asyncio.Future[None] = loop.create_future()
         self._runner = loop.create_task(
             self._keep(started),
-            name=f"the container of module {self._name}",
+            name=f"the container of module {self.name}",
             context=contextvars.Context(),  # its life is not part of whatever began it
         )
         try:
@@ -144,93 +127,79 @@ class ContainerHost:
             await asyncio.wait((runner,))
             self._runner = None
 
-    async def call(
+    async def _call(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        timeout_s: float,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> object:
         body = {**_body(handler, arguments, sent), "timeout_s": timeout_s}
         answer = await self._usable().ask("call", body, timeout_s, authority, sent.get("source"))
         return item_of(answer)
 
-    async def tell(
-        self,
-        handler: str,
-        data: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
+    async def _tell(
+        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
     ) -> None:
         body = {"handler": handler, "data": to_json(data), "timeout_s": timeout_s}
         await self._usable().ask("tell", body, timeout_s, authority)
 
-    async def stream(
+    async def _stream(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        after: str | None = None,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        after: str | None,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields; a slow reader slows the module."""
-        if self._open_streams >= _MOST_STREAMS:
-            raise ModuleFailedError(
-                f"the module {self._name} has {_MOST_STREAMS} streams open already; try again later"
-            )
-        self._open_streams += 1
-        try:
-            body = {**_body(handler, arguments, sent), "after": after}
-            lines = self._usable().lines("stream", body, authority, sent.get("source"))
-            async with aclosing(lines) as found:  # type: ignore[type-var]
-                async for item in found:
-                    yield item_of(item)
-        finally:
-            self._open_streams -= 1
+        """A slow reader slows the module."""
+        body = {**_body(handler, arguments, sent), "after": after}
+        lines = self._usable().lines("stream", body, authority, sent.get("source"))
+        async with aclosing(lines) as found:  # type: ignore[type-var]
+            async for item in found:
+                yield item_of(item)
 
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
-        connection, declared = self._connection, self._declared
-        if connection is None or declared is None or name not in declared.provides:
-            return None
-        return RemoteInterface(
-            name, lambda body: self._usable().ask("interface", body, CALL_LIMIT_S, authority)
-        )
+    def provides(self, name: str) -> bool:
+        return self._connection is not None and name in self.declared.provides
+
+    async def call_interface(
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+    ) -> object:
+        body = {"name": name, "method": method, "args": to_json(args), "kwargs": to_json(kwargs)}
+        return remote_value(await self._usable().ask("interface", body, CALL_LIMIT_S, authority))
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:
             raise ModuleFailedError(
                 self._down
-                or f"the module {self._name} is not running; `parachute modules status` says why"
+                or f"the module {self.name} is not running; `parachute modules status` says why"
             )
         return self._connection
 
     async def _keep(self, started: asyncio.Future[None]) -> None:
-        wait_s = self._pace.first_wait_s
+        wait_s = self._first_wait_s
         while True:
             started_at = time.monotonic()
             try:
                 why = await self._live(started)
             except AgentUnavailableError as error:
-                why = _WITHOUT_DOCKER.format(self._name, error.message)
+                why = _WITHOUT_DOCKER.format(self.name, error.message)
             except ModuleFailedError as error:
                 why = str(error)
             except Exception as error:  # a wall: the module is down and nothing else
-                log.exception("a module's container was lost", extra={"of": self._name})
+                log.exception("a module's container was lost", extra={"of": self.name})
                 why = repr(error)
             if not started.done():
                 started.set_exception(
-                    ModuleFailedError(f"the module {self._name} could not be started: {why}")
+                    ModuleFailedError(f"the module {self.name} could not be started: {why}")
                 )
             if self._is_stopped or started.exception() is not None:
                 return
             if time.monotonic() - started_at > _WELL_S:
-                wait_s = self._pace.first_wait_s
+                wait_s = self._first_wait_s
             self._down = (
-                f"the container of the module {self._name} is down and restarts in {wait_s:g} s: "
+                f"the container of the module {self.name} is down and restarts in {wait_s:g} s: "
                 f"{why}"
             )[:_MOST_PROBLEM]
             self._log.say(logging.ERROR, self._down)
@@ -283,22 +252,20 @@ class ContainerHost:
         ready: asyncio.Future[None],
         started: asyncio.Future[None],
     ) -> None:
-        """Let it enable itself, then see to it that it answers."""
+        """Let it enable itself; it can be asked until this ends."""
         try:
             async with asyncio.timeout(_START_LIMIT_S):
                 await ready
         except TimeoutError as error:
             raise ModuleFailedError(f"it was not ready after {_START_LIMIT_S:g} s") from error
-        connection = ModuleConnection(self._name, place, client, container, self._report)
+        connection = ModuleConnection(self.name, place, client, container, self._report)
         try:
             declared = await connection.ask("start", {}, _START_LIMIT_S)
             self._declared = self._checked(declared)
             self._connection, self._down = connection, None
             if not started.done():
                 started.set_result(None)
-            while True:
-                await asyncio.sleep(self._pace.ping_every_s)
-                await connection.ask("ping", {}, self._pace.ping_limit_s - _GRACE_S)
+            await asyncio.Event().wait()
         finally:
             self._connection = None
             await connection.close()
@@ -315,20 +282,20 @@ class ContainerHost:
             declared = _DECLARED.validate_python(found)
         except ValueError as error:
             raise ModuleFailedError(
-                f"what the module {self._name} declares is invalid: {error}"
+                f"what the module {self.name} declares is invalid: {error}"
             ) from error
         manifest = self._approved.manifest
         says = (declared.name, declared.version, declared.prefix)
-        if says != (self._name, manifest.version, manifest.prefix):
+        if says != (self.name, manifest.version, manifest.prefix):
             raise ModuleFailedError(
-                f"the container of the module {self._name} says that it is {declared.name} "
+                f"the container of the module {self.name} says that it is {declared.name} "
                 f"{declared.version} at {declared.prefix}"
             )
         if wrong := unlisted(declared, self._approved):
             raise ModuleFailedError("; ".join(wrong))
         if self._declared is not None and declared != self._declared:
             raise ModuleFailedError(
-                f"the module {self._name} declares something else than when it was started; "
+                f"the module {self.name} declares something else than when it was started; "
                 "restart it"
             )
         return declared

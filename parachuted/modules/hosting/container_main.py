@@ -23,7 +23,7 @@ from typing import Any
 from aiohttp import web
 from pydantic import TypeAdapter
 
-from parachuted.errors import ActRefusedError
+from parachuted.access.authority import NO_AUTHORITY
 from parachuted.modules.hosting.http_services import CALL, DaemonConnection, HttpBody, HttpServices
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.service_calls import (
@@ -34,7 +34,6 @@ from parachuted.modules.hosting.service_calls import (
     error_document,
     json_of,
 )
-from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
@@ -109,7 +108,7 @@ class _Served:
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=_LARGEST, middlewares=[self._answered])
-        for name in ("start", "stop", "ping", "call", "tell", "stream", "interface"):
+        for name in ("start", "stop", "call", "tell", "stream", "interface"):
             app.router.add_post(f"/{name}", getattr(self, f"_{name}"))
         return app
 
@@ -138,9 +137,6 @@ class _Served:
 
     async def _stop(self, _request: web.Request) -> web.Response:
         await self._running.stop()
-        return web.json_response(None)
-
-    async def _ping(self, _request: web.Request) -> web.Response:
         return web.json_response(None)
 
     async def _call(self, request: web.Request) -> web.Response:
@@ -173,15 +169,8 @@ class _Served:
 
     async def _interface(self, request: web.Request) -> web.Response:
         asked = json_of(await request.read())
-        name, method = asked["name"], asked["method"]
-        provided = self._running.interface(name)
-        if provided is None or method.startswith("_") or is_every_modules(method):
-            raise ActRefusedError(f"{name} has no method {method}")
-        try:
-            function = getattr(provided, method)
-        except AttributeError as error:
-            raise ActRefusedError(str(error)) from error
-        return web.json_response(to_json(await function(*asked["args"], **asked["kwargs"])))
+        answer = await self._running.call_interface(**asked, authority=NO_AUTHORITY)
+        return web.json_response(to_json(answer))
 
 
 def answer_of(item: object) -> Mapping[str, object]:

@@ -5,15 +5,15 @@ surroundings.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from parachuted.access.authority import NO_AUTHORITY, Authority, current
 from parachuted.access.events import EventFilter
@@ -34,31 +34,26 @@ from parachuted.modules.agent_runs import (
 )
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.hosted_module import RecordedModule, findings_of
+from parachuted.modules.hosting.host import ModuleHost, RequestArguments
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
-    ModuleActivity,
-    ModuleContexts,
-    acting_for,
-    current_call,
+    ModuleContext,
+    ModuleContextSources,
     is_for_person,
 )
-from parachuted.modules.hosting.module_hooks import ask_hook
-from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
-from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.hosting.route_table import ModuleRouteTable
-from parachuted.modules.hosting.scheduler import ModuleScheduler
-from parachuted.modules.hosting.set_schedules import ModuleSchedules
+from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.copies import read_tree
+from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import Finding, HookResult
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import CurrentCall, StateAccess
+from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import PartHead, StreamOpened
-from parachuted.runs.bounded_vault import BoundedVaults
-from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.vault import History, ObjectStore, Scanner, Store, VaultIndex, VaultRoot
 
@@ -82,9 +77,9 @@ class ModuleHarness:
     """
 
     def __init__(
-        self, running: RecordedModule, services: _HarnessServices, asking: Authority | None = None
+        self, host: ModuleHost, services: _HarnessServices, asking: Authority | None = None
     ) -> None:
-        self._running, self._services = running, services
+        self._host, self._services = host, services
         self._asking = asking or Authority(asked_by="person")
         self.published: list[tuple[str, Mapping[str, object]]] = services.published
         self.asked: list[tuple[str, str]] = services.asked
@@ -98,12 +93,12 @@ class ModuleHarness:
         """
         grant = EVERYWHERE if paths is None else grant_of(paths)
         asking = Authority(asked_by="person", caller=key_id, reads=grant, writes=grant)
-        return ModuleHarness(self._running, self._services, asking)
+        return ModuleHarness(self._host, self._services, asking)
 
     @property
     def problem(self) -> str | None:
         """The traceback of what failed last, while it has not gone well since."""
-        return self._running.problem
+        return self._host.problem
 
     async def request(
         self,
@@ -120,101 +115,89 @@ class ModuleHarness:
         What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
         made of: bytes, or parts by name, each a text or the name and the bytes of a file.
         """
-        declared = self._running.declared
+        declared = self._host.declared
         routes = ModuleRouteTable()
-        routes.add(declared.name, self._running, declared)
+        routes.add(self._host)
         found = routes.find(method, declared.prefix + path) or routes.find(method, path)
         if found is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         await self._services.see()
-        handler, arguments, asked = found.spec.handler, body or {}, query or {}
-        source = None if upload is None else _Upload(upload, content_type)
-        if found.spec.streams:
-            return [
-                item
-                async for item in self._running.stream(
-                    handler,
-                    arguments,
-                    path=found.path_values,
-                    query=asked,
-                    tolerant=found.spec.tolerant,
-                    source=source,
-                    authority=self._authority(),
-                )
-                if not isinstance(item, StreamOpened)
-            ]
-        return await self._running.call(
-            handler,
-            arguments,
-            path=found.path_values,
-            query=asked,
-            tolerant=found.spec.tolerant,
-            source=source,
-            authority=self._authority(),
-        )
+        handler, arguments = found.spec.handler, body or {}
+        sent: RequestArguments = {
+            "path": found.path_values,
+            "query": query or {},
+            "tolerant": found.spec.tolerant,
+            "source": None if upload is None else _Upload(upload, content_type),
+        }
+        if not found.spec.streams:
+            return await self._host.call(handler, arguments, authority=self._authority(), **sent)
+        items = self._host.stream(handler, arguments, authority=self._authority(), **sent)
+        return [item async for item in items if not isinstance(item, StreamOpened)]
 
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""
-        handler = next(
-            (spec.handler for spec in self._running.declared.tools if spec.name == name), None
-        )
-        if handler is None:
-            raise NotFoundError(f"{self._running.declared.name} has no tool {name}")
-        await self._services.see()
-        return await self._running.call(handler, arguments, authority=self._authority())
+        return await self._call_named("tool", name, self._host.declared.tools, arguments)
 
     async def event(self, name: str, /, **data: object) -> None:
         """Deliver an event to its handlers, and wait for them.
 
         As in the daemon, one about a file that the module may not read is not delivered.
         """
-        specs = self._running.declared.events
+        specs = self._host.declared.events
         if not any(spec.event == name for spec in specs):
-            raise NotFoundError(f"{self._running.declared.name} does not hear {name}")
+            raise NotFoundError(f"{self._host.name} does not hear {name}")
         await self._services.see()
         heard, shown = self._services.heard(name, data) or ("", {})
         for spec in specs:
             if spec.event == heard:
-                await self._running.tell(spec.handler, shown, authority=Authority(asked_by="event"))
+                await self._host.tell(spec.handler, shown, authority=Authority(asked_by="event"))
 
     async def hook(self, name: str, /, **data: object) -> HookResult:
         """Ask its hook of that event, as before an agent's act; an empty result where it says
         nothing.
         """
-        specs = self._running.declared.hooks
+        specs = self._host.declared.hooks
         spec = next((spec for spec in specs if spec.event == name), None)
         if spec is None:
-            raise NotFoundError(f"{self._running.declared.name} has no hook of {name}")
+            raise NotFoundError(f"{self._host.name} has no hook of {name}")
         await self._services.see()
-        return await ask_hook(self._running, spec, data, self._authority())
+        return await self._host.ask_hook(spec, data, self._authority())
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that
         name that it declares one for.
         """
         set_ones = {one.name: one for one in await self.schedules.list()}
-        declared = {spec.handler for spec in self._running.declared.schedules}
+        declared = {spec.handler for spec in self._host.declared.schedules}
         if name not in set_ones and name not in declared:
-            raise NotFoundError(f"{self._running.declared.name} has no schedule {name}")
+            raise NotFoundError(f"{self._host.name} has no schedule {name}")
         await self._services.see()
         tick = Authority(asked_by="clock", entry="schedule")
         one = set_ones.get(name)
         handler, arguments = (name, {}) if one is None else (one.method, one.arguments)
-        await self._running.tell(handler, arguments, authority=tick)
+        await self._host.tell(handler, arguments, authority=tick)
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""
-        specs = self._running.declared.commands
-        handler = next((spec.handler for spec in specs if spec.name == name), None)
-        if handler is None:
-            raise NotFoundError(f"{self._running.declared.name} has no command {name}")
-        await self._services.see()
-        return await self._running.call(handler, arguments, authority=self._authority())
+        return await self._call_named("command", name, self._host.declared.commands, arguments)
+
+    async def _call_named(
+        self,
+        kind: str,
+        name: str,
+        specs: Iterable[ToolSpec | CommandSpec],
+        arguments: Mapping[str, object],
+    ) -> object:
+        for spec in specs:
+            if spec.name == name:
+                await self._services.see()
+                return await self._host.call(spec.handler, arguments, authority=self._authority())
+        raise NotFoundError(f"{self._host.name} has no {kind} {name}")
 
     async def doctor(self) -> list[Finding]:
         """What the module reports to `parachute doctor`."""
         await self._services.see()
-        return await findings_of(self._running, self._authority())
+        return await self._host.doctor(self._authority())
 
     def _authority(self) -> Authority:
         """That of a new request."""
@@ -222,7 +205,7 @@ class ModuleHarness:
 
     def interface(self, name: str) -> object | None:
         """An object that it provides; each of its methods is awaited."""
-        return self._running.interface(name, Authority())
+        return self._host.interface(name, Authority())
 
 
 @asynccontextmanager
@@ -248,7 +231,7 @@ async def running_module(
     with tempfile.TemporaryDirectory(
         prefix="parachute-alone-", ignore_cleanup_errors=True
     ) as private:
-        copy = Path(os.path.realpath(private)) / "module"  # noqa: ASYNC240  of a folder made just now
+        copy = Path(await asyncio.to_thread(os.path.realpath, private)) / "module"
         await asyncio.to_thread(
             shutil.copytree, folder, copy, ignore=shutil.ignore_patterns(*LITTER)
         )
@@ -263,54 +246,42 @@ async def running_module(
             trust="trusted",
         )
         with ExitStack() as closing:
-            services = _HarnessServices(approved, vault, Path(private), closing)
-            services.config, services.interfaces, services.answers = (
-                config or {},
-                interfaces or {},
-                answers,
-            )
-            services.has_model = has_model
-            services.runs = runs or services.runs
+            services = _HarnessServices(approved, vault, Path(private), closing, interfaces or {})
+            services.config, services.answers = config or {}, answers
+            services.has_model, services.runs = has_model, runs or services.runs
             await services.see()
-            host = InProcessHost(approved, services, begin_limit_s=_BEGIN_LIMIT_S)
-            running = RecordedModule(approved.name, host, services.make_run)
-            await running.start()
-            services.scheduler.add(running, running.declared)
+            host = InProcessHost(
+                approved, services, services.make_run, begin_limit_s=_BEGIN_LIMIT_S
+            )
+            await host.start()
+            services.scheduler.add(host)
             try:
-                yield ModuleHarness(running, services)
+                yield ModuleHarness(host, services)
             finally:
-                await running.stop()
+                await host.stop()
 
 
-class _HarnessServices:
-    """The services of one module, with a store, an index and search of its own."""
+class _HarnessServices(ModuleContext):
+    """The services of one module as the daemon has them, with a store, an index and search of its
+    own. Agents and suggestions are remembered and go nowhere.
+    """
 
     def __init__(
-        self, approved: ApprovedModule, vault: Path, private: Path, closing: ExitStack
+        self,
+        approved: ApprovedModule,
+        vault: Path,
+        private: Path,
+        closing: ExitStack,
+        interfaces: Mapping[str, object],
     ) -> None:
-        manifest = approved.manifest
-        self.name, self._requires = manifest.name, manifest.optional_requires
-        self.log = logging.getLogger(f"parachuted.modules.{self.name}")
-        self.config: Mapping[str, object] = {}
-        self.interfaces: Mapping[str, object] = {}
         self.answers: Callable[[str, str], str] | None = None
-        self.has_model = True
-        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
-        self.runs: RunAccess = _HarnessRuns(self)
-        self.activity = ModuleActivity(approved, ActivityLog(VaultRoot(vault)), _now, _acted_on)
-        self.schedules = ModuleSchedules(self.name, self.scheduler, _acted_on)
-        self.data_folder = make_data_folder(private / "data", self.name)
         self.published: list[tuple[str, Mapping[str, object]]] = []
         self.asked: list[tuple[str, str]] = []
         self.suggested: list[tuple[str, str, Mapping[str, object]]] = []
-        self.bounds = ModuleBounds.of_module(
-            self.name, read=manifest.permissions.read, write=manifest.permissions.write
-        )
-        self.state = ModuleState(private / "state", _acted_on)
+        self.scheduler = ModuleScheduler(_now, None, ModuleAudit(NullAuditRecorder(), _now))
         self._seeing = asyncio.Lock()
-        self._bus = Bus(_now)
-        self._publishing = EventPublisher(self._bus)
-        self._publishing.declare(manifest)
+        self._publishing = EventPublisher(Bus(_now))
+        self._publishing.declare(approved.manifest)
         root, self._index = VaultRoot(vault), VaultIndex()
         self._scanner = Scanner(root, self._index, load_ignore(root))
         objects, history = ObjectStore(private / "objects"), History(private / "history.db")
@@ -322,35 +293,33 @@ class _HarnessServices:
         for part in (objects, history, store, self._search):
             closing.callback(part.close)
         self.make_run = partial(CallRun, store)
-        vaults = BoundedVaults(store, self._index, self._search)
-        self.vault = vaults.of_module(self.name, self.bounds)
-        self.contexts = ModuleContexts(
-            ContextAssembly(self._index, lambda _path: ()), self.vault, self.bounds, _acted_on
+        sources = ModuleContextSources(
+            vaults=GrantedVaults(store, self._index, self._search),
+            data=private / "data",
+            user_home=Path.home(),
+            kept_out=(vault,),
+            own_folders=None,
+            has_model=True,
+            agents_of=lambda _approved: cast(ModuleAgents, None),  # none works here
+            suggestions=None,
+            origins=None,
+            state=private / "state",
+            publish=self._publish,
+            writing=self._publishing.writing,
+            interface=lambda name, _caller: interfaces.get(name),
+            scheduler=self.scheduler,
+            activity=ActivityLog(root),
+            contexts=ContextAssembly(self._index, lambda _path: ()),
+            clock=_now,
         )
-        self.folders = OutsideFolders(
-            self.name, manifest.permissions.folders, Path.home(), (vault,), _acted_on
-        )
+        super().__init__(approved, sources, _acted_on)
+        self.runs = _HarnessRuns(self)
 
-    @property
-    def current_call(self) -> CurrentCall:
-        return current_call(current(), "agent")
-
-    def on_behalf_of(
-        self, person: str, *, is_strangers: bool = False
-    ) -> AbstractContextManager[None]:
-        return acting_for(current(), person, is_strangers=is_strangers)
-
-    def publish(self, event: str, data: Mapping[str, object]) -> None:
-        self._publishing.publish(self.name, event, data, current())
+    def _publish(
+        self, module: str, event: str, data: Mapping[str, object], authority: Authority
+    ) -> None:
+        self._publishing.publish(module, event, data, authority)
         self.published.append((event, data))
-
-    def get_interface(self, name: str) -> object | None:
-        if name not in self._requires:
-            raise ActRefusedError(
-                f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
-                "in optional_requires"
-            )
-        return self.interfaces.get(name)
 
     async def run_agent(self, agent: str, prompt: str, _options: Mapping[str, object]) -> str:
         self.asked.append((agent, prompt))
@@ -388,7 +357,7 @@ class _HarnessServices:
         return (
             (name, data)
             if kind is None
-            else EventFilter.of_module(self.name, self.bounds.reads).heard(kind, data)
+            else EventFilter.of_module(self.name, self._bounds.reads).heard(kind, data)
         )
 
     async def see(self) -> None:

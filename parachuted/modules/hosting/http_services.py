@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from parachuted.access.notes import Note, NoteBatch, NoteStream, Upload
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.agent_runs import RunAccess
+from parachuted.modules.hosting.host import Args, InterfaceMethods
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
     CALL_HEADER,
@@ -29,10 +30,10 @@ from parachuted.modules.hosting.service_calls import (
     PLAIN,
     SERVICES,
     UPLOADS,
-    RemoteInterface,
     error_of,
     json_of,
     methods_of,
+    remote_value,
 )
 from parachuted.modules.results import to_json
 from parachuted.modules.scheduling import ScheduleAccess
@@ -42,9 +43,9 @@ from parachuted.modules.services import (
     CurrentCall,
     FolderAccess,
     StateAccess,
-    VaultAccess,
 )
 from parachuted.modules.streams import PartHead
+from parachuted.runs.granted_vault import GrantedVault
 
 CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
@@ -156,7 +157,7 @@ class HttpAccess:
 
 
 class HttpVault(HttpAccess):
-    """`VaultAccess` whose two streams are streams of HTTP as well."""
+    """`GrantedVault` whose two streams are streams of HTTP as well."""
 
     def __init__(self, daemon: DaemonConnection) -> None:
         super().__init__("vault", daemon)
@@ -218,7 +219,7 @@ class HttpServices:
     ) -> None:
         self.name, self.config, self.log, self.has_model = name, config, log, has_model
         self.data_folder = data_folder
-        self.vault = cast("VaultAccess", HttpVault(daemon))
+        self.vault = cast("GrantedVault", HttpVault(daemon))
         self.folders = cast("FolderAccess", HttpAccess("folders", daemon))
         self.state = cast("StateAccess", HttpState(daemon))
         self.activity = cast("ActivityAccess", HttpAccess("activity", daemon))
@@ -242,10 +243,12 @@ class HttpServices:
 
     def get_interface(self, name: str) -> object | None:
         is_there = json_of(self.daemon.ask_now("has_interface", _body(name=name)))
-        return RemoteInterface(name, self._call_interface) if is_there else None
 
-    async def _call_interface(self, asked: Mapping[str, object]) -> object:
-        return json_of(await self.daemon.ask("interface", _body(**asked)))
+        async def call(method: str, args: Args, kwargs: Mapping[str, Any]) -> object:
+            asked = _body(name=name, method=method, args=args, kwargs=kwargs)
+            return remote_value(json_of(await self.daemon.ask("interface", asked)))
+
+        return InterfaceMethods(name, call) if is_there else None
 
     async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
         return str(await self._ask("run_agent", agent, prompt, options))

@@ -1,25 +1,32 @@
 """A module whose code runs in the daemon's own process, with its failures contained.
 
 Whatever it raises, however long it waits and whatever it starts is contained and reported as that
-module's. Code that kills or blocks the process is not: such a module needs its own process.
+module's. Code that kills or blocks the process is not: such a module needs its own container.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar
 
-from parachuted.access.authority import NO_AUTHORITY, Authority
-from parachuted.errors import ModuleFailedError, ParachuteError
+from parachuted.access.authority import Authority
+from parachuted.errors import ActRefusedError, ModuleFailedError, ParachuteError
 from parachuted.modules.declare import is_offered
+from parachuted.modules.hosting.host import (
+    CALL_LIMIT_S,
+    Args,
+    MakeCallRun,
+    ModuleHost,
+    RequestArguments,
+)
 from parachuted.modules.hosting.loading import load_class, unload
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RequestArguments
 from parachuted.modules.hosting.task_owner import OverdueError, TaskOwner, claim_tasks, traceback_of
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
@@ -40,84 +47,59 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-BEGIN_LIMIT_S = 10.0
-DISABLE_LIMIT_S = 5.0  # as a module in a process of its own has
+_BEGIN_LIMIT_S, _DISABLE_LIMIT_S = 10.0, 5.0
 _IMPORT = "the import"
-_BACKGROUND = "in the background"
 
 
-class InProcessHost:
+class InProcessHost(ModuleHost):
     """One trusted module at work in this process.
 
     All on the event loop, but the loading of its code.
     """
 
+    where = "in process"
+
     def __init__(
         self,
         approved: ApprovedModule,
         services: Services,
+        make_run: MakeCallRun | None = None,
         *,
-        begin_limit_s: float = BEGIN_LIMIT_S,
-        most_tasks: int = 1000,
+        begin_limit_s: float = _BEGIN_LIMIT_S,
         on_problem: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_problem` is called when `problem` may have become another one."""
-        self._approved = approved
-        self._services = services
-        self._begin_limit_s = begin_limit_s
-        self._name = approved.name
-        self._owner = TaskOwner(approved.name, self._failed_unseen, most_tasks=most_tasks)
+        super().__init__(approved, services, make_run)
+        self._begin_limit_s, self._on_problem = begin_limit_s, on_problem
+        self._owner = TaskOwner(self.name, lambda said: self._note("in the background", said))
         self._problems: dict[str, str] = {}
-        self._on_problem = on_problem
         self._handlers: dict[str, _Handler] = {}
         self._module: Module | None = None
-        self._declared: ModuleDeclaration | None = None
         self._interfaces: Mapping[str, object] = {}
         self._is_enabled = False
-
-    @property
-    def declared(self) -> ModuleDeclaration:
-        if self._declared is None:
-            raise ModuleFailedError(
-                f"the module {self._name} is not loaded; `parachute modules status` says why"
-            )
-        return self._declared
 
     @property
     def problem(self) -> str | None:
         return next(reversed(self._problems.values()), None)
 
-    @property
-    def limits(self) -> None:
-        return
-
-    def blame(self, subject: str, problem: str) -> None:
-        """Record a problem of the module that was noticed from outside, until it is restarted."""
-        self._problems.pop(subject, None)
-        self._problems[subject] = problem
-        self._on_problem()
-
-    async def start(self, authority: Authority | None = None) -> None:
+    async def _start(self, authority: Authority) -> None:
         claim_tasks(asyncio.get_running_loop())
-        own, limit_s = authority or Authority(), self._begin_limit_s
+        approved, limit_s = self._approved, self._begin_limit_s
         try:
-            made, self._declared = await self._contained(
-                _IMPORT, _in_thread(self._load, self._name), limit_s, own
+            cls, self._declared = await self._contained(
+                _IMPORT, _in_thread(self._load, self.name), limit_s, authority
             )
-            approved = self._approved
-            read_settings(made.Settings, approved.config, approved.config_lines)
-            self._module = await self._contained(
-                "the constructor", self._construct(made), limit_s, own
+            read_settings(cls.Settings, approved.config, approved.config_lines)
+            module = self._module = await self._contained(
+                "the constructor", _made(cls, self._services), limit_s, authority
             )
             self._is_enabled = True
-            await self._contained("on_enable", self._module.on_enable(), limit_s, own)
+            await self._contained("on_enable", module.on_enable(), limit_s, authority)
             found = await self._contained(
-                "interfaces", _awaited(self._module.interfaces), limit_s, own
+                "interfaces", _awaited(module.interfaces), limit_s, authority
             )
             named = dict(found) if isinstance(found, Mapping) else {}
-            self._interfaces = {
-                name: named.get(name, self._module) for name in self.declared.provides
-            }
+            self._interfaces = {name: named.get(name, module) for name in self.declared.provides}
         except BaseException:
             await self.stop()
             raise
@@ -125,70 +107,70 @@ class InProcessHost:
     async def stop(self) -> None:
         if self._module is not None and self._is_enabled:
             self._is_enabled = False
-            with contextlib.suppress(ModuleFailedError):  # it stands in `problem`
+            with contextlib.suppress(ModuleFailedError):  # it is in `problem`
                 await self._contained(
-                    "on_disable", self._module.on_disable(), DISABLE_LIMIT_S, Authority()
+                    "on_disable", self._module.on_disable(), _DISABLE_LIMIT_S, Authority()
                 )
-        stubborn = await self._owner.end()
-        if stubborn:
-            self.blame(
+        if stubborn := await self._owner.end():
+            self._note(
                 "stop",
                 f"{len(stubborn)} of its tasks do not end when they are cancelled "
                 f"({', '.join(stubborn[:5])})",
             )
-            log.error("a module's tasks do not end", extra={"of": self._name, "tasks": stubborn})
         self._module, self._interfaces = None, {}
         self._handlers.clear()
-        unload(self._name, self._approved.tree)
+        unload(self.name, self._approved.tree)
 
-    async def call(
+    def provides(self, name: str) -> bool:
+        return self._is_enabled and name in self._interfaces
+
+    async def call_interface(
+        self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], authority: Authority
+    ) -> object:
+        found = self._interfaces.get(name)
+        if not is_offered(found, name, method) or is_every_modules(method, found):
+            raise ActRefusedError(
+                f"{name} has no method {method}: its provider declares one by @interface({name!r})"
+            )
+        function = getattr(found, method)
+        inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
+        work = _awaited(function, *args, **kwargs)
+        return await self._contained(
+            f"{name}.{method}", work, CALL_LIMIT_S, authority, has_caller=True
+        )
+
+    async def _call(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        timeout_s: float,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> object:
         found = self._handler(handler)
-        bound = found.bind(arguments, sent)
-        return await self._contained(
-            handler, _answer(found.function, bound), timeout_s, authority, has_caller=True
-        )
+        work = _answer(found.function, found.bind(arguments, sent))
+        return await self._contained(handler, work, timeout_s, authority, has_caller=True)
 
-    async def tell(
-        self,
-        handler: str,
-        data: Mapping[str, object],
-        *,
-        timeout_s: float = CALL_LIMIT_S,
-        authority: Authority = NO_AUTHORITY,
+    async def _tell(
+        self, handler: str, data: Mapping[str, object], timeout_s: float, authority: Authority
     ) -> None:
         found = self._handler(handler)
-        await self._contained(
-            handler,
-            _awaited(found.function, **found.arguments.bind_data(data)),
-            timeout_s,
-            authority,
-        )
+        work = _awaited(found.function, **found.arguments.bind_data(data))
+        await self._contained(handler, work, timeout_s, authority)
 
-    async def stream(
+    async def _stream(
         self,
         handler: str,
         arguments: Mapping[str, object],
-        *,
-        after: str | None = None,
-        authority: Authority = NO_AUTHORITY,
-        **sent: Unpack[RequestArguments],
+        after: str | None,
+        authority: Authority,
+        sent: RequestArguments,
     ) -> AsyncIterator[object]:
-        """What a streaming handler yields, or the Stream that it returns holds.
-
-        It runs as the module's own task and is one item ahead at most.
-        """
+        """It runs as the module's own task and is one item ahead at most."""
         found = self._handler(handler)
+        source = _streamed(found.function, found.bind(arguments, sent), after)
         channel = _ItemChannel()
-        bound = found.bind(arguments, sent)
-        task = self._owner.begin(channel.run(_streamed(found.function, bound, after)), authority)
+        task = self._owner.begin(channel.run(source), authority)
         try:
             async for item in channel.items(task):
                 yield item
@@ -198,36 +180,25 @@ class InProcessHost:
             handler, _awaited(lambda: task), CALL_LIMIT_S, authority, has_caller=True
         )
 
-    def interface(self, name: str, authority: Authority = NO_AUTHORITY) -> object | None:
-        found = self._interfaces.get(name)
-        return (
-            None
-            if found is None or not self._is_enabled
-            else _ContainedInterface(name, found, self._contained, authority)
-        )
-
     def _load(self) -> tuple[type[Module], ModuleDeclaration]:
         approved = self._approved
-        made = load_class(
+        cls = load_class(
             approved.copy,
             approved.name,
             approved.manifest,
             approved.import_paths,
             tree=approved.tree,
         )
-        declared = describe(made, approved.manifest)
+        declared = describe(cls, approved.manifest)
         if wrong := unlisted(declared, approved):
             unload(approved.name, approved.tree)
             raise DeclaredError(wrong)
-        return made, declared
-
-    async def _construct(self, made: type[Module]) -> Module:
-        return made(self._services)
+        return cls, declared
 
     def _handler(self, name: str) -> _Handler:
         if self._module is None:
             raise ModuleFailedError(
-                f"the module {self._name} is not running; `parachute modules status` says why"
+                f"the module {self.name} is not running; `parachute modules status` says why"
             )
         if name not in self._handlers:
             self._handlers[name] = _Handler(resolve_handler(self._module, name))
@@ -244,45 +215,42 @@ class InProcessHost:
     ) -> Result:
         """Run the module's code with that authority.
 
-        A failure is kept as the problem and raised as ModuleFailedError. `has_caller`: a named
-        error is an answer for the caller, and not the module's failure.
+        A failure is kept as the problem and raised as ModuleFailedError, which may reach anyone who
+        calls, so it only says where to look. `has_caller`: a named error is an answer for the
+        caller, and not the module's failure.
         """
         try:
             result = await self._owner.run(work, timeout_s, authority)
-        except OverdueError as error:
-            raise self._failed(
-                what, f"{what} was not done after {timeout_s:g} s, and was ended"
+        except Exception as error:  # a wall: it is the module's code that failed
+            is_answer = isinstance(error, ParachuteError) and not isinstance(
+                error, ModuleFailedError
+            )
+            if has_caller and is_answer:
+                self._problems.pop(what, None)
+                raise
+            if isinstance(error, OverdueError):
+                said = f"{what} was not done after {timeout_s:g} s, and was ended"
+            elif what is _IMPORT and isinstance(error, ModuleFailedError):
+                said = str(error).rstrip()
+            else:
+                said = traceback_of(error)
+            self._note(what, said, error)
+            raise ModuleFailedError(
+                f"the module {self.name} failed in {what}; `parachute modules status {self.name}` "
+                "shows how"
             ) from error
-        except ModuleFailedError as error:
-            raise self._failed(
-                what, str(error).rstrip() if what is _IMPORT else traceback_of(error), error
-            ) from error
-        except ParachuteError as error:  # such as: what it asked of the vault could not be done
-            if not has_caller:
-                raise self._failed(what, traceback_of(error), error) from error
-            self._problems.pop(what, None)
-            raise
-        except Exception as error:  # a module's callback
-            raise self._failed(what, traceback_of(error), error) from error
         self._problems.pop(what, None)
         return result
 
-    def _failed(self, what: str, problem: str, error: Exception | None = None) -> ModuleFailedError:
-        """Keep and log the whole; the error, which may reach anyone who calls, tells where to
-        look.
-        """
-        self.blame(what, problem)
+    def _note(self, what: str, problem: str, error: Exception | None = None) -> None:
+        """Keep and log a failure of the module, until that goes well or it is restarted."""
+        self._problems.pop(what, None)
+        self._problems[what] = problem
+        self._on_problem()
         last = problem.rpartition("\n")[2]
         log.warning(
-            "a module failed", exc_info=error, extra={"of": self._name, "in": what, "problem": last}
+            "a module failed", exc_info=error, extra={"of": self.name, "in": what, "problem": last}
         )
-        return ModuleFailedError(
-            f"the module {self._name} failed in {what}; `parachute modules status {self._name}` "
-            "shows how"
-        )
-
-    def _failed_unseen(self, problem: str) -> None:
-        self._failed(_BACKGROUND, problem)
 
 
 class _Handler:
@@ -304,37 +272,8 @@ class _Handler:
         )
 
 
-class _ContainedInterface:
-    """The methods of a module's object that other modules may call, with failures contained."""
-
-    def __init__(
-        self,
-        name: str,
-        found: object,
-        contained: Callable[..., Awaitable[object]],
-        authority: Authority,
-    ) -> None:
-        self._name, self._found, self._call, self._authority = name, found, contained, authority
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        is_offered_here = is_offered(self._found, self._name, method) and not is_every_modules(
-            method, self._found
-        )
-        if method.startswith("_") or not is_offered_here:
-            raise AttributeError(
-                f"{self._name} has no method {method}: its provider declares one by "
-                f"@interface({self._name!r})"
-            )
-        function = getattr(self._found, method)
-
-        async def call(*args: object, **kwargs: object) -> object:
-            inspect.signature(function).bind(*args, **kwargs)  # the caller's mistake, if it is one
-            work = _awaited(function, *args, **kwargs)
-            return await self._call(
-                f"{self._name}.{method}", work, CALL_LIMIT_S, self._authority, has_caller=True
-            )
-
-        return call
+async def _made(cls: type[Module], services: Services) -> Module:
+    return cls(services)
 
 
 async def _awaited(function: Callable[..., object], *args: object, **kwargs: object) -> object:
@@ -402,27 +341,14 @@ class _ItemChannel:
 
 async def _in_thread(function: Callable[[], Result], name: str) -> Result:
     """Run it in a daemon thread, which exit does not wait for: an import may never return."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Result] = loop.create_future()
-
-    def tell(result: Result | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(cast("Result", result))
+    future = concurrent.futures.Future[Result]()
+    future.set_running_or_notify_cancel()  # so that it takes the result also when no one waits
 
     def run() -> None:
-        result, error = None, None
         try:
-            result = function()
-        except Exception as raised:  # noqa: BLE001  a module's code: it goes to the caller
-            error = raised
-        except BaseException as raised:  # noqa: BLE001  the same; a future takes no StopIteration, and a loop no SystemExit
-            error = ModuleFailedError(traceback_of(raised))
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the caller has gone
-            loop.call_soon_threadsafe(tell, result, error)
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001  a module's code: it goes to the caller
+            future.set_exception(error)
 
     threading.Thread(target=run, name=f"loading {name}", daemon=True).start()
-    return await future
+    return await asyncio.wrap_future(future)

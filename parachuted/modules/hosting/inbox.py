@@ -6,15 +6,15 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from parachuted.access.authority import Authority
 from parachuted.access.events import EventFilter, paths_named
-from parachuted.access.origin import UNTRUSTED, Taint
+from parachuted.access.origin import UNTRUSTED
 from parachuted.access.origins import Origins
 from parachuted.errors import ParachuteError
 from parachuted.events import Event
-from parachuted.modules.hosting.running_module import RunningModule
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.declaration import EventSpec
 from parachuted.modules.results import to_json
 
@@ -26,13 +26,6 @@ _IN_ORDER_S = 30.0
 _ALONGSIDE_S = 600.0  # such a handler may let an agent work
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
-    event: str
-    data: Mapping[str, object]
-    authority: Authority
-
-
 class Inbox:
     """Holds events until `run` tells them.
 
@@ -40,19 +33,14 @@ class Inbox:
     """
 
     def __init__(
-        self,
-        running: RunningModule,
-        events: tuple[EventSpec, ...],
-        event_filter: EventFilter,
-        origins: Origins | None = None,
+        self, host: ModuleHost, event_filter: EventFilter, origins: Origins | None = None
     ) -> None:
-        self._running, self._event_filter, self._origins = running, event_filter, origins
-        self._name = running.declared.name
+        self._host, self._event_filter, self._origins = host, event_filter, origins
         self._specs: dict[str, list[EventSpec]] = {}
-        for spec in events:
+        for spec in host.declared.events:
             self._specs.setdefault(spec.event, []).append(spec)
-        self._waiting: deque[_Waiting] = deque()
-        self._came = asyncio.Event()
+        self._waiting: deque[tuple[str, Mapping[str, object], Authority]] = deque()
+        self._has_some = asyncio.Event()
         self._room = asyncio.Semaphore(_AT_ONCE)
         self.dropped = 0
 
@@ -76,9 +64,6 @@ class Inbox:
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
-        data = {
-            str(name): to_json(value) for name, value in heard.data.items()
-        }  # its own: what it does to it is not seen elsewhere
         authority = replace(
             authority.forked(),
             asked_by="event",
@@ -88,47 +73,41 @@ class Inbox:
             runs=authority.led_by,
             call=None,
         )
-        self._mark(heard, authority.taint)
-        self._waiting.append(_Waiting(event=heard.event, data=data, authority=authority))
-        self._came.set()
-
-    def _mark(self, event: Event, taint: Taint) -> None:
-        if self._origins is None:
-            return
-        for path in paths_named(event.kind, event.data) or ():
-            if (origin := self._origins.of(path)) in UNTRUSTED:
-                taint.read(path, origin)
+        if self._origins is not None:
+            for path in paths_named(heard.kind, heard.data) or ():
+                if (origin := self._origins.of(path)) in UNTRUSTED:
+                    authority.taint.read(path, origin)
+        # its own data: what it does to it is not seen elsewhere
+        data = {str(name): to_json(value) for name, value in heard.data.items()}
+        self._waiting.append((heard.event, data, authority))
+        self._has_some.set()
 
     async def run(self) -> None:
         """Tell until cancelled; what is being handled then ends with it."""
         async with asyncio.TaskGroup() as group:
             while True:
-                await self._came.wait()
-                self._came.clear()
+                await self._has_some.wait()
+                self._has_some.clear()
                 while self._waiting:
-                    waiting = self._waiting.popleft()
-                    for spec in self._specs[waiting.event]:
-                        if spec.is_async:
-                            await self._room.acquire()
-                            task = group.create_task(
-                                self._tell(spec, waiting, _ALONGSIDE_S),
-                                name=f"{self._name} {spec.handler}",
-                            )
-                            task.add_done_callback(lambda _task: self._room.release())
-                        else:
-                            await self._tell(spec, waiting, _IN_ORDER_S)
+                    event, data, authority = self._waiting.popleft()
+                    for spec in self._specs[event]:
+                        if not spec.is_async:
+                            await self._tell(spec, data, authority, _IN_ORDER_S)
+                            continue
+                        await self._room.acquire()
+                        task = group.create_task(
+                            self._tell(spec, data, authority, _ALONGSIDE_S),
+                            name=f"{self._host.name} {spec.handler}",
+                        )
+                        task.add_done_callback(lambda _task: self._room.release())
 
-    async def _tell(self, spec: EventSpec, waiting: _Waiting, limit_s: float) -> None:
+    async def _tell(
+        self, spec: EventSpec, data: Mapping[str, object], authority: Authority, limit_s: float
+    ) -> None:
+        about = {"of": self._host.name, "event": spec.event}
         try:
-            await self._running.tell(
-                spec.handler, waiting.data, timeout_s=limit_s, authority=waiting.authority
-            )
+            await self._host.tell(spec.handler, data, timeout_s=limit_s, authority=authority)
         except ParachuteError as error:
-            log.warning(
-                "a module did not handle an event",
-                extra={"of": self._name, "event": waiting.event, "error": error.message},
-            )
+            log.warning("a module did not handle an event", extra={**about, "error": error.message})
         except Exception:  # a module's callback, wherever it runs
-            log.exception(
-                "a module did not handle an event", extra={"of": self._name, "event": waiting.event}
-            )
+            log.exception("a module did not handle an event", extra=about)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from parachuted.access.authority import NO_AUTHORITY, Authority, pass_on
 from parachuted.errors import ActRefusedError, ModuleFailedError, StorageFailedError
+from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.state import StateStore
 
@@ -20,31 +21,23 @@ _TABLE = "module_order"
 
 
 def waves(ready: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
-    """Groups to start one after the other, each at once.
-
-    Modules in a cycle come last, together.
+    """Groups to start one after the other, each at once: who uses an interface after who provides
+    it. Modules in a cycle come last, together.
     """
     left = list(ready)
     found: list[list[ApprovedModule]] = []
     while left:
-        offered = {
-            name: [one.name for one in left if name in one.manifest.provides]
-            for one in left
-            for name in one.manifest.provides
-        }
-        free = [one for one in left if not _awaited(one, offered)] or left
+        free = [one for one in left if not _waits_for(one, left)] or left
         found.append(free)
-        started = {one.name for one in free}
-        left = [one for one in left if one.name not in started]
+        left = [one for one in left if one not in free]
     return found
 
 
-def _awaited(one: ApprovedModule, offered: dict[str, list[str]]) -> bool:
-    """Whether a module that has not started yet provides what it uses."""
+def _waits_for(one: ApprovedModule, others: Iterable[ApprovedModule]) -> bool:
+    wanted = set(one.manifest.optional_requires)
     return any(
-        provider != one.name
-        for name in one.manifest.optional_requires
-        for provider in offered.get(name, ())
+        other.name != one.name and not wanted.isdisjoint(other.manifest.provides)
+        for other in others
     )
 
 
@@ -55,21 +48,16 @@ class ArrivalOrder:
 
     def __init__(self, state: StateStore | None) -> None:
         self._table = state.table(_TABLE) if state is not None else None
-        self._ranks = (
-            {name: int(str(record["rank"])) for name, record in self._table.items()}
-            if self._table is not None
-            else {}
-        )
+        records = {} if self._table is None else dict(self._table.items())
+        self._ranks = {name: int(str(record["rank"])) for name, record in records.items()}
 
     def rank(self, name: str) -> int:
         """Its place in the order of first approvals; lower is earlier."""
         if name not in self._ranks:
             self._ranks[name] = max(self._ranks.values(), default=-1) + 1
             if self._table is not None:
-                with suppress(
-                    StorageFailedError
-                    # reported elsewhere: until the next start it is known here
-                ):
+                # reported elsewhere: until the next start it is known here
+                with suppress(StorageFailedError):
                     self._table.put(name, {"rank": self._ranks[name]})
         return self._ranks[name]
 
@@ -113,62 +101,48 @@ class Interfaces:
     `preferred` names the provider of each interface that several modules provide.
     """
 
-    def __init__(self, preferred: Mapping[str, str]) -> None:
-        self._preferred = preferred
+    def __init__(self, preferred: Mapping[str, str], audit: ModuleAudit) -> None:
+        self._preferred, self._audit = preferred, audit
         self._offers: dict[str, list[_Offer]] = {}
 
     def offer(
-        self,
-        provider: str,
-        names: Iterable[str],
-        get: InterfaceLookup,
-        *,
-        rank: int,
-        is_trusted: bool = True,
+        self, provider: str, name: str, get: InterfaceLookup, *, rank: int, is_trusted: bool = True
     ) -> None:
-        """Let that module serve these. The lower the rank, the earlier it was approved."""
-        for name in names:
-            offers = self._offers.setdefault(name, [])
-            offers.append(_Offer(rank=rank, provider=provider, get=get, is_trusted=is_trusted))
-            offers.sort(
-                key=lambda one: (one.provider != self._preferred.get(name), one.rank, one.provider)
-            )
+        """Let that module serve it. The lower the rank, the earlier it was approved."""
+        offers = self._offers.setdefault(name, [])
+        offers.append(_Offer(rank=rank, provider=provider, get=get, is_trusted=is_trusted))
+        preferred = self._preferred.get(name)
+        offers.sort(key=lambda offer: (offer.provider != preferred, offer.rank, offer.provider))
 
     def withdraw(self, provider: str) -> None:
-        for name in tuple(self._offers):
-            self._offers[name] = [one for one in self._offers[name] if one.provider != provider]
-            if not self._offers[name]:
-                del self._offers[name]
+        left = {
+            name: [offer for offer in offers if offer.provider != provider]
+            for name, offers in self._offers.items()
+        }
+        self._offers = {name: offers for name, offers in left.items() if offers}
 
     def get(self, name: str, caller: CallingModule) -> ProvidedInterface | None:
         """The interface for that caller, or None while no module provides it."""
-        return ProvidedInterface(name, self.find, caller) if name in self._offers else None
+        if name not in self._offers:
+            return None
+        return ProvidedInterface(name, self.find, caller, self._audit)
 
-    def provider(self, name: str) -> str:
-        """The module that serves it now; its name is empty if there is none."""
-        return next(
-            (
-                one.provider
-                for one in self._offers.get(name, ())
-                if one.get(name, NO_AUTHORITY) is not None
-            ),
-            "",
-        )
-
-    def find(self, name: str, authority: Authority = NO_AUTHORITY) -> tuple[object, bool] | None:
-        """The provider's own object, with methods that use that authority, and whether the provider
-        is trusted.
+    def find(
+        self, name: str, authority: Authority = NO_AUTHORITY
+    ) -> tuple[object, str, bool] | None:
+        """The provider's own object, with methods that use that authority, its module's name, and
+        whether that is trusted.
         """
-        for one in self._offers.get(name, ()):
-            if (found := one.get(name, authority)) is not None:
-                return found, one.is_trusted
+        for offer in self._offers.get(name, ()):
+            if (found := offer.get(name, authority)) is not None:
+                return found, offer.provider, offer.is_trusted
         return None
 
     def choices(self) -> list[InterfaceChoice]:
         return [self._choice(name, offers) for name, offers in sorted(self._offers.items())]
 
     def _choice(self, name: str, offers: list[_Offer]) -> InterfaceChoice:
-        first, *rest = (one.provider for one in offers)
+        first, *rest = (offer.provider for offer in offers)
         preferred = self._preferred.get(name)
         if first == preferred:
             reason = "the settings say so"
@@ -180,7 +154,7 @@ class Interfaces:
 
 
 class ProvidedInterface:
-    """An interface as another module uses it.
+    """An interface as another module uses it, with each call recorded.
 
     Its methods are coroutines; it is false once no module provides the interface.
     """
@@ -188,10 +162,11 @@ class ProvidedInterface:
     def __init__(
         self,
         name: str,
-        find: Callable[[str, Authority], tuple[object, bool] | None],
+        find: Callable[[str, Authority], tuple[object, str, bool] | None],
         caller: CallingModule,
+        audit: ModuleAudit,
     ) -> None:
-        self._name, self._find, self._caller = name, find, caller
+        self._name, self._find, self._caller, self._audit = name, find, caller, audit
 
     def __bool__(self) -> bool:
         return self._find(self._name, NO_AUTHORITY) is not None
@@ -209,22 +184,24 @@ class ProvidedInterface:
             own = self._caller.own()
             delegated = self._caller.delegated(own)
             found = self._find(self._name, delegated)
-            if found is None:
-                raise ModuleFailedError(
-                    f"no module provides {self._name} any more; ask get_interface again, which "
-                    "then returns None"
-                )
-            provider, is_trusted = found
-            try:
-                function = getattr(provider, method)
-            except AttributeError as error:
-                raise ActRefusedError(str(error)) from error
-            try:
-                answer: object = await function(*args, **kwargs)
-            finally:
-                pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
-                if not is_trusted:
-                    own.taint.read_words(f"an answer of {self._name}", "imported")
-            return answer
+            provider, module, is_trusted = found or (None, "", True)
+            what = f"{self._name}.{method}"
+            with self._audit.call("module", self._caller.name, module, what, own) as answer:
+                if provider is None:
+                    raise ModuleFailedError(
+                        f"no module provides {self._name} any more; ask get_interface again, which "
+                        "then returns None"
+                    )
+                try:
+                    function = getattr(provider, method)
+                except AttributeError as error:
+                    raise ActRefusedError(str(error)) from error
+                try:
+                    answer.value = await function(*args, **kwargs)
+                finally:
+                    pass_on(delegated.taint, own.taint)  # what it has read, its answer may hold
+                    if not is_trusted:
+                        own.taint.read_words(f"an answer of {self._name}", "imported")
+            return answer.value
 
         return call

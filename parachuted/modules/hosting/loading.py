@@ -1,7 +1,7 @@
 """Loads a module's class from the approved copy, and from nothing else.
 
-The copy is read again, and what runs is compiled from those bytes: no bytecode is read or written,
-so none can be planted, and no module's folder is on `sys.path`. A module is a package of its own:
+What runs is compiled from the copy's source: no bytecode is read or written, so none can be
+planted, and no module's folder is on `sys.path`. A module is a package of its own:
 `from . import tools`.
 """
 
@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec
-from importlib.readers import FileReader
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+)
+from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
+from typing import NoReturn
 
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.module import Module
@@ -26,7 +31,6 @@ from parachuted.modules.registry.copies import TreeRefusedError, read_tree
 from parachuted.modules.registry.manifest import Manifest
 
 PACKAGE = "parachute_modules"
-_SOURCE = ".py"
 _LOCK = threading.RLock()  # sys.path and sys.meta_path are the process's
 
 
@@ -40,12 +44,12 @@ def load_class(
     Raises ModuleFailedError with the traceback when the import fails. Loading again unloads first.
     """
     try:
-        found = read_tree(copy, keep=lambda path: path.endswith(_SOURCE))
+        found = read_tree(copy).digest
     except TreeRefusedError as error:
         raise ModuleFailedError(
             f"the approved copy of {name} cannot be read, so it does not run: {error}"
         ) from error
-    if found.digest != tree:
+    if found != tree:
         raise ModuleFailedError(
             f"the approved copy of {name} is not what was approved, so it does not run; approve "
             "it again"
@@ -53,12 +57,9 @@ def load_class(
     package = package_name(name, tree)
     with _LOCK:  # not while its code runs: one whose import never ends must hold up no other
         unload(name, tree)
-        _prepare(
-            _Finder(package, copy, found.kept, frozenset(file.path for file in found.files)),
-            import_paths,
-        )
+        _prepare(_Finder(package, copy, import_paths))
     try:
-        module = importlib.import_module(f"{package}.{manifest.module.removesuffix(_SOURCE)}")
+        module = importlib.import_module(f"{package}.{manifest.module.removesuffix('.py')}")
         return _class_of(module, name)
     except (
         BaseException
@@ -66,9 +67,8 @@ def load_class(
         unload(name, tree)
         if isinstance(error, ModuleFailedError):
             raise
-        raise ModuleFailedError(
-            f"the module {name} could not be imported:\n{_traceback(error)}"
-        ) from error
+        text = "".join(traceback.format_exception(error))[-8_000:]
+        raise ModuleFailedError(f"the module {name} could not be imported:\n{text}") from error
 
 
 def unload(name: str, tree: str) -> None:
@@ -87,10 +87,9 @@ def unload(name: str, tree: str) -> None:
                 for path in set(finder.import_paths) - still:
                     with contextlib.suppress(ValueError):
                         sys.path.remove(path)
-        for loaded in [
-            one for one in list(sys.modules) if one == package or one.startswith(f"{package}.")
-        ]:
-            del sys.modules[loaded]
+        for loaded in list(sys.modules):
+            if loaded == package or loaded.startswith(f"{package}."):
+                del sys.modules[loaded]
 
 
 def package_name(name: str, tree: str) -> str:
@@ -98,13 +97,12 @@ def package_name(name: str, tree: str) -> str:
     return f"{PACKAGE}.{name.replace('-', '_')}_{tree.removeprefix('sha256:')[:8]}"
 
 
-def _prepare(finder: _Finder, import_paths: Sequence[Path]) -> None:
+def _prepare(finder: _Finder) -> None:
     """Put a module's dependencies last on the path, so that they cannot replace the daemon's."""
     if PACKAGE not in sys.modules:
         parent = ModuleType(PACKAGE, "Modules: the packages of the modules that are loaded.")
         parent.__path__ = []
         sys.modules[PACKAGE] = parent
-    finder.import_paths = [str(path) for path in import_paths]
     sys.path.extend(path for path in finder.import_paths if path not in sys.path)
     sys.meta_path.insert(0, finder)
     importlib.invalidate_caches()
@@ -112,93 +110,65 @@ def _prepare(finder: _Finder, import_paths: Sequence[Path]) -> None:
 
 def _class_of(module: ModuleType, name: str) -> type[Module]:
     """The one class of that file; imported base classes do not count."""
-    found = [
+    found = {
         one
         for one in vars(module).values()
         if isinstance(one, type)
         and issubclass(one, Module)
         and one.__module__ == module.__name__
         and not one.__name__.startswith("_")
-    ]
-    found = [
-        one
-        for one in dict.fromkeys(found)
-        if not any(other is not one and issubclass(other, one) for other in found)
-    ]
+    }
+    found -= {base for one in found for base in one.__mro__[1:]}
     if len(found) != 1:
         names = ", ".join(sorted(one.__name__ for one in found)) or "none"
         raise ModuleFailedError(
             f"the module {name} needs one class that inherits from Module in its file; it has "
             f"{names}"
         )
-    return found[0]
+    return found.pop()
 
 
-def _traceback(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))[-8_000:]
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source at each load. A folder without `__init__.py` is an empty package."""
+
+    def path_stats(self, path: str) -> NoReturn:
+        """Without times, Python neither reads bytecode nor writes any."""
+        raise OSError(f"no bytecode is kept of {path}")
+
+    def get_data(self, path: str) -> bytes:
+        if path == self.path and not Path(path).exists():
+            return b""
+        return super().get_data(path)
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of one package, and refuses those that are not in the copy."""
+    """Finds the modules of one package in the copy. No other finder is asked for them."""
 
-    def __init__(
-        self, package: str, copy: Path, sources: Mapping[str, bytes], files: frozenset[str]
-    ) -> None:
-        self.package, self._copy, self._sources, self._files = package, copy, sources, files
-        self._folders = {path.rpartition("/")[0] for path in files} | {""}
-        self._folders |= {part for folder in list(self._folders) for part in _above(folder)}
-        self.import_paths: list[str] = []
+    def __init__(self, package: str, copy: Path, import_paths: Sequence[Path]) -> None:
+        self.package, self._copy = package, copy
+        self.import_paths = [str(path) for path in import_paths]
 
     def find_spec(
         self, fullname: str, _path: object = None, _target: object = None
     ) -> ModuleSpec | None:
         if fullname != self.package and not fullname.startswith(f"{self.package}."):
             return None
-        inner = fullname[len(self.package) + 1 :].replace(".", "/")
-        init = f"{inner}/__init__.py".lstrip("/")
-        if init in self._sources:
-            return self._spec(fullname, init, is_package=True)
-        if f"{inner}.py" in self._sources:
-            return self._spec(fullname, f"{inner}.py", is_package=False)
+        place = self._copy.joinpath(*fullname.removeprefix(self.package).split(".")[1:])
+        front, source = place / "__init__.py", Path(f"{place}.py")
+        if not front.is_file() and source.is_file():
+            return spec_from_file_location(
+                fullname, source, loader=_SourceLoader(fullname, str(source))
+            )
+        if place.is_dir():
+            return spec_from_file_location(
+                fullname,
+                front,
+                loader=_SourceLoader(fullname, str(front)),
+                submodule_search_locations=[str(place)],
+            )
         for suffix in EXTENSION_SUFFIXES:
-            if inner and f"{inner}{suffix}" in self._files:
-                origin = str(self._copy / f"{inner}{suffix}")
-                return ModuleSpec(fullname, ExtensionFileLoader(fullname, origin), origin=origin)
-        return self._spec(fullname, init, is_package=True) if inner in self._folders else None
-
-    def _spec(self, fullname: str, path: str, *, is_package: bool) -> ModuleSpec:
-        loader = _SourceLoader(self._copy / path, self._sources.get(path, b""))
-        spec = ModuleSpec(fullname, loader, origin=loader.path, is_package=is_package)
-        spec.has_location = path in self._sources
-        return spec
-
-
-class _SourceLoader(Loader):
-    """Runs the bytes that were verified.
-
-    A package's `__path__` stays empty, so that no other finder searches it.
-    """
-
-    def __init__(self, path: Path, source: bytes) -> None:
-        self.path, self._source = str(path), source
-
-    def create_module(self, _spec: ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(self.get_code(module.__name__), vars(module))  # noqa: S102  this is what an import is
-
-    def get_code(self, _fullname: str) -> CodeType:
-        return compile(self._source, self.path, "exec", dont_inherit=True)
-
-    def get_source(self, _fullname: str) -> str:
-        """For tracebacks: the text that ran, even if the copy is gone."""
-        return importlib.util.decode_source(self._source)
-
-    def get_resource_reader(self, _fullname: str) -> FileReader:
-        return FileReader(self)  # type: ignore[arg-type]  # it asks for `path` alone
-
-
-def _above(folder: str) -> list[str]:
-    names = folder.split("/")
-    return ["/".join(names[:count]) for count in range(1, len(names))]
+            if (binary := Path(f"{place}{suffix}")).is_file():
+                return spec_from_file_location(
+                    fullname, binary, loader=ExtensionFileLoader(fullname, str(binary))
+                )
+        raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)

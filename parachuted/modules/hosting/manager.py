@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from parachuted.access.agent_config import AgentConfig
@@ -23,27 +23,29 @@ from parachuted.access.origins import Origins
 from parachuted.audit.chain import AuditRecorder
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.events import Bus
+from parachuted.hooks import HookParticipant
 from parachuted.hooks.responses import OfferedTools
-from parachuted.modules.hosting.audited import AuditedInterface, ModuleAudit
+from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
-from parachuted.modules.hosting.hosted_module import (
-    HostedModule,
-    LoadGuard,
+from parachuted.modules.hosting.host import (
+    CALL_LIMIT_S,
+    COMMAND_LIMIT_S,
     MakeCallRun,
-    ModuleReports,
-    RecordedModule,
-    ask_to_load,
-    module_findings,
+    ModuleHost,
 )
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.inbox import Inbox
-from parachuted.modules.hosting.interfaces import ArrivalOrder, CallingModule, Interfaces, waves
-from parachuted.modules.hosting.module_hooks import ModuleHook
+from parachuted.modules.hosting.interfaces import (
+    ArrivalOrder,
+    CallingModule,
+    Interfaces,
+    ProvidedInterface,
+    waves,
+)
+from parachuted.modules.hosting.module_hooks import LoadGuard, ModuleHook, ask_to_load
 from parachuted.modules.hosting.route_table import MatchedRoute, ModuleRouteTable
-from parachuted.modules.hosting.running_module import CALL_LIMIT_S, RunningModule
-from parachuted.modules.hosting.scheduler import ModuleSchedule, ModuleScheduler
-from parachuted.modules.hosting.set_schedules import SetSchedules
-from parachuted.modules.hosting.status import ModuleStatus, status_of
+from parachuted.modules.hosting.schedules import ModuleSchedule, ModuleScheduler, SetSchedules
+from parachuted.modules.hosting.status import ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
@@ -58,16 +60,40 @@ log = logging.getLogger(__name__)
 
 _AT_ONCE = 8
 _UNSHOWN = 1 << 32  # behind all that a manifest says, and so a person was shown
+_SLOW = (
+    "it handles events more slowly than they come, so some were dropped; restart it "
+    "when that is mended"
+)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Module:
+    """One module that may run. `host` is None while it does not; `problem` is why it could not
+    start.
+    """
+
+    approved: ApprovedModule
+    host: ModuleHost | None = None
+    inbox: Inbox | None = None
+    delivery: asyncio.Task[None] | None = None
+    problem: str | None = None
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    hooks: tuple[HookParticipant, ...] = ()
+
+    @property
+    def failure(self) -> str | None:
+        found = self.problem if self.host is None else self.host.problem
+        return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
 
 
 class ModuleManager:
     """All modules of one vault.
 
     `start` starts what may run, `run` follows changes and drives events and schedules, `stop` ends
-    all. `make_services` makes a module's services, `start_worker` a module host; `report` sets a
-    problem by subject, None clears it; `preferred` names the provider of an interface that several
-    provide. `make_run` makes the record of a call, whose writes are then one run; `author_reach`
-    limits what follows from a write to what its author may touch.
+    all. `make_services` makes a module's services, `start_worker` the container of an untrusted
+    one; `report` sets a problem by subject, None clears it; `preferred` names the provider of an
+    interface that several provide. `make_run` makes the record of a call, whose writes are then one
+    run; `author_reach` limits what follows from a write to what its author may touch.
     """
 
     def __init__(  # noqa: PLR0913  the parts of a part
@@ -75,7 +101,7 @@ class ModuleManager:
         *,
         trust: ModuleApprovals,
         make_services: Callable[[ApprovedModule], Services],
-        start_worker: Callable[[ApprovedModule, Services], RunningModule],
+        start_worker: Callable[[ApprovedModule, Services, MakeCallRun | None], ModuleHost],
         bus: Bus,
         asker: LoadGuard,
         vault: Path,
@@ -88,23 +114,23 @@ class ModuleManager:
         set_schedules: SetSchedules | None = None,
         make_run: MakeCallRun | None = None,
         author_reach: AuthorReach | None = None,
-        look_every_s: float = 1.0,
+        look_every_s: float = 2.0,
     ) -> None:
         self._trust, self._make_services, self._start_worker = trust, make_services, start_worker
         self._bus, self._asker, self._vault = bus, asker, vault
         self._clock, self._report = clock, report
         self._origins, self._make_run = origins, make_run
-        self._interfaces = Interfaces(preferred)
         self._audit = ModuleAudit(audit, clock)
+        self._interfaces = Interfaces(preferred, self._audit)
         self._publishing = EventPublisher(bus, author_reach)
         self._routes = ModuleRouteTable()
         self.scheduler = ModuleScheduler(clock, state, self._audit, set_schedules)
         self._look_every_s = look_every_s
-        self._kept: dict[str, HostedModule] = {}
+        self._modules: dict[str, _Module] = {}
         self._order = ArrivalOrder(state)
         self._entries: list[ModuleEntry] = []
-        self._is_behind = True
         self._reports = ModuleReports(bus, report)
+        self._is_behind = True
         self._lock = asyncio.Lock()
         self._has_started, self._may_answer = False, asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
@@ -140,9 +166,7 @@ class ModuleManager:
     async def stop(self) -> None:
         self._publishing.deliver_to(())
         async with self._lock:
-            await self._end(list(self._kept.values()))
-            self._kept.clear()
-        self._audit.flush(at_end=True)
+            await self._end(list(self._modules.values()))
 
     async def run(self) -> None:
         """Tell events, run schedules, and see what became of folders and approvals, until
@@ -150,14 +174,13 @@ class ModuleManager:
         """
         try:
             async with asyncio.TaskGroup() as self._group:
-                for kept in self._kept.values():
-                    self._begin_delivery(kept)
+                for module in self._modules.values():
+                    self._begin_delivery(module)
                 while True:
                     self.scheduler.begin_due(self._group)
-                    await next_beat(self._look_every_s)
                     await self._look()
                     self._publish_failures()
-                    self._audit.flush()
+                    await next_beat(self._look_every_s)
         finally:
             self.scheduler.stop()
             self._group = None
@@ -173,12 +196,15 @@ class ModuleManager:
         async with self._lock:
             ready = await asyncio.to_thread(self._trust.ready, names)
             self._entries = await asyncio.to_thread(self._trust.entries)
-            wanted = {one.name: one for one in ready}
-            mine = [kept for name, kept in self._kept.items() if names is None or name in names]
+            wanted = {approved.name: approved for approved in ready}
             await self._end(
-                [kept for kept in mine if wanted.get(kept.approved.name) != kept.approved]
+                [
+                    module
+                    for name, module in self._modules.items()
+                    if (names is None or name in names) and wanted.get(name) != module.approved
+                ]
             )
-            await self._begin([one for one in ready if one.name not in self._kept])
+            await self._begin([one for one in ready if one.name not in self._modules])
             self._reports.publish_changes(self._entries)
             self._report("modules", await asyncio.to_thread(lambda: self._trust.problem))
             self._publish_failures()
@@ -189,40 +215,32 @@ class ModuleManager:
         Raises NotFoundError where no such module may run.
         """
         async with self._lock:
-            if name not in self._kept:
+            if name not in self._modules:
                 raise NotFoundError(
                     f"the module {name} is not enabled and approved; `parachute modules status` "
                     "shows its state"
                 )
-            await self._end([self._kept[name]])
+            await self._end([self._modules[name]])
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
         choices = self._interfaces.choices()
         found = []
-        for entry in sorted(self._entries, key=lambda one: one.name):
-            kept = self._kept.get(entry.name)
-            running = kept.running if kept is not None else None
-            failure = kept.failure if kept is not None else None
+        for entry in sorted(self._entries, key=lambda entry: entry.name):
+            module = self._modules.get(entry.name)
+            manifest = None if module is None else module.approved.manifest
+            pages = "" if manifest is None or manifest.static is None else manifest.static.prefix
             found.append(
                 status_of(
                     entry,
-                    where=kept.where if kept is not None else None,
-                    limits=None if running is None else running.limits,
-                    declared=None if running is None else running.declared,
-                    problem=failure or entry.problem,
+                    None if module is None else module.host,
+                    (None if module is None else module.failure) or entry.problem,
                     choices=choices,
                     schedules=self.scheduler.words(entry.name),
-                    pages=self._pages_of(entry.name),
+                    pages=f"{manifest.prefix}/{pages}/" if manifest is not None and pages else "",
                 )
             )
         return found
-
-    def _pages_of(self, name: str) -> str:
-        approved = self.approved(name)
-        if approved is None or approved.manifest.static is None:
-            return ""
-        return f"{approved.manifest.prefix}/{approved.manifest.static.prefix}/"
 
     def find(self, method: str, path: str) -> MatchedRoute | None:
         return self._routes.find(method, path)
@@ -231,27 +249,29 @@ class ModuleManager:
         return self._routes.allowed(path)
 
     def declared(self) -> list[ModuleDeclaration]:
-        return [running.declared for running in self.running()]
+        return [host.declared for host in self.hosts()]
 
-    def running(self) -> list[RunningModule]:
+    def hosts(self) -> list[ModuleHost]:
+        """The modules that run, by name."""
         return [
-            kept.running for _name, kept in sorted(self._kept.items()) if kept.running is not None
+            module.host
+            for _name, module in sorted(self._modules.items())
+            if module.host is not None
         ]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
         return [
             (name, spec)
-            for name, kept in sorted(self._kept.items())
-            for spec in kept.tools.values()
+            for name, module in sorted(self._modules.items())
+            for spec in module.tools.values()
         ]
 
     def schedules(self) -> list[ModuleSchedule]:
         return self.scheduler.schedules()
 
     def offered(self) -> OfferedTools:
-        running = {name for name, kept in self._kept.items() if kept.running is not None}
         return OfferedTools(
-            modules=frozenset(running),
+            modules=frozenset(host.name for host in self.hosts()),
             tools=frozenset(
                 name
                 for module, spec in self.tools()
@@ -261,20 +281,33 @@ class ModuleManager:
 
     async def findings(self, authority: Authority) -> list[tuple[str, Finding]]:
         """What the modules that run report to the doctor, each with its module's name, and those
-        that wait for approval.
+        that wait for approval. A doctor that fails is a finding itself.
         """
-        waiting = [
+        found = [
             (
-                one.name,
+                status.name,
                 Finding(
                     problem="it waits for your approval, and does not run",
-                    advice=f"`parachute modules approve {one.name}` shows what it may do, and asks",
+                    advice=f"`parachute modules approve {status.name}` shows what it may do, and "
+                    "asks",
                 ),
             )
-            for one in self.status()
-            if one.state == "unapproved"
+            for status in self.status()
+            if status.state == "unapproved"
         ]
-        return [*waiting, *await module_findings(self.running(), authority)]
+
+        async def ask(host: ModuleHost) -> list[Finding]:
+            try:
+                return await host.doctor(authority.forked())
+            except ParachuteError as error:
+                advice = f"`parachute modules status {host.name}` shows more"
+                return [Finding(problem=f"its doctor failed: {error.message}", advice=advice)]
+
+        asked = [host for host in self.hosts() if host.declared.has_doctor]
+        answers = await asyncio.gather(*(ask(host) for host in asked))
+        for host, findings in zip(asked, answers, strict=True):
+            found += [(host.name, finding) for finding in findings]
+        return found
 
     async def call_tool(
         self,
@@ -287,18 +320,18 @@ class ModuleManager:
     ) -> object:
         """Call a tool.
 
-        Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
+        Raises NotFoundError where there is none of that name, and what `ModuleHost.call` raises.
         """
-        kept = self._kept.get(module)
-        if kept is None or tool not in kept.tools:
+        found = self._modules.get(module)
+        if found is None or found.host is None or tool not in found.tools:
             raise NotFoundError(f"there is no tool {tool} of a module {module}")
-        call = partial(kept.call_tool, tool, arguments, timeout_s, authority)
+        handler = found.tools[tool].handler
+        call = found.host.call(handler, arguments, timeout_s=timeout_s, authority=authority)
         if authority.within is None:  # a request, which the API tells of
-            return await call()
-        with self._audit.call(
-            "agent", next(iter(authority.runs), ""), module, f"tool {tool}", authority
-        ) as answer:
-            answer.value = await call()
+            return await call
+        run = next(iter(authority.runs), "")
+        with self._audit.call("agent", run, module, f"tool {tool}", authority) as answer:
+            answer.value = await call
         return answer.value
 
     async def call_command(
@@ -306,16 +339,19 @@ class ModuleManager:
     ) -> object:
         """Do what a person asks on the command line.
 
-        Raises NotFoundError where there is none of that name, and what `RunningModule.call` raises.
+        Raises NotFoundError where there is none of that name, and what `ModuleHost.call` raises.
         """
-        kept = self._kept.get(module)
-        if kept is None:
-            raise NotFoundError(f"there is no command {command} of a module {module}")
-        return await kept.call_command(command, arguments, authority)
+        for host in self.hosts():
+            for spec in host.declared.commands:
+                if (host.name, spec.name) == (module, command):
+                    return await host.call(
+                        spec.handler, arguments, timeout_s=COMMAND_LIMIT_S, authority=authority
+                    )
+        raise NotFoundError(f"there is no command {command} of a module {module}")
 
     def approved(self, name: str) -> ApprovedModule | None:
-        kept = self._kept.get(name)
-        return kept.approved if kept is not None else None
+        module = self._modules.get(name)
+        return module.approved if module is not None else None
 
     def trust_of(self, module: str) -> ModuleTrust:
         """How it stands: one that may not run is not trusted."""
@@ -327,22 +363,12 @@ class ModuleManager:
         )
 
     def agents_of(self, name: str) -> Mapping[str, AgentConfig]:
-        kept = self._kept.get(name)
-        return kept.running.declared.agents if kept is not None and kept.running is not None else {}
+        module = self._modules.get(name)
+        return module.host.declared.agents if module is not None and module.host is not None else {}
 
-    def interface(self, name: str, caller: CallingModule) -> AuditedInterface | None:
+    def interface(self, name: str, caller: CallingModule) -> ProvidedInterface | None:
         """The interface for that caller; None while no module provides it."""
-        found = self._interfaces.get(name, caller)
-
-        async def call(method: str, made: Callable[[], Awaitable[object]]) -> object:
-            provider = self._interfaces.provider(name)
-            with self._audit.call(
-                "module", caller.name, provider, f"{name}.{method}", caller.own()
-            ) as answer:
-                answer.value = await made()
-            return answer.value
-
-        return None if found is None else AuditedInterface(found, call)
+        return self._interfaces.get(name, caller)
 
     async def ask_interface(self, name: str, method: str) -> object:
         """Ask its provider, on no one's behalf; None while no module provides it."""
@@ -355,7 +381,8 @@ class ModuleManager:
 
         Raises ActRefusedError for any other.
         """
-        with self._audit.publishing(module, event, data, authority):
+        with self._audit.call("module", module, module, f"event {event}", authority) as answer:
+            answer.value = data
             self._publishing.publish(module, event, data, authority)
 
     def writing(
@@ -367,115 +394,103 @@ class ModuleManager:
         return self._publishing.writing(path, authority)
 
     async def _begin(self, ready: list[ApprovedModule]) -> None:
-        """Begin them in waves: who uses an interface after who provides it."""
         room = asyncio.Semaphore(_AT_ONCE)
         for wave in waves(ready):
             async with asyncio.TaskGroup() as group:
-                for one in wave:
-                    kept = self._kept[one.name] = HostedModule(approved=one)
-                    group.create_task(self._begin_one(kept, room), name=f"begin {one.name}")
+                for approved in wave:
+                    module = self._modules[approved.name] = _Module(approved=approved)
+                    group.create_task(self._begin_one(module, room), name=f"begin {approved.name}")
 
-    async def _begin_one(self, kept: HostedModule, room: asyncio.Semaphore) -> None:
-        name, version = kept.approved.name, kept.approved.manifest.version
+    async def _begin_one(self, module: _Module, room: asyncio.Semaphore) -> None:
+        name, version = module.approved.name, module.approved.manifest.version
         async with room:
-            running: RunningModule | None = None
+            host: ModuleHost | None = None
             try:
-                await ask_to_load(self._asker, kept.approved, self._clock(), self._vault)
-                self._publishing.declare(kept.approved.manifest)
-                made = self._make(kept.approved)
-                running = (
-                    made if self._make_run is None else RecordedModule(name, made, self._make_run)
-                )
-                await running.start()
-                self._serve(kept, running)
+                await ask_to_load(self._asker, module.approved, self._clock(), self._vault)
+                self._publishing.declare(module.approved.manifest)
+                services = self._make_services(module.approved)
+                is_trusted = module.approved.trust != "untrusted"
+                make = InProcessHost if is_trusted else self._start_worker
+                host = make(module.approved, services, self._make_run)
+                await host.start()
+                self._serve(module, host)
             except Exception as error:  # a module's callback: nothing of it ends the others
-                kept.problem = (
-                    (running.problem if running is not None else None)
-                    or str(error)
-                    or type(error).__name__
-                )
+                problem = host.problem if host is not None else None
+                module.problem = problem or str(error) or type(error).__name__
                 log.warning(
                     "a module could not begin",
                     extra={"of": name, "error": str(error)},
                     exc_info=not isinstance(error, ParachuteError),
                 )
-                if running is not None:
-                    await running.stop()
+                if host is not None:
+                    await host.stop()
                 self._publishing.withdraw(name)
                 return
         log.info("a module is running", extra={"of": name, "version": version})
-        self._bus.publish("module.enabled", name=name, version=version, hash=kept.approved.digest)
+        self._bus.publish("module.enabled", name=name, version=version, hash=module.approved.digest)
 
-    def _make(self, approved: ApprovedModule) -> RunningModule:
-        services = self._make_services(approved)
-        if approved.trust == "untrusted":
-            return self._start_worker(approved, services)
-        return InProcessHost(approved, services)
-
-    def _serve(self, kept: HostedModule, running: RunningModule) -> None:
-        declared = running.declared
-        self._routes.add(declared.name, running, declared)
-        rank, is_trusted = self._order.rank(declared.name), kept.approved.trust != "untrusted"
+    def _serve(self, module: _Module, host: ModuleHost) -> None:
+        declared, manifest = host.declared, module.approved.manifest
+        self._routes.add(host)
+        rank, is_trusted = self._order.rank(host.name), module.approved.trust != "untrusted"
         for interface in declared.provides:
-            was_shown = interface in kept.approved.manifest.provides
+            is_shown = interface in manifest.provides
             self._interfaces.offer(
-                declared.name,
-                [interface],
-                running.interface,
-                rank=rank if was_shown else rank + _UNSHOWN,
+                host.name,
+                interface,
+                host.interface,
+                rank=rank if is_shown else rank + _UNSHOWN,
                 is_trusted=is_trusted,
             )
-        self.scheduler.add(running, declared)
-        hears = EventFilter.of_module(
-            declared.name, grant_of(kept.approved.manifest.permissions.read)
+        self.scheduler.add(host)
+        can_hear = EventFilter.of_module(host.name, grant_of(manifest.permissions.read))
+        module.inbox = Inbox(host, can_hear, self._origins)
+        module.tools = {spec.name: spec for spec in declared.tools}
+        module.hooks = tuple(
+            ModuleHook(host, spec, self._audit, is_trusted=is_trusted) for spec in declared.hooks
         )
-        kept.inbox = Inbox(running, declared.events, hears, self._origins)
-        kept.tools = {spec.name: spec for spec in declared.tools}
-        kept.hooks = tuple(
-            ModuleHook(running, spec, self._audit, is_trusted=is_trusted) for spec in declared.hooks
-        )
-        kept.running = running
-        self._begin_delivery(kept)
+        module.host = host
+        self._begin_delivery(module)
         self._deliver()
 
-    def _begin_delivery(self, kept: HostedModule) -> None:
-        if self._group is not None and kept.inbox is not None and kept.delivery is None:
-            kept.delivery = self._group.create_task(
-                kept.inbox.run(), name=f"events of {kept.approved.name}"
+    def _begin_delivery(self, module: _Module) -> None:
+        if self._group is not None and module.inbox is not None and module.delivery is None:
+            module.delivery = self._group.create_task(
+                module.inbox.run(), name=f"events of {module.approved.name}"
             )
 
-    async def _end(self, ending: list[HostedModule]) -> None:
+    async def _end(self, ending: list[_Module]) -> None:
         async with asyncio.TaskGroup() as group:
-            for kept in ending:
-                self._kept.pop(kept.approved.name, None)
-                if kept.running is not None:
+            for module in ending:
+                self._modules.pop(module.approved.name, None)
+                self._reports.forget(module.approved.name)
+                if module.host is not None:
                     group.create_task(
-                        self._end_one(kept, kept.running), name=f"end {kept.approved.name}"
+                        self._end_one(module, module.host), name=f"end {module.host.name}"
                     )
             self._deliver()  # nothing new comes to those that are about to end
 
-    async def _end_one(self, kept: HostedModule, running: RunningModule) -> None:
+    async def _end_one(self, module: _Module, host: ModuleHost) -> None:
         """Stop all access to it, then end it."""
-        name, version = kept.approved.name, kept.approved.manifest.version
-        self._routes.remove(name)
-        self._interfaces.withdraw(name)
-        self.scheduler.remove(running)
-        if kept.delivery is not None:
-            kept.delivery.cancel()
-            with suppress(asyncio.CancelledError):
-                await kept.delivery
+        self._routes.remove(host.name)
+        self._interfaces.withdraw(host.name)
+        self.scheduler.remove(host)
+        if module.delivery is not None:
+            module.delivery.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await module.delivery
         try:
-            await running.stop()
+            await host.stop()
         except Exception:  # a wall, as for what it begins
-            log.exception("a module did not end as it should", extra={"of": name})
-        self._publishing.withdraw(name)
-        self._bus.publish("module.disabled", name=name, version=version)
+            log.exception("a module did not end as it should", extra={"of": host.name})
+        self._publishing.withdraw(host.name)
+        version = module.approved.manifest.version
+        self._bus.publish("module.disabled", name=host.name, version=version)
 
     def _deliver(self) -> None:
-        self._publishing.deliver_to(
-            kept.inbox for kept in self._kept.values() if kept.inbox is not None
-        )
-        self._asker.set_participants(one for kept in self._kept.values() for one in kept.hooks)
+        modules = self._modules.values()
+        self._publishing.deliver_to(one.inbox for one in modules if one.inbox is not None)
+        self._asker.set_participants(hook for one in modules for hook in one.hooks)
 
     async def _look(self) -> None:
         """Follow what has changed since the last look.
@@ -498,4 +513,8 @@ class ModuleManager:
             self._report("modules", f"what may run could not be read: {error}")
 
     def _publish_failures(self) -> None:
-        self._reports.publish_failures(self._entries, self._kept)
+        failures = {
+            name: (module.approved.manifest.version, module.failure)
+            for name, module in self._modules.items()
+        }
+        self._reports.publish_failures(self._entries, failures)

@@ -19,16 +19,17 @@ from parachuted.access.own_folders import OwnFolders
 from parachuted.audit.activity import ActivityLog
 from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.interfaces import CallingModule as InterfaceCaller
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_runs import ModuleRuns
 from parachuted.modules.hosting.module_state import ModuleState, make_data_folder
 from parachuted.modules.hosting.outside_folders import OutsideFolders
-from parachuted.modules.hosting.set_schedules import ModuleSchedules, SetScheduler
+from parachuted.modules.hosting.schedules import ModuleScheduler, ModuleSchedules
 from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
-from parachuted.modules.services import CurrentCall, VaultAccess
-from parachuted.runs.bounded_vault import BoundedVaults
+from parachuted.modules.services import CurrentCall
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.times import time_of
@@ -99,7 +100,7 @@ class ModuleContexts:
     def __init__(
         self,
         assembly: ContextAssembly,
-        vault: VaultAccess,
+        vault: GrantedVault,
         bounds: ModuleBounds,
         authority: Callable[[], Authority],
     ) -> None:
@@ -134,7 +135,7 @@ class ModuleContextSources:
     caller; `scheduler` runs what modules do by the clock.
     """
 
-    vaults: BoundedVaults
+    vaults: GrantedVaults
     data: Path
     user_home: Path
     kept_out: tuple[Path, ...]
@@ -147,7 +148,7 @@ class ModuleContextSources:
     publish: Callable[[str, str, Mapping[str, object], Authority], None]
     writing: Callable[[VaultPath, Authority], AbstractContextManager[Callable[[WriteResult], None]]]
     interface: Callable[[str, InterfaceCaller], object | None]
-    scheduler: SetScheduler
+    scheduler: ModuleScheduler
     activity: ActivityLog
     contexts: ContextAssembly
     clock: Callable[[], datetime]
@@ -194,7 +195,7 @@ class ModuleContext:
         self.schedules = ModuleSchedules(name, sources.scheduler, authority)
         self.state = ModuleState(sources.state / name, authority)
         self._agents = sources.agents_of(approved)
-        self.runs = ModuleRuns(name, self._agents, authority)
+        self.runs: RunAccess = ModuleRuns(name, self._agents, authority)
         self.contexts = ModuleContexts(sources.contexts, self.vault, bounds, authority)
         self._sources, self._bounds, self._requires = (
             sources,
@@ -229,11 +230,6 @@ class ModuleContext:
 
         Its causes travel with it, so that loops halt, and so does its taint.
         """
-        if event.partition(".")[0] != self.name:
-            raise ActRefusedError(
-                f"the module {self.name} may publish events whose name begins with {self.name}. "
-                f"and not {event[:80]}"
-            )
         authority = self._acting().forked()
         if self._is_strange:
             authority.taint.read_words(

@@ -17,9 +17,9 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from stat import S_ISDIR
 from typing import cast
@@ -32,6 +32,8 @@ from parachuted.modules.registry.manifest import NAME
 from parachuted.processes.beat import next_beat
 from parachuted.processes.uninterrupted import run_uninterrupted
 
+log = logging.getLogger(__name__)
+
 MODULE_DATA, MODULE_STATE = "module-data", "modules"
 """The folders of all modules' data folders and states, in the vault's state folder."""
 
@@ -39,6 +41,8 @@ MODULE_SCHEDULES = "module-schedules"
 """The folder of the schedules that modules set, a file for each module."""
 
 LARGEST_DATA, MOST_FILES = 2 << 30, 20_000
+LARGEST_VALUE, LARGEST_IN_ALL, MOST_KEYS = 1_000_000, 10_000_000, 10_000
+_LONGEST_KEY, _MOST_READ = 200, 50
 _LOOK_S = 5.0
 _BLOCK = 512  # what st_blocks counts
 _PART = 0.01
@@ -50,22 +54,23 @@ def make_data_folder(parent: Path, name: str) -> Path:
     Raises StorageFailedError, also where something else lies there, such as a link.
     """
     folder = parent / name
-    try:
+    with _storage_errors("the module's data folder could not be made"):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         if not S_ISDIR(folder.lstat().st_mode):
             raise StorageFailedError(f"{folder} is not a folder; remove it")
-    except OSError as error:
-        raise StorageFailedError(
-            f"the module's data folder could not be made: {error.strerror}", errno=error.errno
-        ) from error
     return folder
 
 
 def has_module_data(state: Path, name: str) -> bool:
     """Whether a module of that name keeps anything in the vault's state folder."""
-    return any(_holds_something(place) for place in _places(state, name))
+    return any(
+        any(place.iterdir())
+        if place.is_dir() and not place.is_symlink()
+        else place.is_symlink() or place.exists()
+        for place in _places(state, name)
+    )
 
 
 def delete_module_data(state: Path, name: str) -> bool:
@@ -75,15 +80,11 @@ def delete_module_data(state: Path, name: str) -> bool:
     """
     had = has_module_data(state, name)
     for place in _places(state, name):
-        try:
+        with _storage_errors(f"{place} could not be deleted"):
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place)
             else:
                 place.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageFailedError(
-                f"{place} could not be deleted: {error.strerror}", errno=error.errno
-            ) from error
     return had
 
 
@@ -97,10 +98,12 @@ def _places(state: Path, name: str) -> list[Path]:
     ]
 
 
-def _holds_something(place: Path) -> bool:
-    if place.is_dir() and not place.is_symlink():
-        return any(place.iterdir())
-    return place.is_symlink() or place.exists()
+@contextmanager
+def _storage_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailedError(f"{what}: {error.strerror}", errno=error.errno) from error
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
@@ -134,24 +137,6 @@ async def watch_size(folder: Path, end: Callable[[str], None]) -> None:
         await next_beat(max(_LOOK_S, (time.monotonic() - began) / _PART))
 
 
-log = logging.getLogger(__name__)
-
-LARGEST_VALUE = 1_000_000
-LARGEST_IN_ALL = 10_000_000
-MOST_KEYS = 10_000
-_LONGEST_KEY = 200
-_MOST_READ = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredValue:
-    """One value, and the origins of the untrusted texts that were read before it was stored."""
-
-    key: str
-    value: object
-    read: Mapping[str, Origin]
-
-
 class ModuleState:
     """`StateAccess` in a folder that is its own alone.
 
@@ -164,17 +149,16 @@ class ModuleState:
         """
         self._folder, self._authority = folder, authority
         self._turn = asyncio.Lock()
-        self._sizes: dict[str, int] | None = None
-        self._read: dict[str, Mapping[str, Origin]] = {}
+        self._known: dict[str, _Stored] | None = None
 
     async def get(self, key: str, default: object = None) -> object:
         authority = self._acting()
         async with self._turn:
-            kept = await run_uninterrupted(self._load, self._folder / _name(key))
-        if kept is None or kept.key != key:
+            stored = await run_uninterrupted(_load, self._folder / _name(key))
+        if stored is None or stored.key != key:
             return default
-        _mark(authority, kept.read)
-        return kept.value
+        _mark(authority, stored)
+        return stored.value
 
     async def put(self, key: str, value: object) -> None:
         """Keep a JSON value.
@@ -194,93 +178,88 @@ class ModuleState:
     async def keys(self) -> list[str]:
         authority = self._acting()
         async with self._turn:
-            found = sorted(await run_uninterrupted(self._known))
-            for read in self._read.values():
-                _mark(authority, read)
-        return found
+            known = await run_uninterrupted(self._all)
+            for stored in known.values():
+                _mark(authority, stored)
+            return sorted(known)
 
     def _acting(self) -> Authority:
         authority = self._authority()
         authority.check()
         return authority
 
-    def _known(self) -> dict[str, int]:
-        if self._sizes is None:
+    def _all(self) -> dict[str, _Stored]:
+        """What there is, by key, without its values."""
+        if self._known is None:
             files = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
-            kept = [(self._load(file), file) for file in files]
-            known = {
-                one.key: (one, file)
-                for one, file in kept
-                if one is not None and _name(one.key) == file.name
+            found = [(file, stored) for file in files if (stored := _load(file)) is not None]
+            self._known = {
+                stored.key: replace(stored, value=None)
+                for file, stored in found
+                if _name(stored.key) == file.name
             }
-            self._sizes = {key: file.stat().st_size for key, (_, file) in known.items()}
-            self._read = {key: one.read for key, (one, _) in known.items() if one.read}
-        return self._sizes
+        return self._known
 
     def _put(self, key: str, data: bytes, read: Mapping[str, Origin]) -> None:
-        known = self._known()
+        known = self._all()
         if key not in known and len(known) >= MOST_KEYS:
             raise EditRefusedError(
                 f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some"
             )
-        if sum(known.values()) - known.get(key, 0) + len(data) > LARGEST_IN_ALL:
+        others = sum(stored.size for name, stored in known.items() if name != key)
+        if others + len(data) > LARGEST_IN_ALL:
             raise EditRefusedError(
                 f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what "
                 "matters belongs in the vault"
             )
-        try:
+        with _storage_errors("the module's state could not be kept"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_private(self._folder / _name(key), data)
-        except OSError as error:
-            raise StorageFailedError(
-                f"the module's state could not be kept: {error.strerror}", errno=error.errno
-            ) from error
-        known[key] = len(data)
-        self._read[key] = read
+        known[key] = _Stored(key=key, size=len(data), read=read)
 
     def _delete(self, key: str) -> None:
-        known = self._known()
-        try:
+        known = self._all()
+        with _storage_errors("the module's state could not be changed"):
             (self._folder / _name(key)).unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageFailedError(
-                f"the module's state could not be changed: {error.strerror}", errno=error.errno
-            ) from error
         known.pop(key, None)
-        self._read.pop(key, None)
 
-    def _load(self, file: Path) -> _StoredValue | None:
-        try:
-            document = json.loads(file.read_bytes())
-            read = {
-                str(source): cast("Origin", origin)
-                for source, origin in document.get("read", {}).items()
-                if origin in UNTRUSTED
-            }
-            return _StoredValue(key=str(document["key"]), value=document["value"], read=read)
-        except FileNotFoundError:
-            return None
-        except (
-            OSError,
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-            RecursionError,
-        ) as error:
-            log.warning(
-                "a file of a module's state cannot be read and counts as none",
-                extra={"file": str(file), "error": str(error)},
-            )
-            return None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """One value, and the origins of the untrusted texts that were read before it was stored."""
+
+    key: str
+    size: int
+    read: Mapping[str, Origin]
+    value: object = None
+
+
+def _load(file: Path) -> _Stored | None:
+    try:
+        data = file.read_bytes()
+        document = json.loads(data)
+        read = {
+            str(source): cast("Origin", origin)
+            for source, origin in document.get("read", {}).items()
+            if origin in UNTRUSTED
+        }
+        return _Stored(key=str(document["key"]), size=len(data), read=read, value=document["value"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        log.warning(
+            "a file of a module's state cannot be read and counts as none",
+            extra={"file": str(file), "error": str(error)},
+        )
+        return None
 
 
 def _name(key: str) -> str:
     return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
-def _mark(authority: Authority, read: Mapping[str, Origin]) -> None:
-    for source, origin in read.items():
+def _mark(authority: Authority, stored: _Stored) -> None:
+    for source, origin in stored.read.items():
         authority.taint.read(source, origin)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import cache, cached_property
@@ -31,7 +31,6 @@ from parachuted.access.notes import Note, NoteLink, NoteSection
 from parachuted.errors import ConflictError, ModuleFailedError
 from parachuted.json_limits import check_json
 from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.arguments import WrongArgumentsError
 from parachuted.modules.registry.manifest import read_manifest
@@ -43,8 +42,8 @@ from parachuted.modules.services import (
     FolderAccess,
     Services,
     StateAccess,
-    VaultAccess,
 )
+from parachuted.runs.granted_vault import GrantedVault
 
 API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
 CALL_HEADER = "X-Parachute-Call"
@@ -52,7 +51,7 @@ SERVICES = "/api/modules/{name}/services/{service}"
 UPLOADS = "/api/modules/{name}/uploads"
 ACCESSES: Mapping[str, type] = MappingProxyType(
     {
-        "vault": VaultAccess,
+        "vault": GrantedVault,
         "folders": FolderAccess,
         "state": StateAccess,
         "schedules": ScheduleAccess,
@@ -299,27 +298,8 @@ class _RemoteObject(dict[str, object]):
             raise AttributeError(name) from None
 
 
-def _remote_value(value: object) -> object:
+def remote_value(value: object) -> object:
+    """What an interface answered; its objects have attributes."""
     if isinstance(value, Mapping):
-        return _RemoteObject({str(name): _remote_value(one) for name, one in value.items()})
-    return [_remote_value(one) for one in value] if isinstance(value, list) else value
-
-
-class RemoteInterface:
-    """A module's interface whose methods are calls; results are JSON whose objects have
-    attributes.
-    """
-
-    def __init__(self, name: str, ask: Callable[[Mapping[str, object]], Awaitable[object]]) -> None:
-        self._name, self._ask = name, ask
-
-    def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or is_every_modules(method):
-            raise AttributeError(f"{self._name} has no method {method}")
-
-        async def call(*args: object, **kwargs: object) -> object:
-            asked: dict[str, object] = {"name": self._name, "method": method}
-            asked |= {"args": to_json(args), "kwargs": to_json(kwargs)}
-            return _remote_value(await self._ask(asked))
-
-        return call
+        return _RemoteObject({str(name): remote_value(one) for name, one in value.items()})
+    return [remote_value(one) for one in value] if isinstance(value, list) else value

@@ -97,7 +97,8 @@ class RouteSpec(RouteMark):
 
     `path` begins after the module's prefix, or after `prefix`; `handler` is what `resolve_handler`
     takes; `streams`: an async generator, or, where it `resumes`, a Stream; `takes`: what body, and
-    `max_bytes` how large it may be.
+    `max_bytes` how large it may be; `tolerant` and `secret_header` as `parachuted.modules.route`
+    has them.
 
     A handler that has not answered after `timeout_s` is ended. `schema` is the JSON schema of its
     arguments, empty where it has none; `answer` that of what it returns, or of each item that it

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Collection
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from parachuted.modules.registry.module_registry import (
 )
 
 _OTHERS_MAY_WRITE = 0o022
+_FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle daemon does
 
 
 class ModuleFolders:
@@ -33,6 +35,7 @@ class ModuleFolders:
         self._home, self._vault, self._registry = home, vault, registry
         self._read: dict[Path, tuple[int, ModuleTree | None, str | None]] = {}
         self._marks: dict[str, tuple[object, int]] | None = None
+        self._files_due_at = self._changed_at = time.monotonic()
         self._entries: tuple[object, Held] = object(), {}
 
     def names(self) -> set[str]:
@@ -50,7 +53,8 @@ class ModuleFolders:
 
     def look(self) -> frozenset[str]:
         """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written; the first call returns none. One stat a file.
+        modules.yaml was written; the first call returns none. One stat a file, but of files that
+        were looked at a moment ago.
 
         An entry that was changed and changed back counts: who compared in between saw the other.
         """
@@ -60,16 +64,31 @@ class ModuleFolders:
             with contextlib.suppress(ModuleRegistryError):
                 self._entries = mark, self._registry.load()
         entries, marks = self._entries[1], dict[str, tuple[object, int]]()
+        before = self._marks
+        same = {} if before is None or self._files_are_due() else before
         for name in {*entries, *self.names()}:
+            if name in same and same[name][0] == mark:
+                marks[name] = same[name]
+                continue
             marks[name] = mark, 0
             with contextlib.suppress(ValueError):
                 marks[name] = mark, self._mark(parse_record(name, entries.get(name, {})))
-        before, self._marks = self._marks, marks
+        self._marks = marks
         if before is None:
             return frozenset()
-        return frozenset(
+        changed = frozenset(
             name for name in marks.keys() | before.keys() if marks.get(name) != before.get(name)
         )
+        self._changed_at = time.monotonic() if changed else self._changed_at
+        return changed
+
+    def _files_are_due(self) -> bool:
+        """The longer no file has changed, the less often they are looked at."""
+        now = time.monotonic()
+        if now < self._files_due_at:
+            return False
+        self._files_due_at = now + min(_FILES_EVERY_S, (now - self._changed_at) / 10)
+        return True
 
     def tree(self, record: ModuleRecord) -> tuple[ModuleTree | None, str | None]:
         """What its folder holds, or why that cannot be said.

@@ -26,6 +26,17 @@ BODY = {
 }
 
 
+def run_token(name: str = "run-1", **parts: object) -> RunToken:
+    usual = {
+        "agent": "curator",
+        "causes": ("cause-1",),
+        "session": None,
+        "max_cost_usd": 100.0,
+        "models": (MODEL,),
+    }
+    return RunToken(run=name, **{**usual, **parts})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """What an agent got: `pieces` are those it came in; `is_cut` when it broke off."""
@@ -69,14 +80,7 @@ class GatewayRig:
     async def run(
         self, name: str = "run-1", folder: Path | None = None, **parts: object
     ) -> AsyncIterator[Endpoint]:
-        usual = {
-            "agent": "curator",
-            "causes": ("cause-1",),
-            "session": None,
-            "max_cost_usd": 100.0,
-            "models": (MODEL,),
-        }
-        async with self.gateway.open(RunToken(run=name, **{**usual, **parts}), folder) as way:
+        async with self.gateway.open(run_token(name, **parts), folder) as way:
             yield way
 
     async def ask(

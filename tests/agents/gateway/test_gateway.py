@@ -18,7 +18,7 @@ from aiohttp import web
 from parachuted.agents.gateway import Endpoint
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, RecordedRequest, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
+from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig, run_token
 
 MILLION = 1_000_000
 
@@ -101,6 +101,21 @@ async def test_an_ended_run_s_token_and_socket_lead_nowhere(
     assert api.requests == []
 
 
+async def test_a_grant_s_requests_count_to_its_run_of_the_moment(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
+    api.add([say("one")], [say("two")], [say("three")])
+    async with gateway_rig.gateway.grant() as grant:
+        for run, requests in (("run-1", 1), ("run-2", 2)):
+            async with grant.run(run_token(run)) as way:
+                assert {(await gateway_rig.ask(way)).status for _ in range(requests)} == {200}
+                with pytest.raises(RuntimeError):
+                    async with grant.run(run_token("run-3")):
+                        pass
+            assert (await gateway_rig.ask(way)).status == 401
+    assert [gateway_rig.gateway.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -138,17 +153,15 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
         spent = gateway_rig.gateway.spent("run-1")
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output, spent.cached, spent.prompt) == (2, 20, 50, 500_000 + 150)
-    await gateway_rig.gateway.close()
-    again = type(gateway_rig.usage_store)(
-        gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp
+    report = gateway_rig.usage_store.report(gateway_rig.now[0])
+    assert {cause["cause"]: cause["usd"] for cause in report["causes"]} == dict.fromkeys(
+        ("c1", "c2"), pytest.approx(spent.usd)
     )
-    assert again.spent(cause="c2").usd == pytest.approx(spent.usd)
-    assert again.report(gateway_rig.now[0])["sessions"][0]["session"] == "session-9"
-    again.close()
+    assert report["sessions"][0]["session"] == "session-9"
 
 
 @pytest.mark.parametrize(
-    ("limits", "run_token", "says"),
+    ("limits", "parts", "says"),
     [
         ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
         ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
@@ -157,11 +170,11 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(
     ],
 )
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
-    make_gateway_rig, api: ScriptedMessages, limits, run_token, says
+    make_gateway_rig, api: ScriptedMessages, limits, parts, says
 ):
     gateway_rig = make_gateway_rig(api.url, **limits)
     api.add(*[costing(0.5)] * 5)
-    async with gateway_rig.run(**run_token) as way:
+    async with gateway_rig.run(**parts) as way:
         answers = [await gateway_rig.ask(way) for _ in range(4)]
 
     assert [answer.status for answer in answers] == [200, 200, 400, 400]
@@ -202,19 +215,6 @@ async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api: Sc
     async with gateway_rig.run("run-2", causes=()) as way:
         assert (await gateway_rig.ask(way)).status == 200
     assert "budget:usd_per_hour" not in gateway_rig.reported
-
-
-async def test_fifty_requests_at_once_overspend_by_no_more_than_themselves(
-    make_gateway_rig, api: ScriptedMessages
-):
-    gateway_rig = make_gateway_rig(api.url)
-    api.add(*[costing(0.1)] * 60)
-    async with gateway_rig.run(max_cost_usd=0.1) as way:
-        await asyncio.gather(*(gateway_rig.ask(way) for _ in range(50)))
-        before = len(api.asked)
-        assert (await gateway_rig.ask(way)).status == 400
-    assert len(api.asked) == before <= 50
-    assert gateway_rig.gateway.spent("run-1").usd == pytest.approx(before * 0.1)
 
 
 async def test_pieces_pass_as_they_come(make_gateway_rig):
@@ -330,12 +330,8 @@ async def test_an_unknown_price_is_noted_and_is_not_a_problem(
     api.add([say("x")])
     async with gateway_rig.run(models=("llama-9",)) as way:
         await gateway_rig.ask(way, body={**BODY, "model": "llama-9"})
-    await gateway_rig.gateway.close()
-    again = type(gateway_rig.usage_store)(
-        gateway_rig.usage_store._database.path, gateway_rig.now[0].timestamp
-    )
-    (note,) = gateway_rig.gateway.price_notes([*again.models(gateway_rig.now[0]), MODEL])
-    again.close()
+    models = gateway_rig.usage_store.models(gateway_rig.now[0])
+    (note,) = gateway_rig.gateway.price_notes([*models, MODEL])
     assert "llama-9" in note
     assert gateway_rig.reported == {}
 
@@ -349,17 +345,14 @@ async def test_with_no_login_the_agent_learns_where_to_look(
     assert (answer.status, "parachute auth status" in answer.error["message"]) == (401, True)
 
 
-async def test_a_folder_that_is_not_there_is_a_reason_not_to_begin(gateway_rig: GatewayRig):
-    with pytest.raises(AgentUnavailableError):
-        async with gateway_rig.run(folder=gateway_rig.folder / "none"):
-            pass
-
-
-async def test_a_link_in_the_folder_s_place_is_not_followed(gateway_rig: GatewayRig, tmp_path):
+@pytest.mark.parametrize("folder", ["none", "link"])
+async def test_a_folder_that_is_not_there_or_a_link_is_a_reason_not_to_begin(
+    gateway_rig: GatewayRig, tmp_path, folder
+):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(AgentUnavailableError):
-        async with gateway_rig.run(folder=tmp_path / "link"):
+        async with gateway_rig.run(folder=tmp_path / folder):
             pass
 
 
@@ -403,7 +396,7 @@ async def test_it_opens_neither_a_file_nor_a_port_before_it_is_used(gateway_rig:
 async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
     gateway_rig: GatewayRig, api: ScriptedMessages, monkeypatch
 ):
-    monkeypatch.setattr("parachuted.agents.gateway.listeners._LARGEST_BUFFERED", 3 << 20)
+    monkeypatch.setattr("parachuted.agents.gateway.grant._LARGEST_BUFFERED", 3 << 20)
     api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
     big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
     async with gateway_rig.run() as way:
@@ -419,16 +412,11 @@ async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
 async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
-    refusal = ApiRefusal(status=408, kind="timeout_error", headers={"retry-after": "60"})
-    api.add(refusal, [say("started")], refusal, ApiRefusal(status=400))
+    api.add([say("started")], ApiRefusal(status=529, headers={"retry-after": "60"}))
     async with gateway_rig.run() as way:
-        answers = [await gateway_rig.ask(way) for _ in range(4)]
-    assert [answer.headers.get("x-should-retry") for answer in answers] == [
-        "false",
-        None,
-        None,
-        "false",
-    ]
+        answers = [await gateway_rig.ask(way) for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 529, 429]
+    assert [answer.headers.get("x-should-retry") for answer in answers] == [None] * 3
 
 
 async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(
@@ -436,7 +424,7 @@ async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked
 ):
     gateway_rig = make_gateway_rig(api.url)
     async with gateway_rig.run(max_cost_usd=1) as way:
-        gateway_rig.usage_store._database.rows("DROP TABLE requests")
+        gateway_rig.usage_store._database.rows("DROP TABLE usage")
         answer = await gateway_rig.ask(way)
     assert (answer.status, "cannot be written down" in answer.error["message"]) == (503, True)
     assert api.asked == []
@@ -448,15 +436,13 @@ async def test_a_disk_that_refuses_while_the_model_answers_is_reported_and_limit
     gateway_rig = make_gateway_rig(api.url)
 
     def lose_the_table(_request: RecordedRequest) -> Reply:
-        gateway_rig.usage_store._database.rows("DROP TABLE requests")
+        gateway_rig.usage_store._database.rows("DROP TABLE usage")
         return costing(1)
 
     api.add(lose_the_table, costing(1))
     async with gateway_rig.run(max_cost_usd=1) as way:
         assert (await gateway_rig.ask(way)).status == 200
-        while "usage" not in gateway_rig.reported:
-            await asyncio.sleep(0.005)
-        assert (await gateway_rig.ask(way)).status == 400
+        assert (await gateway_rig.ask(way)).status == 503
     assert "could not be read or written" in gateway_rig.reported["usage"]
 
 
@@ -539,7 +525,7 @@ async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_a
     make_gateway_rig, api: ScriptedMessages
 ):
     gateway_rig = make_gateway_rig(api.url, usd_per_hour=2.0)
-    api.add(*[costing(0.9)] * 60)
+    api.add(*[costing(1.2)] * 60)
     dear = {
         **BODY,
         "max_tokens": 500_000,
@@ -552,32 +538,10 @@ async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one_a
         answers = await asyncio.gather(
             *(gateway_rig.ask(way, body=dear) for way in (one, other) for _ in range(20))
         )
-    assert sorted(answer.status for answer in answers) == [200] * 3 + [400] * 37
+    assert sorted(answer.status for answer in answers) == [200] * 2 + [400] * 38
     assert sum(gateway_rig.gateway.spent(run).usd for run in ("run-1", "run-2")) == pytest.approx(
-        2.7
+        2.4
     )
-
-
-async def test_who_leaves_before_the_answer_has_paid_for_all_that_was_reserved(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
-    asked = {**BODY, "max_tokens": 20_000}
-    async with gateway_rig.run(max_cost_usd=0.25) as way:
-        for number in range(1, 3):
-            leaving = asyncio.ensure_future(gateway_rig.ask(way, body=asked))  # noqa: TID251
-            while len(api.asked) < number:
-                await asyncio.sleep(0.005)
-            leaving.cancel()
-            await asyncio.wait([leaving])
-            deadline = time.monotonic() + 30
-            while gateway_rig.gateway.spent("run-1").usd < number * 0.1:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.005)
-        last = {**BODY, "max_tokens": 20_000}
-        api.add([say("cut short by what is left")])
-        assert (await gateway_rig.ask(way, body=last)).status == 200
-        assert 256 <= api.asked[-1].body["max_tokens"] < 20_000
 
 
 async def test_an_agent_that_leaves_before_its_answer_begins_is_not_reported_as_an_error(

@@ -1,10 +1,23 @@
-"""What of a request passes, and what of its answer."""
+"""What of a request passes, what of its answer, and what an answer says of the account."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from parachuted.agents.gateway.login import allowed, headers_down, headers_up, token_of
+from parachuted.agents.gateway.headers import (
+    allowed,
+    asked_wait_s,
+    headers_down,
+    headers_up,
+    read_windows,
+    token_of,
+)
+from parachuted.agents.gateway.login import RequestCredential
+from parachuted.testing import ApiRefusal, ScriptedMessages
+from parachuted.times import time_of
+from tests.agents.gateway.conftest import GatewayRig
 
 HERE = [
     "/v1/messages/",
@@ -33,26 +46,21 @@ HERE = [
 ]
 
 
-def test_the_messages_api_passes():
-    assert allowed("POST", "/v1/messages") == ("/v1/messages", "")
-    assert allowed("POST", "/v1/messages?beta=true") == ("/v1/messages", "beta=true")
-    assert allowed("POST", "/v1/messages/count_tokens?beta=true") == (
-        "/v1/messages/count_tokens",
-        "beta=true",
-    )
-    assert allowed("HEAD", "/") == ("/", "")
+@pytest.mark.parametrize("path", ["", "?beta=true", "/count_tokens?beta=true"])
+def test_the_messages_api_passes(path):
+    assert allowed("POST", f"/v1/messages{path}")
 
 
 @pytest.mark.parametrize("target", HERE)
 def test_no_other_path_passes_however_it_is_spelled(target):
-    assert allowed("POST", target) is None
+    assert not allowed("POST", target)
 
 
 @pytest.mark.parametrize(
     "method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "CONNECT", "post"]
 )
 def test_no_other_method_passes(method):
-    assert allowed(method, "/v1/messages") is None
+    assert not allowed(method, "/v1/messages")
 
 
 def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
@@ -72,7 +80,10 @@ def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
         "Content-Length": "3",
         "Transfer-Encoding": "chunked",
     }
-    up = headers_up(sent, {"authorization": "Bearer real"}, "oauth-2025-04-20")
+    credential = RequestCredential(
+        headers={"authorization": "Bearer real"}, beta="oauth-2025-04-20"
+    )
+    up = headers_up(sent, credential)
 
     assert up["authorization"] == "Bearer real"
     assert up["anthropic-beta"] == "a,b,oauth-2025-04-20"
@@ -89,11 +100,8 @@ def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
         "transfer-encoding",
     }
     assert not dropped & set(up)
-    assert (
-        headers_up({"anthropic-beta": "oauth-2025-04-20"}, {}, "oauth-2025-04-20")["anthropic-beta"]
-        == "oauth-2025-04-20"
-    )
-    assert "anthropic-beta" not in headers_up({}, {}, "")
+    assert headers_up(up, credential)["anthropic-beta"] == up["anthropic-beta"]
+    assert "anthropic-beta" not in headers_up({}, RequestCredential(headers={}))
 
 
 def test_back_comes_what_the_agent_reads_and_nothing_that_names_the_account_s_cookies():
@@ -133,3 +141,63 @@ def test_back_comes_what_the_agent_reads_and_nothing_that_names_the_account_s_co
 )
 def test_a_token_is_found_wherever_the_cli_puts_it(headers, token):
     assert token_of(headers) == token
+
+
+UNIFIED = "anthropic-ratelimit-unified-"
+
+
+async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends(
+    gateway_rig: GatewayRig, api: ScriptedMessages
+):
+    ends = gateway_rig.now[0] + timedelta(hours=2)
+    reported = {
+        f"{UNIFIED}5h-utilization": "0.425",
+        f"{UNIFIED}5h-reset": str(int(ends.timestamp())),
+        f"{UNIFIED}7D_next-utilization": "0.1",
+    }
+    api.add(ApiRefusal(status=400, headers=reported))
+    async with gateway_rig.run() as way:
+        await gateway_rig.ask(way)
+
+    week = {"utilization": 10.0, "resets_at": None}
+    windows = gateway_rig.gateway.windows(gateway_rig.now[0])
+    assert windows == {
+        "5h": {"utilization": 42.5, "resets_at": time_of(ends.replace(microsecond=0))},
+        "7d_next": week,
+    }
+    assert gateway_rig.gateway.windows(ends) == {"7d_next": week}
+
+
+def test_headers_that_make_no_sense_say_nothing():
+    odd = [{}, *({f"{UNIFIED}5h-utilization": text} for text in ("", "much", "nan", "inf", "-1"))]
+    assert [read_windows(headers) for headers in odd] == [{}] * len(odd)
+    assert read_windows({f"{UNIFIED}7d-utilization": "1e300", f"{UNIFIED}7d-reset": "1e300"}) == {
+        "7d": {"utilization": 1000.0, "resets_at": None}
+    }
+    assert (
+        len(read_windows({f"{UNIFIED}{number}-utilization": "1" for number in range(1000)})) == 20
+    )
+    assert (
+        read_windows(
+            {
+                f"{UNIFIED}{'x' * 41}-utilization": "1",
+                f"{UNIFIED}-utilization": "1",
+                f"{UNIFIED}reset": "1",
+            }
+        )
+        == {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, 0.0),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after-ms": "250", "retry-after": "3"}, 0.25),
+        ({"retry-after-ms": "soon", "retry-after": "3"}, 3.0),
+        *(({"retry-after": text}, 0.0) for text in ("", "-1", "nan", "inf", "tomorrow")),
+    ],
+)
+def test_the_wait_that_an_answer_asks_for_is_read(headers, seconds):
+    assert asked_wait_s(headers) == seconds

@@ -47,11 +47,6 @@ async def test_what_lies_in_the_socket_s_place_is_replaced_and_gone_afterwards(t
     assert not path.exists()
 
 
-async def test_where_no_socket_is_wanted_there_is_none():
-    async with GatewayListeners(answer).socket(None, answer) as path:
-        assert path is None
-
-
 async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
     (tmp_path / "gateway.sock").mkdir()
     with pytest.raises(OSError, match=r"gateway\.sock"):

@@ -102,7 +102,7 @@ async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
         homes[0],
         homes[1],
     ):
-        secret = await login(homes, env=env).secret()
+        secret = await login(homes, env=env).credential()
         found.append((dict(secret.headers), secret.beta))
         env.pop(gone, None) if isinstance(gone, str) else file_of(gone).unlink()
 
@@ -115,27 +115,29 @@ async def test_the_places_are_tried_in_the_order_of_auth_status(homes):
         ({"authorization": "Bearer sk-ant-user"}, oauth),
     ]
     with pytest.raises(AgentUnavailableError, match="auth status"):
-        await login(homes, env=env).secret()
+        await login(homes, env=env).credential()
 
 
 async def test_a_login_goes_to_anthropic_alone_and_a_key_wherever_it_is_set_for(homes):
     put(homes[0])
     env = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-token"}
-    assert (await login(homes, env=env, is_anthropic=False).secret()).headers == {
+    assert (await login(homes, env=env, is_anthropic=False).credential()).headers == {
         "x-api-key": "no-key-needed"
     }
-    key = await login(homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False).secret()
+    key = await login(
+        homes, env={**env, "ANTHROPIC_API_KEY": "mine"}, is_anthropic=False
+    ).credential()
     assert key.headers == {"x-api-key": "mine"}
     bearer = await login(
         homes, env={**env, "ANTHROPIC_AUTH_TOKEN": "sk-of-a-gateway"}, is_anthropic=False
-    ).secret()
+    ).credential()
     assert bearer.headers == {"authorization": "Bearer sk-of-a-gateway"}
 
 
 async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(homes):
     put(homes[1], ends=timedelta(minutes=-1), subscriptionType="max")
     server = Server((200, ANSWER))
-    secret = await login(homes, server).secret()
+    secret = await login(homes, server).credential()
 
     assert secret.headers == {"authorization": f"Bearer {FRESH}"}
     ((url, asked),) = server.asked
@@ -158,16 +160,16 @@ async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(ho
         "mcpOAuth": {"kept": 1},
     }
     assert stat.S_IMODE(file_of(homes[1]).stat().st_mode) == 0o600
-    assert (await login(homes, server).secret()).secret == FRESH
+    assert (await login(homes, server).credential()).secret == FRESH
     assert len(server.asked) == 1
 
 
 async def test_ten_requests_at_once_renew_it_once(homes):
     put(homes[1], ends=timedelta(seconds=30))
     server = Server((200, ANSWER))
-    one = login(homes, server)
+    mine = login(homes, server)
     assert {
-        secret.secret for secret in await asyncio.gather(*(one.secret() for _ in range(10)))
+        secret.secret for secret in await asyncio.gather(*(mine.credential() for _ in range(10)))
     } == {FRESH}
     assert len(server.asked) == 1
 
@@ -175,16 +177,16 @@ async def test_ten_requests_at_once_renew_it_once(homes):
 async def test_one_that_was_refused_is_renewed_though_it_has_not_ended(homes):
     put(homes[1])
     server = Server((200, ANSWER))
-    one = login(homes, server)
-    refused = await one.secret()
-    assert (await one.secret(refused=refused)).secret == FRESH
+    mine = login(homes, server)
+    refused = await mine.credential()
+    assert (await mine.credential(refused=refused)).secret == FRESH
 
 
 async def test_one_that_somebody_else_renewed_meanwhile_is_taken(homes):
     put(homes[1], ends=timedelta(minutes=-1))
     server = Server((400, {"error": "invalid_grant"}))
     server.before = lambda: put(homes[1], token=FRESH, refreshToken=NEXT)
-    assert (await login(homes, server).secret()).secret == FRESH
+    assert (await login(homes, server).credential()).secret == FRESH
     assert json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["refreshToken"] == NEXT
 
 
@@ -192,7 +194,7 @@ async def test_what_was_put_there_while_we_renewed_is_not_overwritten(homes):
     put(homes[1], ends=timedelta(minutes=-1))
     server = Server((200, ANSWER))
     server.before = lambda: put(homes[1], token="sk-ant-other", refreshToken="sk-ant-others")  # noqa: S106
-    assert (await login(homes, server).secret()).secret == FRESH
+    assert (await login(homes, server).credential()).secret == FRESH
     assert (
         json.loads(file_of(homes[1]).read_text())["claudeAiOauth"]["accessToken"] == "sk-ant-other"
     )
@@ -213,7 +215,7 @@ async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_sta
     put(homes[1], ends=timedelta(minutes=-1))
     before = file_of(homes[1]).read_bytes()
     with pytest.raises(AgentUnavailableError, match="log in again") as refused:
-        await login(homes, Server(answer)).secret()
+        await login(homes, Server(answer)).credential()
     assert "canary" not in str(refused.value)
     assert file_of(homes[1]).read_bytes() == before
 
@@ -221,14 +223,14 @@ async def test_a_login_that_cannot_be_renewed_is_said_without_its_secret_and_sta
 async def test_a_disk_that_refuses_loses_no_login_while_we_live(homes):
     put(homes[1], ends=timedelta(minutes=-1))
     server = Server((200, ANSWER))
-    one = login(homes, server)
+    mine = login(homes, server)
     real = file_of(homes[1])
     elsewhere = homes[1] / "elsewhere.json"
     server.before = lambda: (real.rename(elsewhere), real.symlink_to("/proc/self/none"))
-    assert (await one.secret()).secret == FRESH
+    assert (await mine.credential()).secret == FRESH
     real.unlink()
     elsewhere.rename(real)
-    assert (await one.secret()).secret == FRESH
+    assert (await mine.credential()).secret == FRESH
     assert len(server.asked) == 1
 
 
@@ -237,15 +239,15 @@ async def test_a_link_in_the_file_s_place_stays_one(homes):
     real = homes[1] / "dotfiles.json"
     file_of(homes[1]).rename(real)
     file_of(homes[1]).symlink_to(real)
-    await login(homes, Server((200, ANSWER))).secret()
+    await login(homes, Server((200, ANSWER))).credential()
     assert file_of(homes[1]).is_symlink()
     assert json.loads(real.read_text())["claudeAiOauth"]["accessToken"] == FRESH
 
 
 async def test_no_secret_is_shown_and_all_are_known_to_be_taken_out_of_texts(homes):
     put(homes[1], ends=timedelta(minutes=-1))
-    one = login(homes, Server((200, ANSWER)))
-    secret = await one.secret()
+    mine = login(homes, Server((200, ANSWER)))
+    secret = await mine.credential()
     assert "canary" not in repr(secret)
-    assert {RENEW, FRESH, NEXT} <= one.secrets
+    assert {RENEW, FRESH, NEXT} <= mine.secrets
     assert os.listdir(homes[1] / ".claude") == [".credentials.json"]  # noqa: PTH208

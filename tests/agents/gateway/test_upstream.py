@@ -1,58 +1,37 @@
-"""The far side: asked again while that may help, left alone when it is down, and never followed
-elsewhere.
-"""
+"""The far side: left alone when it is down or asks for a pause, and never followed elsewhere."""
 
 from __future__ import annotations
 
 import json
 import ssl
 import time
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from hypothesis import given
+from hypothesis import strategies as st
 
-from parachuted.agents.gateway import upstream
-from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.agents.gateway import gateway, is_on_this_machine, is_passing, upstream
 from parachuted.errors import AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
-from tests.agents.gateway.conftest import BODY, KEY, MODEL, GatewayRig
-
-SOON = {"retry-after-ms": "1"}
+from tests.agents.gateway.conftest import KEY, MODEL, GatewayRig
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 529])
-async def test_what_passes_is_tried_again_and_the_agent_does_not_notice(
+@pytest.mark.parametrize("status", [400, 408, 429, 500, 529])
+async def test_a_request_is_sent_once_and_its_agent_tries_again(
     gateway_rig: GatewayRig, api: ScriptedMessages, status
 ):
-    api.add(
-        ApiRefusal(status=status, headers=SOON),
-        ApiRefusal(status=status, headers=SOON),
-        [say("at last")],
-    )
+    kind = "overloaded_error"
+    api.add(ApiRefusal(status=status, kind=kind, headers={"retry-after-ms": "1"}), [say("then")])
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
-    assert (answer.status, b"at last" in answer.body) == (200, True)
-    assert [request.body for request in api.asked] == [BODY] * 3
+        assert (answer.status, answer.error["type"], len(api.asked)) == (status, kind, 1)
+        assert answer.headers.get("x-should-retry") == ("false" if status == 400 else None)
 
 
-async def test_what_does_not_pass_is_reported_after_four_tries_and_not_to_be_tried_again(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    api.add(*[ApiRefusal(status=529, kind="overloaded_error", headers=SOON)] * 9)
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way)
-    assert (answer.status, answer.error["type"], answer.headers["x-should-retry"]) == (
-        529,
-        "overloaded_error",
-        "false",
-    )
-    assert len(api.asked) == 4
-
-
-async def test_a_wait_that_is_too_long_is_reported_at_once(
+async def test_a_long_wait_is_its_task_s_and_no_process_s(
     gateway_rig: GatewayRig, api: ScriptedMessages
 ):
     api.add(ApiRefusal(status=429, kind="rate_limit_error", headers={"retry-after": "3000"}))
@@ -61,6 +40,7 @@ async def test_a_wait_that_is_too_long_is_reported_at_once(
         answer = await gateway_rig.ask(way)
     assert time.monotonic() - began < 30  # and not the 3,000 that it asks for
     assert (answer.status, answer.headers["retry-after"], len(api.asked)) == (429, "3000", 1)
+    assert answer.headers["x-should-retry"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -111,6 +91,18 @@ async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     assert gateway_rig.reported == {}
 
 
+@pytest.mark.parametrize(
+    ("status", "passes"), [(None, True), (401, True), (402, True), (529, True), (400, False)]
+)
+def test_what_may_be_put_right_is_known(status, passes):
+    assert is_passing(status) is passes
+
+
+@given(st.binary(max_size=200))
+def test_whatever_a_server_refuses_with_is_read(body):
+    assert isinstance(upstream.read_error(body), dict)
+
+
 async def test_a_login_goes_before_a_name_and_password_in_the_address(
     make_gateway_rig, api: ScriptedMessages
 ):
@@ -154,72 +146,47 @@ async def test_a_pause_that_the_far_side_asks_for_is_kept_by_every_run(
     assert len(api.asked) == 1
 
 
-async def test_an_error_event_in_place_of_an_answer_costs_nothing_and_is_tried_again(
-    gateway_rig: GatewayRig, api: ScriptedMessages
-):
-    overloaded = Reply(
-        blocks=(), error=ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
-    )
-    api.add(overloaded, [say("at last")])
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way)
-        assert (answer.status, b"at last" in answer.body) == (200, True)
-        once = gateway_rig.gateway.spent("run-1").usd
-        api.add(*[overloaded] * 4)
-        answer = await gateway_rig.ask(way)
-    assert (answer.status, answer.error["type"]) == (529, "overloaded_error")
-    assert gateway_rig.gateway.spent("run-1").usd == once
-
-
-@pytest.mark.parametrize("events", [1, 2])
-async def test_an_error_event_after_a_beginning_is_tried_again_and_one_after_content_costs_what_had_come(  # noqa: E501
-    gateway_rig: GatewayRig, api: ScriptedMessages, events: int
+@pytest.mark.parametrize(
+    ("events", "requests", "output"),
+    [(0, 0, 0), (1, 1, 1), (3, 1, 20)],
+    ids=["nothing", "a beginning", "content"],
+)
+async def test_an_error_inside_a_stream_passes_and_costs_what_had_come(
+    gateway_rig: GatewayRig, api: ScriptedMessages, events, requests, output
 ):
     overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
-    started = Reply(blocks=(say("one"),), error=overloaded, error_after=events)
-    api.add(started, [say("whole")], replace(started, error_after=3))
+    api.add(Reply(blocks=(say("one"),), error=overloaded, error_after=events))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
-        assert (answer.status, b"whole" in answer.body, len(api.asked)) == (200, True, 2)
-        assert (
-            gateway_rig.gateway.spent("run-1").requests,
-            gateway_rig.gateway.spent("run-1").output,
-        ) == (
-            1,
-            20,
-        )
-        broken = await gateway_rig.ask(way)
-    assert (broken.status, b"overloaded_error" in broken.body, len(api.asked)) == (200, True, 3)
-    assert gateway_rig.gateway.spent("run-1").output == 40
+        assert (answer.status, b"overloaded_error" in answer.body) == (200, True)
+    spent = gateway_rig.gateway.spent("run-1")
+    assert (spent.requests, 0 < spent.output <= 20) == (requests, output > 0)
 
 
 async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(make_gateway_rig):
     async with ScriptedMessages() as gone:
         url = gone.url
     gateway_rig = make_gateway_rig(url)
-    with patch.object(upstream, "wait_before_retry", _at_once):
-        async with gateway_rig.run() as way:
-            first = await gateway_rig.ask(way)
-            second = await gateway_rig.ask(way)
-            third = await gateway_rig.ask(way)
-    assert [answer.status for answer in (first, second, third)] == [502, 502, 503]
-    assert "could not be reached: [Errno 111]" in first.error["message"]
-    assert "ssl" not in first.error["message"]
-    assert "asked again in" in third.error["message"]
-    assert third.headers["x-should-retry"] == "false"
+    async with gateway_rig.run() as way:
+        answers = [await gateway_rig.ask(way) for _ in range(6)]
+        assert [answer.status for answer in answers] == [502] * 5 + [429]
+        assert "could not be reached: [Errno 111]" in answers[0].error["message"]
+        assert "ssl" not in answers[0].error["message"]
+        assert "asked again in" in answers[5].error["message"]
+        assert answers[5].headers["x-should-retry"] == "false"
     assert "does not answer" in gateway_rig.reported["model"]
+    assert gateway_rig.gateway.spent("run-1").requests == 0
+    with pytest.raises(AgentUnavailableError, match="does not answer") as refused:
+        async with gateway_rig.run("run-2"):
+            pass
+    assert 0 < refused.value.wait_s <= 30
 
-    breaker = gateway_rig.gateway._upstream._breaker
-    breaker._until = 0.0
+    gateway_rig.gateway._upstream._paused_until = 0.0
     async with ScriptedMessages([[say("back")]]) as api:
         gateway_rig.gateway._upstream.url = api.url
         async with gateway_rig.run() as way:
             assert (await gateway_rig.ask(way)).status == 200
     assert "model" not in gateway_rig.reported
-
-
-def _at_once(tries, *_, **__):
-    return 0.0 if tries < 4 else None
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -235,17 +202,13 @@ async def test_a_redirect_takes_no_credential_elsewhere(
     assert "Location" not in answer.headers
 
 
-async def test_a_login_that_was_refused_is_renewed_and_the_request_sent_again(
-    make_gateway_rig, api: ScriptedMessages
+async def test_a_key_that_is_refused_cannot_be_renewed(
+    gateway_rig: GatewayRig, api: ScriptedMessages
 ):
-    gateway_rig = make_gateway_rig(api.url)
-    api.add(
-        ApiRefusal(status=401, kind="authentication_error", message=KEY),
-        ApiRefusal(status=401, message="x"),
-    )
+    api.add(ApiRefusal(status=401, kind="authentication_error", message=KEY))
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way)
-    assert (answer.status, len(api.asked)) == (401, 1)  # a key cannot be renewed
+    assert (answer.status, len(api.asked)) == (401, 1)
     assert KEY not in answer.error["message"]
 
 
@@ -290,7 +253,7 @@ def test_an_address_on_this_machine_is_known(url, here):
     ],
 )
 def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy):
-    assert upstream._proxy_for(url, env) == proxy
+    assert upstream.proxy_for(url, env) == proxy
 
 
 @pytest.mark.parametrize(
@@ -306,18 +269,18 @@ def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy
     ],
 )
 def test_a_login_s_only_destination_is_distinguished_from_what_looks_like_it(url, is_it):
-    assert upstream._is_anthropic(url) is is_it
+    assert upstream.is_anthropic(url) is is_it
 
 
 def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_path):
-    assert upstream._trust({}) is True
-    assert upstream._trust({"NODE_EXTRA_CA_CERTS": str(tmp_path / "none")}) is True
+    assert upstream.trust({}) is True
+    assert upstream.trust({"NODE_EXTRA_CA_CERTS": str(tmp_path / "none")}) is True
     paths = ssl.get_default_verify_paths()
     if paths.cafile:
-        assert isinstance(upstream._trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
+        assert isinstance(upstream.trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
 
 
-async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_the_request_goes_again(  # noqa: E501
+async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
     make_gateway_rig, tmp_path
 ):
     seen: list[str] = []
@@ -357,7 +320,7 @@ async def test_a_stored_login_that_the_model_refuses_is_renewed_in_its_file_and_
             }
         )
     )
-    with patch.object(upstream, "_is_anthropic", lambda _url: True):
+    with patch.object(gateway, "is_anthropic", lambda _url: True):
         gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
     async with gateway_rig.run() as way:
         assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [200, 200]

@@ -8,25 +8,31 @@ import os
 import sqlite3
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FuturesTimeoutError
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from parachuted.agents.gateway.limits import MoneyLimits
 from parachuted.agents.gateway.usage_store import (
     RequestUsage,
-    RollingSum,
     UsageEntry,
     UsageStore,
     UsageTotals,
 )
 from parachuted.errors import StorageFailedError
 from parachuted.state.elapsed_clock import ClockReading, ElapsedClock, advance
+from tests.agents.gateway.conftest import run_token
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+LIMITS = MoneyLimits(
+    usd_per_cause=10,
+    usd_per_hour=50,
+    usd_per_day=60,
+    usd_per_session=10,
+    conversations_usd_per_day=70,
+)
 
 
 def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), **parts):
@@ -52,145 +58,161 @@ class Clock:
         return self.now.timestamp()
 
 
-CLOCK = Clock()
-
-
-def note(usage_store, *usages):
-    """Count and write down requests, each at its own time."""
-    for one in usages:
-        CLOCK.now = one.at
-        usage_store.count(one)
-        usage_store.settle(UsageEntry(), one)
-    CLOCK.now = NOW
-
-
-def last(usage_store, now=NOW):
-    CLOCK.now = now
-    try:
-        return usage_store.last()
-    finally:
-        CLOCK.now = NOW
+@pytest.fixture
+def clock():
+    return Clock()
 
 
 @pytest.fixture
-def usage_store(tmp_path):
-    usage_store = UsageStore(tmp_path / "state" / "usage.db", CLOCK)
-    usage_store.open()
-    yield usage_store
-    usage_store.close()
+def path(tmp_path):
+    return tmp_path / "state" / "usage.db"
 
 
 @pytest.fixture
-def again(request):
-    """The same file in the next life."""
+def open_store(path, clock):
+    """Opens the file; what was open before is closed."""
+    opened = []
 
-    def reopened(usage_store):
-        usage_store.close()
-        later = UsageStore(usage_store._database.path, CLOCK)
-        request.addfinalizer(later.close)
-        later.open()
-        return later
+    def make(elapsed=clock) -> UsageStore:
+        for store in opened:
+            store.close()
+        opened.append(UsageStore(path, elapsed))
+        return opened[-1]
 
-    return reopened
+    yield make
+    for store in opened:
+        store.close()
 
 
-def test_sums_by_run_cause_and_time_outlive_a_restart(usage_store, again):
+@pytest.fixture
+def note(clock):
+    """Write down requests, each at its own time."""
+
+    def write(store, *usages):
+        for each in usages:
+            clock.now = each.at
+            store.settle(UsageEntry(), each)
+        clock.now = NOW
+
+    return write
+
+
+def counted(store, **parts):
+    """What each budget has counted, as the budgets of a run see it one by one."""
+    token = run_token("r1", max_cost_usd=1e6, **parts)
+    names = {
+        "work": ("usd_per_cause", "usd_per_hour", "usd_per_day"),
+        "conversation": ("usd_per_session", "conversations_usd_per_day"),
+    }[token.pool]
+    found = {}
+    for name in names:
+        widest = dict.fromkeys(LIMITS.__slots__, 1e6)
+        budget = store.narrowest(token, MoneyLimits(**{**widest, name: 100.0}))
+        found[name] = round(100.0 - budget.left, 6)
+    return found
+
+
+def test_budgets_are_sums_by_run_cause_hour_and_day_and_outlive_a_restart(open_store, note, clock):
+    store = open_store()
     note(
-        usage_store,
-        usage(1),
-        usage(2, run="r2", causes=("c1", "c2")),
+        store,
+        usage(1, ago=timedelta(hours=23)),
+        usage(2, run="r2", causes=("c1", "c2"), ago=timedelta(minutes=59)),
         usage(4, run="r3", causes=(), ago=timedelta(days=3)),
+        usage(8, pool="conversation", causes=()),
     )
-    later = again(usage_store)
-
-    assert later.spent(run="r2") == UsageTotals(
+    for is_later in (False, True):
+        each = open_store() if is_later else store
+        assert counted(each, causes=("c1",)) == {
+            "usd_per_cause": 3,
+            "usd_per_hour": 2,
+            "usd_per_day": 3,
+        }
+        assert counted(each, causes=("c2",))["usd_per_cause"] == 2
+        assert counted(each, causes=("c",))["usd_per_cause"] == 0
+        assert counted(each, pool="conversation", session="s1") == {
+            "usd_per_session": 15,
+            "conversations_usd_per_day": 8,
+        }
+        assert each.last() == (2, 3)
+        assert each.last("conversation") == (8, 8)
+    store = open_store()
+    store.narrowest(run_token(), LIMITS)
+    assert store.spent("r2") == UsageTotals(
         requests=1, usd=2, input=10, output=20, cache_read=3, cache_written=4
     )
-    assert (
-        later.spent(cause="c1").usd,
-        later.spent(cause="c2").usd,
-        later.spent(cause="c9").usd,
-    ) == (3, 2, 0)
-    assert later.spent(since=NOW - timedelta(days=1)).usd == 3
-    assert later.spent().usd == 7
-    assert later.spent(run="r1", cause="c2").usd == 0
-    later.close()
+    assert (store.spent("r2").prompt, store.spent("nothing")) == (17, UsageTotals())
+    for later, last in (
+        (timedelta(minutes=2), (0, 3)),
+        (timedelta(hours=2), (0, 2)),
+        (timedelta(days=2), (0, 0)),
+    ):
+        clock.now = NOW + later
+        assert store.last() == last
 
 
-def test_what_is_followed_is_known_before_it_is_written_down(usage_store, again):
-    note(usage_store, usage(1))
-    later = again(usage_store)
-    later.follow("r1", ("c1", "c7"))
-    later.count(usage(2, causes=("c7",)))
+def test_a_reservation_counts_until_what_the_request_cost_takes_its_place(open_store):
+    store = open_store()
+    entries = [UsageEntry() for _ in range(3)]
+    token = run_token("r1", causes=("c1",), max_cost_usd=10)
+    for entry in entries:
+        most = usage(2, state="reserved")
+        assert store.reserve(entry, token, LIMITS, lambda _budget, most=most: most) is None
+    budget = store.narrowest(token, LIMITS)
+    assert (budget.left, budget.counted, budget.reserved) == (4, 0, 6)
+    assert store.spent("r1") == UsageTotals()
+    store.settle(entries[0], usage(0.5))
+    store.settle(entries[1], None)
+    budget = store.narrowest(token, LIMITS)
+    assert (budget.left, budget.counted, budget.reserved) == (7.5, 0.5, 2)
+    assert store.reserve(UsageEntry(), token, LIMITS, lambda _budget: None).left == 7.5
+    assert store.spent("r1").usd == 0.5
+    store = open_store()
+    assert store.narrowest(token, LIMITS).counted == 2.5  # a killed daemon's counts as spent
 
-    assert later.followed("run", "r1").usd == 3
-    assert (later.followed("cause", "c1").usd, later.followed("cause", "c7").usd) == (1, 2)
-    assert later.followed("run", "unknown") == UsageTotals()
-    assert later.followed("run", "r1").prompt == 2 * 17
-    later.close()
+
+def test_a_request_that_has_ended_is_not_reserved_afterwards(open_store):
+    store = open_store()
+    for cost in (usage(0.5), None):
+        entry = UsageEntry()
+        store.settle(entry, cost)
+        store.reserve(entry, run_token(), LIMITS, lambda _budget: usage(2, state="reserved"))
+    assert store.last() == (0.5, 0.5)
 
 
-def test_hours_and_days_pass_and_a_restart_does_not_forget_them(usage_store, again):
+def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store, note):
+    store = open_store()
     note(
-        usage_store,
-        usage(1, ago=timedelta(hours=23)),
-        usage(2, ago=timedelta(minutes=59)),
-        usage(4),
-    )
-    assert last(usage_store, NOW) == (6, 7)
-    later = again(usage_store)
-    assert last(later, NOW) == (6, 7)
-    assert last(later, NOW + timedelta(minutes=2)) == (4, 7)
-    assert last(later, NOW + timedelta(hours=2)) == (0, 6)
-    assert last(later, NOW + timedelta(days=2)) == (0, 0)
-    later.close()
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.floats(0, 5), st.integers(0, 100_000)), max_size=40))
-def test_the_sums_in_memory_are_those_of_the_rows(tmp_path_factory, spendings):
-    usage_store = UsageStore(tmp_path_factory.mktemp("usage_store") / "usage.db", CLOCK)
-    usage_store.open()
-    for usd, ago in sorted(spendings, key=lambda one: -one[1]):
-        note(usage_store, usage(usd, ago=timedelta(seconds=ago)))
-    hour, day = last(usage_store, NOW)
-    assert hour == pytest.approx(sum(usd for usd, ago in spendings if ago < 3600))
-    assert day == pytest.approx(sum(usd for usd, ago in spendings if ago < 86_400))
-    usage_store.close()
-
-
-def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(usage_store):
-    note(
-        usage_store,
-        usage(1),
+        store,
+        usage(1, causes=("c1", "c2")),
         usage(2, run="r2", agent="judge", model="n", session=None, causes=()),
         usage(4, run="r3", ago=timedelta(days=2)),
+        usage(64, run="old", ago=timedelta(days=30)),
     )
-    note(usage_store, usage(64, run="old", ago=timedelta(days=30)))
-    report = usage_store.report(NOW, 7)
+    report = store.report(NOW, 7)
 
     assert report["total"]["usd"] == 7
+    assert (report["usd_last_hour"], report["usd_last_day_conversations"]) == (3, 0)
     assert [(day["date"], day["usd"]) for day in report["days"]] == [
         ("2026-11-22", 3),
         ("2026-11-20", 4),
     ]
-    assert [(one["agent"], one["usd"]) for one in report["agents"]] == [
-        ("curator", 5),
-        ("judge", 2),
-    ]
-    assert [(one["run"], one["usd"]) for one in report["runs"]] == [("r3", 4), ("r2", 2), ("r1", 1)]
-    assert [(one["session"], one["requests"]) for one in report["sessions"]] == [("s1", 2)]
-    assert {one["model"]: one["usd"] for one in report["models"]} == {"m": 5, "n": 2}
-    assert [(one["cause"], one["usd"]) for one in report["causes"]] == [("c1", 5)]
-    assert usage_store.report(NOW, 60)["total"]["usd"] == 71
+    for names, amounts in {
+        "agents": {"curator": 5, "judge": 2},
+        "runs": {"r3": 4, "r2": 2, "r1": 1},
+        "sessions": {"s1": 5},
+        "models": {"m": 5, "n": 2},
+        "causes": {"c1": 5, "c2": 1},
+    }.items():
+        found = [(row[names[:-1]], row["usd"]) for row in report[names]]
+        assert found == sorted(amounts.items(), key=lambda item: -item[1])
+    assert store.report(NOW, 60)["total"]["usd"] == 71
+    assert store.models(NOW, 7) == ["m", "n"]
 
 
-def test_what_is_older_than_a_year_and_a_bit_goes(usage_store, again):
-    note(usage_store, usage(1, ago=timedelta(days=500)), usage(2))
-    later = again(usage_store)
-    assert later.spent().usd == 2
-    assert later.spent(cause="c1").usd == 2
-    later.close()
+def test_what_is_older_than_a_year_and_a_bit_goes(open_store, note):
+    note(open_store(), usage(1, ago=timedelta(days=500)), usage(2))
+    assert open_store().report(NOW, 1000)["total"]["usd"] == 2
 
 
 @pytest.mark.parametrize(
@@ -200,135 +222,122 @@ def test_what_is_older_than_a_year_and_a_bit_goes(usage_store, again):
         lambda data: data[:4096] + os.urandom(len(data) - 4096),
     ],
 )
-def test_a_garbled_file_is_set_aside_and_said(usage_store, spoil, again):
-    note(usage_store, *[usage(run=f"r{number}") for number in range(200)])
-    usage_store.close()
-    usage_store._database.path.write_bytes(spoil(usage_store._database.path.read_bytes()))
-    later = UsageStore(usage_store._database.path, CLOCK)
-    later.open()
+def test_a_garbled_file_is_set_aside_and_said(open_store, note, path, spoil):
+    store = open_store()
+    note(store, *[usage(run=f"r{number}") for number in range(200)])
+    store.close()
+    path.write_bytes(spoil(path.read_bytes()))
+    later = open_store()
+    note(later, usage(3))
 
     assert "set aside as usage.db.garbled-" in later.problem
-    assert len(list(usage_store._database.path.parent.glob("usage.db.garbled-*"))) == 1
-    note(later, usage(3))
-    assert again(later).spent().usd == 3
+    assert len(list(path.parent.glob("usage.db.garbled-*"))) == 1
+    assert open_store().last() == (3, 3)
 
 
-def test_no_one_else_may_read_it(usage_store):
-    assert usage_store._database.path.stat().st_mode & 0o077 == 0
+def test_no_one_else_may_read_it_and_it_says_when_it_is_closed(open_store, note, path):
+    store = open_store()
+    note(store, usage())
+    assert path.stat().st_mode & 0o077 == 0
+    store.close()
+    with pytest.raises(StorageFailedError):
+        note(store, usage())
+    assert store.spent("r1") == UsageTotals()
 
 
-def test_what_was_reserved_when_the_daemon_was_killed_is_spent(tmp_path):
+def test_a_run_s_sum_is_known_while_the_file_makes_others_wait(open_store, note, path):
+    store = open_store()
+    note(store, usage(1))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert store.spent("r1").usd == 1
+    other.close()
+
+
+def test_what_was_reserved_when_the_daemon_was_killed_is_spent(open_store, path):
     code = f"""
-import os, signal
+import os, signal, time
 from datetime import datetime, UTC
 from pathlib import Path
+from parachuted.agents.gateway.limits import MoneyLimits, RunToken
 from parachuted.agents.gateway.usage_store import RequestUsage, UsageEntry, UsageStore
-import time
-usage_store = UsageStore(Path({str(tmp_path / "usage.db")!r}), time.time)
+store = UsageStore(Path({str(path)!r}), lambda: {NOW.timestamp()})
+limits = MoneyLimits(usd_per_cause=99, usd_per_hour=99, usd_per_day=99)
+run = RunToken(run="r1", agent="a", causes=("c",), session=None, max_cost_usd=99, models=("m",))
 for number in range(50):
-    usage_store.reserve(UsageEntry(), RequestUsage(at=datetime.now(UTC), run=str(number), agent="a", causes=("c",), session=None, model="m", input=1,
-                      output=1, cache_read=0, cache_written=0, usd=1.0))
+    most = RequestUsage(at=datetime.now(UTC), run="r1", agent="a", causes=("c",), session=None,
+        model="m", input=1, output=1, cache_read=0, cache_written=0, usd=1.0, state="reserved")
+    store.reserve(UsageEntry(), run, limits, lambda _budget: most)
 os.kill(os.getpid(), signal.SIGKILL)
-"""  # noqa: E501
+"""
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
-    usage_store = UsageStore(tmp_path / "usage.db", CLOCK)
-    assert usage_store.spent(cause="c").usd == 50
-    assert usage_store.problem is None
-    usage_store.close()
+    store = open_store()
+    assert store.last() == (50, 50)
+    assert (store.spent("r1").usd, store.problem) == (50, None)
 
 
-def test_after_its_close_it_says_so_and_counts_on(usage_store):
-    usage_store.close()
-    with pytest.raises(StorageFailedError):
-        usage_store.settle(UsageEntry(), usage())
-    usage_store.count(usage(2))
-    assert last(usage_store, NOW)[1] == 2
+OLDER_TABLES = """
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT,
+    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    whole INTEGER NOT NULL);
+CREATE TABLE request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
+CREATE TABLE request_causes (
+    cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
+CREATE TABLE conversation_requests (request INTEGER PRIMARY KEY);
+PRAGMA user_version = 2;
+"""
 
 
-def test_what_is_in_memory_is_reported_at_once_while_the_file_makes_others_wait(usage_store, again):
-    usage_store = again(usage_store)
-    usage_store.follow("r1", ["c1"])
-    other = sqlite3.connect(
-        usage_store._database.path, isolation_level=None, check_same_thread=False
-    )
-    other.execute("BEGIN IMMEDIATE")
-    with ThreadPoolExecutor(1) as threads:
-        keeping = threads.submit(usage_store.settle, UsageEntry(), usage(1))
-        with pytest.raises(FuturesTimeoutError):
-            keeping.result(0.2)
-        usage_store.count(usage(1))
-        assert (usage_store.followed("run", "r1").usd, last(usage_store, NOW)[0]) == (1, 1)
-        assert not keeping.done()
-        other.close()
-        keeping.result(30)
-    assert usage_store.spent(run="r1").usd == 1
-    usage_store.close()
+def test_rows_of_an_earlier_version_still_count(open_store, path):
+    path.parent.mkdir()
+    older = sqlite3.connect(path)
+    older.executescript(OLDER_TABLES)
+    now = NOW.timestamp()
+    for row, (ago, usd) in enumerate([(1800, 1), (7200, 2), (500 * 86_400, 4), (60, 8), (9e9, 16)]):
+        older.execute(
+            "INSERT INTO requests VALUES (?, ?, 'r1', 'curator', 's1', 'm', 10, 20, 3, 4, ?, 1)",
+            (row, now - ago, usd),
+        )
+    older.execute("INSERT INTO request_times VALUES (4, ?)", (now - 10,))  # the clock was set back
+    older.execute("INSERT INTO conversation_requests VALUES (3)")
+    older.executemany("INSERT INTO request_causes VALUES (?, ?)", [("c1", 0), ("c2", 0), ("c1", 1)])
+    older.commit()
+    older.close()
+
+    store = open_store()
+    assert (store.last(), store.last("conversation")) == ((17, 19), (8, 8))
+    assert counted(store, causes=("c1",))["usd_per_cause"] == 3
+    assert counted(store, pool="conversation", session="s1")["usd_per_session"] == 27
+    assert store.spent("r1").requests == 4
+    assert store.problem is None
 
 
-def test_what_a_request_cost_takes_the_place_of_what_was_reserved_for_it(usage_store, again):
-    cheap, free, left = UsageEntry(), UsageEntry(), UsageEntry()
-    for entry in (cheap, free, left):
-        usage_store.reserve(entry, usage(2))
-    assert usage_store.spent(cause="c1").usd == 6
-    usage_store.settle(cheap, usage(0.5))
-    usage_store.settle(free, None)
-    assert usage_store.spent(cause="c1") == usage_store.spent(run="r1")
-    assert usage_store.spent().usd == 2.5
-    assert last(again(usage_store))[0] == 2.5
-
-
-def test_a_request_that_has_ended_before_its_reservation_was_written_is_not_reserved_afterwards(
-    usage_store,
+def test_a_clock_that_jumps_ahead_and_back_empties_no_window_and_deletes_no_row(
+    open_store, note, tmp_path
 ):
-    early, free = UsageEntry(), UsageEntry()
-    usage_store.settle(early, usage(0.5))
-    usage_store.settle(free, None)
-    usage_store.reserve(early, usage(2))
-    usage_store.reserve(free, usage(2))
-    assert usage_store.spent().usd == 0.5
-
-
-def test_rows_of_an_earlier_version_have_the_wall_clock_s_time(usage_store, again):
-    note(
-        usage_store,
-        usage(1, ago=timedelta(minutes=30)),
-        usage(2, ago=timedelta(hours=2)),
-        usage(4, ago=timedelta(days=500)),
-    )
-    usage_store._database.rows("DELETE FROM request_times")
-    later = again(usage_store)
-    assert (last(later), later.spent().usd) == ((1, 3), 3)
-    later.close()
-
-
-def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_no_row(tmp_path):
     real, ahead = [100.0], [0.0]
-    marks = tmp_path / "clock.json"
 
-    def open_ledger():
+    def reopen():
         clock = ElapsedClock(
-            marks,
+            tmp_path / "clock.json",
             lambda: ClockReading(
                 boot="a", uptime=real[0], wall=NOW.timestamp() + real[0] + ahead[0]
             ),
         )
         clock.keep()
-        usage_store = UsageStore(tmp_path / "usage.db", clock.now)
-        usage_store.open()
-        return usage_store
+        return open_store(clock.now)
 
-    usage_store = open_ledger()
-    usage_store.count(usage(1))
-    usage_store.settle(UsageEntry(), usage(1))
+    store = reopen()
+    store.settle(UsageEntry(), usage(1))
     for jump in (25 * 3600, -25 * 3600, 2000 * 86_400, 0):
         ahead[0], real[0] = jump, real[0] + 60
-        assert usage_store.last() == (1, 1)
-        usage_store.close()
-        usage_store = open_ledger()
-        assert (usage_store.last(), usage_store.spent().usd) == ((1, 1), 1)
+        assert store.last() == (1, 1)
+        store = reopen()
+        assert (store.last(), store.report(NOW)["total"]["usd"]) == ((1, 1), 1)
     real[0] += 86_400
-    assert usage_store.last() == (0, 0)
-    usage_store.close()
+    assert store.last() == (0, 0)
 
 
 @given(
@@ -339,52 +348,30 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_empties_no_window_and_deletes_n
             st.tuples(
                 st.just("jump"), st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])
             ),
-            st.tuples(st.just("restart"), st.floats(0, 3600)),
+            st.tuples(st.just("kill"), st.floats(0, 3600)),
         ),
         max_size=60,
     )
 )
 def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
-    """The pure parts of it: a limit of 1, kept by a window of elapsed time, on a machine whose wall
+    """The rule without its file: a limit of 1 in a day of elapsed time, on a machine whose wall
     clock jumps.
     """
     limit, real, ahead = 1.0, 1000.0, 0.0
-    mark = kept = advance(None, ClockReading(boot="a", uptime=real, wall=1e9 + real))
-    window, rows = RollingSum(86_400), []
+    mark = saved = advance(None, ClockReading(boot="a", uptime=real, wall=1e9 + real))
+    rows = []
     for what, amount in steps:
         if what == "pass":
             real += amount
         elif what == "jump":
             ahead += amount
-        elif (
-            what == "restart"
-        ):  # a kill: the mark is the one that was last kept, the window is what the rows say
-            real += amount
-            mark, window = kept, RollingSum(86_400)
-            for at, usd, _ in rows:
-                window.add(at, usd)
+        elif what == "kill":  # the mark is the one that was last saved
+            real, mark = real + amount, saved
         mark = advance(mark, ClockReading(boot="a", uptime=real, wall=1e9 + real + ahead))
-        if what == "spend" and window.total(mark.elapsed) + amount <= limit:
-            window.add(mark.elapsed, amount)
+        spent = sum(usd for at, usd, _ in rows if at > mark.elapsed - 86_400)
+        if what == "spend" and spent + amount <= limit:
             rows.append((mark.elapsed, amount, real))
     for _, _, start in rows:
         assert (
             sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
         )
-
-
-def test_conversations_have_sums_of_their_own_which_outlive_a_restart(usage_store):
-    usage_store.open()
-    usage_store.follow("r1", (), "s1")
-    note(usage_store, usage(0.5), usage(2.0, is_conversation=True), usage(1.0, session="s2"))
-
-    def sums(store) -> tuple[object, ...]:
-        return store.last(), store.last_of_conversations(), store.followed("session", "s1").usd
-
-    assert sums(usage_store) == ((1.5, 1.5), 2.0, 2.5)
-    usage_store.close()
-    again = UsageStore(usage_store._database.path, CLOCK)
-    again.open()
-    again.follow("r1", (), "s1")
-    assert sums(again) == ((1.5, 1.5), 2.0, 2.5)
-    again.close()

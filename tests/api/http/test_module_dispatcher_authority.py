@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents import Job
+from parachuted.modules import VaultAccess
 from parachuted.modules.hosting.service_calls import methods_of
-from parachuted.modules.services import VaultAccess
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import call, key_of, post
 from tests.api.routes.test_modules import install

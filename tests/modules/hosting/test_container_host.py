@@ -24,8 +24,8 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.history.run_account import CallRun
-from parachuted.modules.hosting.container_host import ContainerHost, RestartDelays
-from parachuted.modules.hosting.hosted_module import RecordedModule
+from parachuted.modules.hosting.container_host import ContainerHost
+from parachuted.modules.hosting.host import MakeCallRun
 from parachuted.modules.results import Response
 from parachuted.modules.services import Services
 from parachuted.vault import VaultPath
@@ -33,7 +33,6 @@ from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import ModuleRig
 from tests.modules.small_modules import StubServices, approve, until, write_module
 
-QUICK = RestartDelays(first_wait_s=0.05)
 Host = Callable[..., AbstractAsyncContextManager[ContainerHost]]
 
 
@@ -57,14 +56,16 @@ def hosted(tmp_path: Path, rig: ContainerRig, containers: Callable[[], list[str]
 
     @contextlib.asynccontextmanager
     async def live(
-        body: str, services: Services | None = None, manifest: str = ""
+        body: str,
+        services: Services | None = None,
+        manifest: str = "",
+        make_run: MakeCallRun | None = None,
     ) -> AsyncIterator[ContainerHost]:
         folder = write_module(tmp_path / "copies/daily", body, manifest=manifest)
         approved = approve(folder, trust="untrusted")
         made = services or StubServices()
-        host = ContainerHost(
-            approved, made(approved) if callable(made) else made, rig.containers, pace=QUICK
-        )
+        services = made(approved) if callable(made) else made
+        host = ContainerHost(approved, services, make_run, rig.containers, first_wait_s=0.05)
         await host.start()
         try:
             yield host
@@ -174,9 +175,9 @@ def module_rig(tmp_path: Path) -> ModuleRig:
 
 
 async def test_what_its_manifest_permits_it_does_and_nothing_else(hosted, module_rig, rig):
-    async with hosted(VAULT, module_rig.given, PERMITS) as host:
-        recorded = RecordedModule("daily", host, partial(CallRun, module_rig.store))
-        assert await recorded.call("work", {}, authority=Authority()) == {
+    make_run = partial(CallRun, module_rig.store)
+    async with hosted(VAULT, module_rig.given, PERMITS, make_run) as host:
+        assert await host.call("work", {}, authority=Authority()) == {
             "listed": ["Daily/a.md", "Daily/b.md", "Daily/new.md"],
             "links": ["Daily/b.md"],
             "read": ["Daily/a.md"],
@@ -455,7 +456,7 @@ async def test_what_a_killed_daemon_left_is_swept(hosted, rig, sandboxes, contai
     )
     left = ContainerRig(tmp_path / "left", earlier)
     approved = approve(write_module(tmp_path / "copies/left", ENDS), trust="untrusted")
-    host = ContainerHost(approved, StubServices(), left.containers)
+    host = ContainerHost(approved, StubServices(), None, left.containers)
     await host.start()
     assert len(containers()) == 1
     rig.containers._folder = left.run
@@ -473,7 +474,9 @@ async def test_without_docker_it_does_not_run_and_says_what_would_let_it(tmp_pat
         folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="x"
     )
     approved = approve(write_module(tmp_path / "copy", ENDS), trust="untrusted")
-    host = ContainerHost(approved, StubServices(), ContainerRig(tmp_path / "r", nowhere).containers)
+    host = ContainerHost(
+        approved, StubServices(), None, ContainerRig(tmp_path / "r", nowhere).containers
+    )
 
     with pytest.raises(ModuleFailedError, match=r"install.*Docker.* approve daily --trust trusted"):
         await host.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -28,7 +27,6 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
         *,
         services: StubServices | None = None,
         limit_s: float = 30,
-        most_tasks: int = 1000,
         **more: str,
     ) -> InProcessHost:
         folder = write_module(tmp_path / f"module-{len(made)}", body, **more)
@@ -37,7 +35,6 @@ async def make(tmp_path: Path) -> AsyncIterator[Begin]:
                 approve(folder),
                 services or StubServices(),
                 begin_limit_s=limit_s,
-                most_tasks=most_tasks,
             )
         )
         return made[-1]
@@ -55,25 +52,6 @@ async def failure_of(work: Awaitable[object]) -> str:
 
 def tasks_named(part: str) -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if part in task.get_name()]
-
-
-async def test_a_result_is_made_plain_json_before_it_leaves(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def when(self):
-            from datetime import date
-            return {"on": date(2026, 1, 5), "to": (1, 2)}
-        @route("POST", "/")
-        async def make(self):
-            return Response(status=201, body=(1, 2))
-        """
-    )
-    await running.start()
-
-    assert await running.call("when", {}) == {"on": "2026-01-05", "to": [1, 2]}
-    response = await running.call("make", {})
-    assert (response.status, response.body) == (201, [1, 2])
 
 
 @pytest.mark.parametrize(
@@ -117,39 +95,6 @@ async def test_whatever_a_handler_raises_is_its_own_failure_until_it_goes_well_a
     assert running.problem
     assert await running.call("odd", {}, query={"well": "true"}) == "well"
     assert running.problem is None
-
-
-async def test_the_problem_is_the_traceback_with_the_line(make):
-    running = make("@route('GET', '/')\nasync def odd(self):\n    raise KeyError('lost')  # here")
-    await running.start()
-
-    with pytest.raises(ModuleFailedError):
-        await running.call("odd", {})
-
-    assert "raise KeyError('lost')  # here" in running.problem
-    assert running.problem.endswith("KeyError: 'lost'")
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("raise ValueError('at import')", "ValueError: at import"),
-        ("import sys; sys.exit(1)", "SystemExit"),
-        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-        ("import nothing_of_that_name", "ModuleNotFoundError"),
-        ("def broken(:", "SyntaxError"),
-    ],
-)
-async def test_a_module_that_cannot_be_imported_says_why(tmp_path, code, said):
-    folder = write_module(tmp_path / "module", "pass")
-    (folder / "module.py").write_text(code)
-    running = InProcessHost(approve(folder), StubServices())
-
-    with pytest.raises(ModuleFailedError, match="the import"):
-        await running.start()
-
-    assert said in running.problem
-    assert not [name for name in sys.modules if name.startswith("parachute_modules.daily")]
 
 
 async def test_an_import_that_never_ends_holds_neither_the_loop_nor_another_module(make, tmp_path):
@@ -243,17 +188,6 @@ async def test_tasks_that_a_module_leaves_behind_end_with_it(make):
     assert tasks_named("leak") == []
 
 
-async def test_the_daemons_own_tasks_are_not_a_modules(make):
-    running = make("pass")
-    await running.start()
-    async with asyncio.TaskGroup() as group:
-        mine = group.create_task(asyncio.sleep(0.2, "done"), name="the daemon's")
-
-        await running.stop()
-
-    assert mine.result() == "done"
-
-
 async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
     running = make(
         """
@@ -268,25 +202,6 @@ async def test_a_task_whose_failure_the_module_handles_is_of_no_concern(make):
 
     assert "seen to" in await running.call("careful", {})
     assert running.problem is None
-
-
-async def test_a_flood_of_tasks_is_stopped_at_the_limit(make):
-    running = make(
-        """
-        @route("GET", "/")
-        async def flood(self):
-            while True:
-                asyncio.get_running_loop().create_task(asyncio.sleep(600), name="flood")
-        """,
-        most_tasks=50,
-    )
-    await running.start()
-
-    with pytest.raises(ModuleFailedError):
-        await running.call("flood", {})
-
-    assert len(tasks_named("flood")) < 50
-    assert "50 tasks at work" in running.problem
 
 
 async def test_a_background_task_that_wants_to_exit_does_not_end_the_daemon(make):
@@ -381,88 +296,6 @@ async def test_a_stream_that_is_open_when_the_module_stops_ends_with_a_failure(m
         await running.stop()
 
     assert "ticks" in following.result()
-
-
-async def test_an_interface_shows_the_modules_own_methods_and_none_that_every_module_has(make):
-    running = make(
-        """
-        provides = ("BrainInterface",)
-
-        @interface("BrainInterface")
-        async def search(self, words: str):
-            return [words]
-
-        @interface("BrainInterface")
-        def plain(self):
-            return "not awaited inside"
-
-        @interface("BrainInterface")
-        async def fail(self):
-            raise ValueError("inside")
-
-        async def undeclared(self):
-            return "its own"
-
-        @route("DELETE", "/all", capability="admin")
-        async def delete_all(self):
-            return "gone"
-        """,
-        name="brain",
-        manifest="provides: [BrainInterface]\n",
-    )
-    await running.start()
-    brain = running.interface("BrainInterface")
-
-    assert await brain.search("kevin") == ["kevin"]
-    assert await brain.plain() == "not awaited inside"
-    for name in (
-        "publish",
-        "run_agent",
-        "on_disable",
-        "get_interface",
-        "vault",
-        "_services",
-        "nothing",
-        "undeclared",
-        "delete_all",
-    ):
-        with pytest.raises(AttributeError):
-            getattr(brain, name)
-    with pytest.raises(TypeError):
-        await brain.search(to="nobody")
-    assert running.problem is None
-    with pytest.raises(ModuleFailedError):
-        await brain.fail()
-    assert running.interface("OtherInterface") is None
-
-
-async def test_a_module_may_be_restarted_after_it_was_ended(make, tmp_path):
-    folder = write_module(
-        tmp_path / "again", "@route('GET', '/')\nasync def which(self):\n    return 1"
-    )
-    first = InProcessHost(approve(folder), StubServices())
-    await first.start()
-    await first.stop()
-
-    second = InProcessHost(approve(folder), StubServices())
-    await second.start()
-
-    assert await second.call("which", {}) == 1
-    await second.stop()
-    await second.stop()
-
-
-async def test_loading_does_not_hold_the_loop(make):
-    running = make("import time; time.sleep(0.3)")
-    beats = 0
-    async with asyncio.TaskGroup() as group:
-        starting = group.create_task(running.start())
-        while not starting.done():
-            await asyncio.sleep(0.01)
-            beats += 1
-
-    assert beats > 3
-    assert threading.active_count() < 20
 
 
 async def test_nothing_that_a_failing_module_does_is_logged_as_unknown(make, caplog):

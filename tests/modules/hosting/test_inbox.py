@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -13,8 +14,8 @@ from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.events import CATALOG, Bus, Event
 from parachuted.modules.hosting.event_publisher import EventPublisher
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.inbox import MOST_WAITING, Inbox
-from parachuted.modules.hosting.running_module import RunningModule
 from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration
 from tests.modules.small_modules import until
 
@@ -25,6 +26,7 @@ class RecordingModule:
     """A module that remembers what it was told, and with which cause."""
 
     def __init__(self) -> None:
+        self.name = "daily"
         self.declared = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
         self.reported: list[tuple[str, Mapping[str, object]]] = []
         self.causes: list[tuple[str, ...]] = []
@@ -48,7 +50,8 @@ class RecordingModule:
 
 
 def inbox(hears: RecordingModule, *specs: EventSpec, listens: EventFilter = ALL) -> Inbox:
-    return Inbox(cast("RunningModule", hears), specs, listens)
+    hears.declared = replace(hears.declared, events=specs)
+    return Inbox(cast("ModuleHost", hears), listens)
 
 
 def event(path: str, name: str = "file.modified", **data: object) -> Event:

@@ -6,9 +6,13 @@ import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
+from parachuted.times import utc_now
+from tests.modules.module_rig import MemoryAudit
 
 BRAIN = "BrainInterface"
+UNRECORDED = ModuleAudit(MemoryAudit(), utc_now)
 ANYBODY = CallingModule(own=Authority, delegated=lambda authority: authority)
 
 
@@ -25,16 +29,16 @@ class Provider:
 
 def offer(interfaces: Interfaces, name: str, rank: int) -> Provider:
     provider = Provider(name)
-    interfaces.offer(name, [BRAIN], provider.get, rank=rank)
+    interfaces.offer(name, BRAIN, provider.get, rank=rank)
     return provider
 
 
 def test_no_one_provides_what_no_one_offers():
-    assert Interfaces({}).get(BRAIN, ANYBODY) is None
+    assert Interfaces({}, UNRECORDED).get(BRAIN, ANYBODY) is None
 
 
 async def test_what_is_given_calls_the_provider():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "brain", 0)
 
     brain = interfaces.get(BRAIN, ANYBODY)
@@ -44,7 +48,7 @@ async def test_what_is_given_calls_the_provider():
 
 
 async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "brain", 0)
     brain = interfaces.get(BRAIN, ANYBODY)
     who = brain.who
@@ -58,7 +62,7 @@ async def test_a_method_kept_in_hand_says_so_when_the_provider_is_gone():
 
 
 async def test_what_was_kept_works_again_when_a_provider_comes():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "brain", 0)
     brain = interfaces.get(BRAIN, ANYBODY)
     interfaces.withdraw("brain")
@@ -69,7 +73,7 @@ async def test_what_was_kept_works_again_when_a_provider_comes():
 
 
 async def test_of_two_providers_the_one_that_was_approved_first_serves():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "a-later", 5)
     offer(interfaces, "z-earlier", 2)
 
@@ -84,7 +88,7 @@ async def test_of_two_providers_the_one_that_was_approved_first_serves():
 
 
 async def test_of_two_providers_the_one_in_the_settings_serves():
-    interfaces = Interfaces({BRAIN: "a-later"})
+    interfaces = Interfaces({BRAIN: "a-later"}, UNRECORDED)
     offer(interfaces, "z-earlier", 2)
     assert (
         interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
@@ -97,7 +101,7 @@ async def test_of_two_providers_the_one_in_the_settings_serves():
 
 
 async def test_the_other_takes_over_when_the_first_goes():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "first", 0)
     offer(interfaces, "second", 1)
     brain = interfaces.get(BRAIN, ANYBODY)
@@ -109,7 +113,7 @@ async def test_the_other_takes_over_when_the_first_goes():
 
 
 def test_what_begins_with_an_underscore_is_the_providers_own():
-    interfaces = Interfaces({})
+    interfaces = Interfaces({}, UNRECORDED)
     offer(interfaces, "brain", 0)
 
     with pytest.raises(AttributeError, match="_name"):

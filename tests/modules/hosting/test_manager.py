@@ -12,6 +12,7 @@ import pytest
 
 from parachuted.access.authority import Authority
 from parachuted.errors import ModuleFailedError, NotFoundError
+from parachuted.modules.hosting import in_process
 from parachuted.modules.registry.approved import ApprovalRefusedError
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
@@ -178,7 +179,7 @@ async def test_an_edited_folder_is_reported_at_once_and_the_approved_version_goe
         await until(lambda: manager_rig.reported("module.changed"))
 
         found = modules.find("GET", "/api/daily/hello")
-        assert await found.running.call(found.spec.handler, {}) == "hello"
+        assert await found.host.call(found.spec.handler, {}) == "hello"
         assert manager_rig.status("daily").folder_state == "changed"
         await until(
             lambda: "parachute modules diff daily" in (manager_rig.problems["module:daily"] or "")
@@ -278,21 +279,6 @@ async def test_a_module_that_goes_leaves_the_others_with_an_error_and_comes_back
         assert await manager_rig.get("/api/daily/who") == "brain"
 
 
-async def test_of_two_providers_the_status_tells_which_serves(make):
-    manager_rig = make(BrainInterface="b-brain")
-    for name in ("a-brain", "b-brain"):
-        manager_rig.add(name, WHO, BRAIN)
-
-    async with manager_rig.open():
-        assert await manager_rig.find("BrainInterface").who() == "b-brain"
-        [choice] = manager_rig.status("a-brain").interfaces
-        assert (choice.provider, choice.others, choice.reason) == (
-            "b-brain",
-            ("a-brain",),
-            "the settings say so",
-        )
-
-
 async def test_an_event_reaches_the_modules_that_hear_it(manager_rig):
     manager_rig.add(
         "daily",
@@ -309,43 +295,6 @@ async def test_an_event_reaches_the_modules_that_hear_it(manager_rig):
         await until(lambda: manager_rig.memory["daily"].kept)
 
     assert manager_rig.memory["daily"].kept == {"Daily/a.md": 1}
-
-
-async def test_what_was_reported_before_the_manager_runs_is_not_lost(manager_rig):
-    manager_rig.add(
-        "daily",
-        '@event("module.enabled")\nasync def came(self, name: str):\n    await '
-        "self.state.put(name, 1)",
-    )
-    manager_rig.add("brain", "pass", "")
-
-    async with manager_rig.open():
-        await until(
-            lambda: (
-                "brain" in manager_rig.memory["daily"].kept
-                or "daily" in manager_rig.memory["daily"].kept
-            )
-        )
-
-
-async def test_handlers_that_are_not_async_are_called_one_after_the_other(manager_rig):
-    body = """
-    @event("file.modified", is_async=False)
-    async def changed(self, path: str):
-        log = await self.state.get("log", [])
-        await asyncio.sleep(0.01)
-        await self.state.put("log", [*log, path])
-    """
-    manager_rig.add("daily", body, "permissions: {read: ['**']}\n")
-
-    async with manager_rig.open():
-        for number in range(5):
-            manager_rig.bus.publish(
-                "file.modified", path=f"{number}.md", by="person", run=None, causes=[], digest="d"
-            )
-        await until(lambda: len(manager_rig.memory["daily"].kept.get("log", ())) == 5)
-
-    assert manager_rig.memory["daily"].kept["log"] == [f"{number}.md" for number in range(5)]
 
 
 async def test_a_handler_that_hangs_or_fails_does_not_keep_events_from_others(manager_rig):
@@ -589,3 +538,19 @@ async def test_a_module_that_is_trusted_no_longer_takes_no_part_in_hooks(manager
     async with manager_rig.open():
         assert manager_rig.asker.participants == []
         assert "may quote any note" in str(manager_rig.status("garden").problem)
+
+
+async def test_a_module_that_hangs_as_it_is_disabled_keeps_nothing_from_stopping(
+    manager_rig, monkeypatch, caplog
+):
+    monkeypatch.setattr(in_process, "_DISABLE_LIMIT_S", 0.1)
+    manager_rig.add("hangs", "async def on_disable(self):\n    await asyncio.Event().wait()")
+    manager_rig.add("fine", "async def on_disable(self):\n    await self.state.put('ended', 1)")
+
+    async with asyncio.timeout(30), manager_rig.open():
+        pass
+
+    assert manager_rig.memory["fine"].kept == {"ended": 1}
+    assert "on_disable was not done after 0.1 s" in [
+        record.problem.partition(",")[0] for record in caplog.records if hasattr(record, "problem")
+    ]

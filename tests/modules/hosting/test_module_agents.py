@@ -17,7 +17,6 @@ from parachuted.access.run_records import RunFilter
 from parachuted.agents import ClaudeSettings, OfflineBackend, make_backend
 from parachuted.errors import (
     ActRefusedError,
-    AgentFailedError,
     AgentUnavailableError,
     NotFoundError,
 )
@@ -87,7 +86,7 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert job.prompt == "When do they pay?"
     assert job.system_prompt.startswith("You answer for client X.")
     assert job.system_prompt.endswith("\nBe brief.\n")
-    assert [tool.name for tool in job.tools] == ["list_notes", "read_note", "search_notes"]
+    assert [tool.name for tool in job.tools] == ["read_note", "list_notes", "search_notes"]
     steps = [
         (step["arguments"]["path"], step["error"])
         for step in documents(module_rig)[0]["steps"]
@@ -173,24 +172,6 @@ async def test_the_words_of_a_run_are_not_for_who_sees_but_a_part(module_rig):
     assert "They pay" not in f"{shown} {document['reason']} {module_rig.events}"
 
 
-async def test_the_audit_hears_of_the_run_and_of_each_call(module_rig):
-    backend = ScriptedBackend(
-        [use("read_note", path="Brain/other.md"), use("format_disk", path="x"), say("Done.")]
-    )
-    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
-    await given.run_agent("admin", "x", {})
-
-    assert [
-        (one.event_type, one.source_id, one.target_endpoint, one.success)
-        for one in module_rig.audit.events
-    ] == [
-        ("agent_start", "telegram-bot/admin", "agents.scripted", True),
-        ("mcp_call", "telegram-bot/admin", "telegram-bot.read_note", True),
-        ("mcp_call", "telegram-bot/admin", "telegram-bot.format_disk", False),
-        ("agent_end", "telegram-bot/admin", "agents.scripted: unchanged", True),
-    ]
-
-
 class ObjectingHooks:
     """Hooks that have something against one tool, and add to prompts."""
 
@@ -263,23 +244,6 @@ async def test_what_an_agent_cannot_have_here_is_said_before_anything_begins(mod
     assert documents(module_rig) == []
 
 
-async def test_budgets_hold_for_agents_of_modules_too_also_when_all_come_at_once(module_rig):
-    given = module_rig.given(
-        module_rig.approve(BOT, **PROMPTS), module_rig.agents(ScriptedBackend([say("ok")]), runs=3)
-    )
-    results = await asyncio.gather(
-        *(given.run_agent("responder", "x", {}) for _ in range(8)), return_exceptions=True
-    )
-
-    assert sorted(str(one) for one in results if not isinstance(one, Exception)) == ["ok"] * 3
-    assert all(
-        "budget of 3 runs per hour is used up" in str(one)
-        for one in results
-        if isinstance(one, Exception)
-    )
-    assert len(documents(module_rig)) == 3
-
-
 async def test_a_cause_has_its_own_budget_so_that_modules_that_wake_each_other_halt(module_rig):
     given = module_rig.given(
         module_rig.approve(BOT, **PROMPTS),
@@ -315,29 +279,6 @@ async def test_agents_that_call_agents_come_to_an_end(module_rig):
     second = after[first,]
     assert set(after) == {(), (first,), (second,)}
     assert len({cause["id"] for run in runs for cause in run["causes"]}) == 1
-
-
-async def test_only_the_tools_that_the_permissions_name_are_offered(module_rig):
-    async def call(_module, _tool, _arguments, _authority):
-        return "found"
-
-    names = ("brain_search", "brain_drop")
-    tools = [
-        ("brain", ToolSpec(name=name, description="x", handler="handle", schema={"type": "object"}))
-        for name in names
-    ]
-    backend = ScriptedBackend([use("brain_search"), use("brain_drop"), say("ok")])
-    given = module_rig.given(
-        module_rig.approve(BOT, **PROMPTS),
-        module_rig.agents(backend, tools=lambda: tools, call_tool=call),
-    )
-    await given.run_agent("responder", "x", {})
-
-    assert [tool.name for tool in backend.jobs[0].tools][3:] == ["brain_search"]
-    assert [step["error"] for step in documents(module_rig)[0]["steps"] if "called" in step] == [
-        False,
-        True,
-    ]
 
 
 async def test_skills_are_offered_as_the_agent_may_have_them(module_rig):
@@ -402,42 +343,6 @@ async def test_a_call_for_a_key_with_paths_bounds_the_agent_too(module_rig):
     ]
 
 
-async def test_a_run_that_fails_is_recorded_as_failed_and_the_caller_learns_of_it(module_rig):
-    async def broken(_job):
-        raise RuntimeError("the backend fell over")
-
-    costly = module_rig.given(
-        module_rig.approve(BOT), module_rig.agents(ScriptedBackend([say("x")], cost_usd=9.0))
-    )
-    with pytest.raises(AgentFailedError, match="used up"):
-        await costly.run_agent("admin", "x", {})
-    with pytest.raises(AgentFailedError, match="broke: RuntimeError"):
-        await module_rig.given(
-            module_rig.approve(BOT), module_rig.agents(ScriptedBackend(broken))
-        ).run_agent("admin", "x", {})
-    assert [run["outcome"] for run in documents(module_rig)] == ["failed", "failed"]
-
-
-async def test_a_caller_that_goes_away_ends_the_run_and_the_end_is_recorded(module_rig):
-    begun = asyncio.Event()
-
-    async def endless(_job):
-        begun.set()
-        await asyncio.Event().wait()
-
-    given = module_rig.given(module_rig.approve(BOT), module_rig.agents(ScriptedBackend(endless)))
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(given.run_agent("admin", "x", {}))
-        await begun.wait()
-        task.cancel()
-
-    assert task.cancelled()
-    assert [(run["outcome"], run["reason"]) for run in documents(module_rig)] == [
-        ("failed", "it was ended, because its caller no longer waits")
-    ]
-    assert module_rig.history.unended() == []
-
-
 async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
     async with ScriptedMessages() as api:
         settings = ClaudeSettings(
@@ -474,11 +379,12 @@ async def test_the_real_agent_runs_with_these_tools_alone(module_rig, tmp_path):
         assert answer == "It is green now."
         tools = [tool["name"].removeprefix("mcp__vault__") for tool in api.asked[0].body["tools"]]
         assert sorted(tools) == [
-            "append_note",
             "edit_section",
             "list_notes",
+            "move_note",
             "read_note",
             "search_notes",
+            "set_key",
             "write_note",
         ]
         assert "heliotrope" not in str([request.body for request in api.asked])

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import pytest
-
 from parachuted.access.authority import Authority
-from parachuted.errors import ModuleFailedError
 from parachuted.modules import Finding
-from parachuted.modules.hosting.hosted_module import findings_of, module_findings
+from tests.modules.manager_rig import ManagerRig
+
+MANY = """
+async def doctor(self):
+    return [{"problem": "x\\u202ey", "advice": "", "path": "a.md"}] * 3_000
+"""
 
 
-def module(name: str, answer: object, *, has_doctor: bool = True) -> SimpleNamespace:
-    """A running module whose doctor answers that."""
+async def test_each_doctor_reports_and_one_that_fails_keeps_no_other_from_it(tmp_path):
+    rig = ManagerRig(tmp_path, {})
+    rig.add("brain", "async def doctor(self):\n    raise ValueError('no')")
+    rig.add("daily", "async def doctor(self):\n    return [{'problem': 'a', 'advice': 'b'}]")
+    rig.add("many", MANY)
+    rig.add("quiet")
+    rig.write("stranger", "pass")
 
-    async def call(*_arguments: object, **_more: object) -> object:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    async with rig.open() as modules:
+        found = await modules.findings(Authority())
 
-    return SimpleNamespace(declared=SimpleNamespace(name=name, has_doctor=has_doctor), call=call)
-
-
-async def test_a_failing_doctor_keeps_no_other_from_reporting():
-    found = await module_findings(
-        [
-            module("brain", ModuleFailedError("it failed")),
-            module("daily", [{"problem": "a", "advice": "b", "path": None}]),
-            module("quiet", [], has_doctor=False),
-        ],
-        Authority(),
-    )
-
-    assert found[0][0] == "brain"
-    assert "it failed" in found[0][1].problem
-    assert "`parachute modules status brain`" in found[0][1].advice
-    assert found[1:] == [("daily", Finding(problem="a", advice="b"))]
-
-
-async def test_thousands_of_findings_are_cut_and_none_hides_anything():
-    many = [{"problem": "x\u202ey", "advice": "", "path": "a.md"}] * 3_000
-
-    found = await findings_of(module("daily", many), Authority())
-
-    assert len(found) == 201
-    assert found[-1].problem == "and 2,800 more"
-    assert "\u202e" not in found[0].problem
-
-
-@pytest.mark.parametrize("answer", ["bad", None, [1], [{"advice": "no problem"}]])
-async def test_something_else_than_findings_is_refused(answer):
-    with pytest.raises(ModuleFailedError, match="list of Finding"):
-        await findings_of(module("daily", answer), Authority())
+    by_module: dict[str, list[Finding]] = {}
+    for name, finding in found:
+        by_module.setdefault(name, []).append(finding)
+    assert list(by_module) == ["stranger", "brain", "daily", "many"]
+    assert "waits for your approval" in by_module["stranger"][0].problem
+    assert "failed in doctor" in by_module["brain"][0].problem
+    assert "`parachute modules status brain`" in by_module["brain"][0].advice
+    assert by_module["daily"] == [Finding(problem="a", advice="b")]
+    assert len(by_module["many"]) == 201
+    assert by_module["many"][-1].problem == "and 2,800 more"
+    assert "\u202e" not in by_module["many"][0].problem

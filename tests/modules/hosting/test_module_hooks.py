@@ -17,14 +17,14 @@ from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.hooks import HookApprovals, HookError, HookEvent, HookRunner, HookRunRecorder, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.container_host import ContainerHost
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_hooks import ModuleHook
-from parachuted.modules.hosting.running_module import RunningModule
-from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.testing import ScriptedBackend, running_module, say
 from tests.modules.container_rig import ContainerRig
 from tests.modules.module_rig import NOON, MemoryAudit, ModuleRig
 from tests.modules.small_modules import StubServices, approve, write_module
+from tests.runs.task_rig import make_hooks
 
 RIGHT = "permissions: {read: ['**'], hooks: [prompt.before, stop.before, compact.before]}\n"
 GARDEN = """
@@ -104,9 +104,7 @@ def garden(module_rig, home) -> GardenRig:
     return GardenRig(module_rig, home)
 
 
-def hooks_of(
-    running: RunningModule, *, is_trusted: bool, limit_s: float = 30.0
-) -> list[ModuleHook]:
+def hooks_of(running: ModuleHost, *, is_trusted: bool, limit_s: float = 30.0) -> list[ModuleHook]:
     audit = ModuleAudit(MemoryAudit(), lambda: NOON)
     return [
         ModuleHook(running, spec, audit, is_trusted=is_trusted, limit_s=limit_s)
@@ -129,14 +127,7 @@ async def test_a_module_adds_to_a_prompt_and_has_a_turn_go_on_eight_times_at_mos
 
 async def test_a_module_says_what_a_compaction_is_to_keep(garden):
     async with garden.joined(GARDEN) as hooks:
-        agent = AgentHooks(
-            asker=hooks,
-            clock=garden.rig.clock,
-            vault=garden.rig.vault,
-            session_id="r1",
-            agent="chat",
-            authority=Authority,
-        )
+        agent = make_hooks(hooks, garden.rig.vault, agent="chat", authority=Authority)
         assert await agent.compacting("auto", None) == CompactionAnswer(
             instructions="From the module garden:\nKeep the names (auto)."
         )
@@ -223,7 +214,7 @@ async def test_a_module_is_not_asked_about_its_own_agents(garden):
 async def test_a_module_in_a_container_takes_part_as_well(tmp_path):
     folder = write_module(tmp_path / "copies" / "garden", GARDEN, name="garden", manifest=RIGHT)
     containers = ContainerRig(tmp_path / "rig").containers
-    worker = ContainerHost(approve(folder, trust="untrusted"), StubServices(), containers)
+    worker = ContainerHost(approve(folder, trust="untrusted"), StubServices(), None, containers)
     await worker.start()
     try:
         asked = hooks_of(worker, is_trusted=False)

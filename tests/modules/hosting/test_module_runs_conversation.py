@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.access.authority import Authority, acting
-from parachuted.agents import OfflineBackend, SessionStep, ToolResult, UsageStep, call_tool
+from parachuted.agents import OfflineBackend, ToolResult, call_tool
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.hooks.decision import HookDecision
@@ -226,7 +226,7 @@ async def test_narrowed_paths_hold_for_every_call(module_rig):
     async def script(job):
         for path in ("Brain/a.md", "Work/b.md"):
             found["read", path] = (await called(job, "read_note", path=path)).is_error
-            result = await called(job, "append_note", path=path, section="X", text="y")
+            result = await called(job, "edit_section", path=path, section="X", text="y")
             found["write", path] = result.is_error
         return [say("x")]
 
@@ -288,14 +288,6 @@ async def test_conversations_take_neither_the_room_nor_the_runs_of_other_work(mo
     await runs.result(work)
     with pytest.raises(AgentUnavailableError, match="1 runs per hour"):
         await runs.start("chat", "Short.", {"conversation": True})
-
-
-async def test_work_is_not_kept_out_by_what_conversations_took(module_rig):
-    runs = runs_of(module_rig, ScriptedBackend([say("x")]), runs=1)
-    with acting(Authority(asked_by="person", entry="http")):
-        for _ in range(3):
-            await runs.result(await runs.start("chat", "x", {"conversation": True}))
-    assert (await runs.result(await runs.start("chat", "x", {}))).text == "x"
 
 
 ADMIN = Authority(asked_by="person", entry="http", may_administer=True)
@@ -407,15 +399,6 @@ async def test_a_hook_that_objects_to_the_end_has_a_conversation_go_on(module_ri
     assert ("prompt.before", "user") in [(one, data.get("source")) for one, data in asker.asked]
 
 
-async def test_a_hook_that_always_objects_is_heard_eight_times(module_rig):
-    backend = ScriptedBackend([say("Dug.")])
-    runs = runs_of(module_rig, backend, asker=ConversationHooks(100))
-    await runs.result(await runs.start("chat", "Dig.", {"conversation": True}))
-    assert len(backend.jobs) == 9
-    await runs.result(await runs.start("chat", "Dig.", {}))
-    assert len(backend.jobs) == 10, "a run that is no conversation ends"
-
-
 async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module_rig):
     asker, backend = ConversationHooks(0), ScriptedBackend([say("x")])
     runs = runs_of(module_rig, backend, asker=asker)
@@ -428,25 +411,6 @@ async def test_a_session_starts_once_and_is_resumed_after_a_restart_alone(module
     await turn(await turn("earlier"))
     sources = [data["source"] for event, data in asker.asked if event == "session.start"]
     assert sources == ["resume", "resume"]
-
-
-async def test_a_context_that_is_nearly_full_is_published_once_a_turn(module_rig):
-    class FullSessionBackend(ScriptedBackend):
-        async def run(self, _job):
-            yield SessionStep(session_id="s1", is_resumed=False)
-            for tokens in (1_000, 170_000, 180_000):
-                yield UsageStep(
-                    input_tokens=1,
-                    output_tokens=1,
-                    cache_read_tokens=0,
-                    cost_usd=0.0,
-                    context_tokens=tokens,
-                )
-
-    runs = runs_of(module_rig, FullSessionBackend())
-    await runs.result(await runs.start("chat", "x", {"conversation": True}))
-    full = [one.data for one in module_rig.events if one.event == "context.limit.approaching"]
-    assert [(one["session_id"], one["token_count"]) for one in full] == [("s1", 170_000)]
 
 
 async def test_what_outlasts_a_run_ends_when_the_run_is_stopped_after_its_end(module_rig):

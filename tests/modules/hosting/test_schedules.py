@@ -1,195 +1,450 @@
-"""Schedules: when one falls due."""
+"""Schedules run when they are due, once each, and remember it; what modules set is kept, is checked
+when it comes back, and carries on what it was set with.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from datetime import time as time_of_day
-from zoneinfo import ZoneInfo
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from parachuted.modules.hosting.schedules import next_by_cron, next_time
-from parachuted.modules.scheduling import Timing
-
-BERLIN = ZoneInfo("Europe/Berlin")
-LAST = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-
-
-def berlin(day: int, hour: int, minute: int = 0, *, month: int = 1, fold: int = 0) -> datetime:
-    return datetime(2026, month, day, hour, minute, tzinfo=BERLIN, fold=fold)
-
-
-def test_a_span_counts_from_the_last_time():
-    assert next_time(Timing(every_s=900), LAST) == LAST + timedelta(minutes=15)
-
-
-def test_what_was_missed_is_due_once_and_lies_in_the_past():
-    due = next_time(Timing(every_s=60), LAST)
-
-    assert due < LAST + timedelta(days=3)
-    assert next_time(Timing(every_s=60), LAST + timedelta(days=3)) > LAST + timedelta(days=3)
-
-
-@pytest.mark.parametrize(
-    ("last", "at", "due"),
-    [
-        (berlin(5, 1), "03:00", berlin(5, 3)),
-        (berlin(5, 3), "03:00", berlin(6, 3)),
-        (berlin(5, 3, 1), "03:00", berlin(6, 3)),
-        (berlin(5, 23, 59), "00:00", berlin(6, 0)),
-        (
-            berlin(29, 1, month=3),
-            "02:30",
-            berlin(29, 3, 30, month=3),
-        ),  # put forward at 2: there is no 02:30
-        (berlin(29, 3, 30, month=3), "02:30", berlin(30, 2, 30, month=3)),
-        (
-            berlin(29, 3, 10, month=3),
-            "02:30",
-            berlin(29, 3, 30, month=3),
-        ),  # the clock skipped it, the schedule does not
-        (berlin(29, 0, 30, month=3), "00:00", berlin(30, 0, month=3)),
-        (
-            berlin(25, 1, month=10),
-            "02:30",
-            berlin(25, 2, 30, month=10),
-        ),  # put back at 3: there are two
-        (berlin(25, 2, 30, month=10), "02:30", berlin(26, 2, 30, month=10)),
-        (berlin(25, 2, 10, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
-        (berlin(25, 2, 30, month=10, fold=1), "02:30", berlin(26, 2, 30, month=10)),
-    ],
+from parachuted.access.authority import NO_AUTHORITY, Authority, acting, current
+from parachuted.access.grant import grant_of
+from parachuted.audit.chain import NullAuditRecorder
+from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
+from parachuted.modules.hosting.audited import ModuleAudit
+from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.schedules import (
+    MOST_SCHEDULES,
+    ModuleScheduler,
+    ModuleSchedules,
+    SetSchedule,
+    SetSchedules,
 )
-def test_a_time_of_day_is_the_next_one_after_the_last_time(last, at, due):
-    assert next_time(
-        Timing(at=at, timezone="Europe/Berlin"), last.astimezone(UTC)
-    ) == due.astimezone(UTC)
+from parachuted.modules.registry.declaration import ModuleDeclaration, ScheduleSpec
+from parachuted.modules.scheduling import Timing
+from parachuted.state import open_state
+from tests.modules.module_rig import ModuleRig
+
+UNRECORDED = ModuleAudit(NullAuditRecorder(), lambda: datetime.now(UTC))
+
+BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
-def test_a_time_of_day_is_the_machines_own_where_no_zone_is_said():
-    due = next_time(Timing(at="03:00"), LAST)
+class Clock:
+    """A clock that tests set, which APScheduler takes for `datetime`."""
 
-    assert (due.astimezone().hour, due.astimezone().minute) == (3, 0)
-    assert LAST < due <= LAST + timedelta(days=1, hours=1)
+    moment = BEGUN
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def now(self, _zone: tzinfo) -> datetime:
+        return self.moment
+
+    def go(self, **span: float) -> None:
+        self.moment += timedelta(**span)
 
 
 @pytest.fixture
-def machine_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Sets the machine's zone by `TZ`, and takes it back."""
-    yield monkeypatch
-    monkeypatch.undo()
-    time.tzset()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("apscheduler.schedulers.base.datetime", made)
+    return made
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "CET-1CEST,M3.5.0,M10.5.0/3"])
-@pytest.mark.parametrize(("month", "day"), [(3, 29), (10, 25)])
-def test_the_machines_own_zone_is_kept_through_the_nights_in_which_its_clock_changes(
-    machine_in, zone, month, day
-):
-    machine_in.setenv("TZ", zone)
-    time.tzset()
-    for minute in range(0, 6 * 60, 10):
-        last = (berlin(day, 0, month=month).astimezone(UTC) + timedelta(minutes=minute)).astimezone(
-            UTC
+class CountingModule:
+    """A module that counts what it is told to do."""
+
+    name = "daily"
+    declared: ModuleDeclaration
+
+    def __init__(self) -> None:
+        self.reported: list[str] = []
+        self.data: list[Mapping[str, object]] = []
+        self.read: list[Mapping[str, str]] = []
+        self.wait: asyncio.Event | None = None
+        self.fails = False
+
+    async def tell(
+        self, handler: str, data: Mapping[str, object], *, timeout_s: float, authority: Authority
+    ) -> None:
+        assert current() is NO_AUTHORITY
+        self.reported.append(handler)
+        self.data.append(data)
+        self.read.append(dict(authority.taint.sources))
+        assert (len(authority.causes), authority.asked_by, authority.entry) == (
+            1,
+            "clock",
+            "schedule",
         )
-        for at in ("00:00", "02:00", "02:30", "03:00"):
-            assert next_time(Timing(at=at), last) == next_time(
-                Timing(at=at, timezone="Europe/Berlin"), last
-            )
+        if self.wait is not None:
+            await asyncio.wait_for(self.wait.wait(), timeout_s)
+        if self.fails:
+            raise ModuleFailedError
 
 
-@given(
-    zone=st.sampled_from(
-        [
-            "Europe/Berlin",
-            "America/New_York",
-            "America/Havana",
-            "Australia/Lord_Howe",
-            "Africa/Cairo",
-            "Asia/Kolkata",
-        ]
-    ),
-    last=st.integers(0, 3 * 365 * 24 * 60).map(
-        lambda minutes: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
-    ),
-    at=st.times(),
-)
-def test_in_every_zone_it_is_the_first_such_time_of_a_day_and_none_is_left_out(zone, last, at):
-    days = [last.astimezone(ZoneInfo(zone)).date() + timedelta(days=days) for days in range(-1, 3)]
-    minute = time_of_day(at.hour, at.minute)
-    times = [datetime.combine(day, minute, ZoneInfo(zone)).astimezone(UTC) for day in days]
-
-    assert next_time(Timing(at=f"{minute:%H:%M}", timezone=zone), last) == min(
-        due for due in times if due > last
+def every(seconds: int, handler: str = "tidy") -> ModuleDeclaration:
+    return ModuleDeclaration(
+        name="daily",
+        version="1.0.0",
+        prefix="/api/daily",
+        schedules=(ScheduleSpec(handler=handler, timing=Timing(every_s=seconds)),),
     )
 
 
-@pytest.mark.parametrize("last", [berlin(29, 1, 45, month=3), berlin(25, 2, 45, month=10)])
-def test_a_span_is_of_time_that_has_passed_whatever_the_clock_changes_to(last):
-    assert next_time(Timing(every_s=3600), last) - last.astimezone(UTC) == timedelta(hours=1)
+def daily(at: str) -> ModuleDeclaration:
+    return ModuleDeclaration(
+        name="daily",
+        version="1.0.0",
+        prefix="/api/daily",
+        schedules=(ScheduleSpec(handler="tidy", timing=Timing(at=at)),),
+    )
+
+
+def add(clockwork: ModuleScheduler, tells: CountingModule, declared: ModuleDeclaration) -> None:
+    tells.declared = declared
+    clockwork.add(cast("ModuleHost", tells))
+
+
+async def turns() -> None:
+    """Let APScheduler do what it leaves to the next turns of the loop."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def due(clockwork: ModuleScheduler) -> None:
+    async with asyncio.TaskGroup() as group:
+        with acting(Authority()):  # as a request that sets a schedule
+            clockwork.begin_due(group)
+        await turns()
+    await turns()
+
+
+async def test_a_schedule_runs_each_time_its_span_is_over(clock):
+    tells = CountingModule()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    await due(clockwork)
+    assert tells.reported == []
+    clock.go(seconds=61)
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.reported == ["tidy"]
+
+
+async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(clock, tmp_path: Path):
+    tells = CountingModule()
+    state = open_state(tmp_path / "state.journal")
+    add(ModuleScheduler(clock, state, UNRECORDED), tells, every(60))
+    state.close()
+    clock.go(days=3)
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.reported == ["tidy"]
+    state.close()
+
+
+async def test_one_that_is_due_while_it_is_at_work_waits_for_its_next_time(clock, caplog):
+    tells = CountingModule()
+    tells.wait = asyncio.Event()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(2):
+            clock.go(seconds=61)
+            clockwork.begin_due(group)
+            await turns()
+
+        assert tells.reported == ["tidy"]
+        assert caplog.records == []
+        tells.wait.set()
+    await turns()
+
+    clock.go(seconds=61)
+    await due(clockwork)
+    assert tells.reported == ["tidy", "tidy"]
+
+
+async def test_one_that_fails_runs_again_when_it_is_due(clock):
+    tells = CountingModule()
+    tells.fails = True
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    for _ in range(2):
+        clock.go(seconds=61)
+        await due(clockwork)
+
+    assert tells.reported == ["tidy", "tidy"]
+
+
+async def test_a_clock_that_was_put_back_does_not_put_the_schedule_off(clock):
+    tells = CountingModule()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+    clock.go(days=-30)
+
+    await due(clockwork)
+    clock.go(seconds=61)
+    await due(clockwork)
+
+    assert tells.reported == ["tidy"]
+
+
+async def test_a_clock_that_is_corrected_by_a_little_does_not_repeat_a_time_of_day(clock):
+    tells = CountingModule()
+    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    for step in (-10, 20, -7200, 7200):
+        clock.go(seconds=step)
+        await due(clockwork)
+    assert tells.reported == ["tidy"]
+
+    clock.go(days=1)
+    await due(clockwork)
+    assert tells.reported == ["tidy", "tidy"]
+
+
+async def test_a_clock_that_jumps_ahead_and_is_set_right_costs_one_run_and_puts_no_time_of_day_off(
+    clock,
+):
+    tells = CountingModule()
+    clock.moment = datetime(2026, 1, 5, 2, 59).astimezone()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, daily("03:00"))
+    clock.go(days=365)
+    await due(clockwork)
+    await due(clockwork)
+    assert tells.reported == ["tidy"]
+
+    clock.go(days=-365)
+    await due(clockwork)
+    clock.go(minutes=1)
+    await due(clockwork)
+
+    assert tells.reported == ["tidy", "tidy"]
+
+
+async def test_the_schedules_of_a_module_that_is_gone_rest(clock):
+    tells = CountingModule()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(60))
+
+    clockwork.remove(cast("ModuleHost", tells))
+    clock.go(seconds=61)
+    await due(clockwork)
+
+    assert tells.reported == []
+
+
+def nightly(method: str = "reflect", **more: object) -> SetSchedule:
+    values = {"arguments": {"agent": "a"}, "read": {}, "timing": Timing(cron="0 3 * * *")} | more
+    return SetSchedule(name="nightly", method=method, **values)
+
+
+async def test_what_a_module_sets_runs_with_its_arguments_and_its_taint_also_after_a_restart(
+    clock, tmp_path: Path
+):
+    tells = CountingModule()
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    add(clockwork, tells, every(999_999))
+    await clockwork.set("daily", nightly(read={"Inbox/a.md": "web"}))
+    state.close()
+    clock.go(days=3)
+    state = open_state(tmp_path / "state.journal")
+    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    add(clockwork, tells, every(999_999))
+
+    await due(clockwork)
+    await due(clockwork)
+
+    assert tells.reported == ["reflect"]
+    assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
+    assert tells.data == [{"agent": "a"}]
+    assert tells.read == [{"Inbox/a.md": "web"}]
+    assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
+    state.close()
+
+
+async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tmp_path: Path):
+    tells = CountingModule()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(999_999))
+    for _ in range(5):
+        await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
+        clock.go(seconds=20)
+        await due(clockwork)
+    assert tells.reported == ["reflect"]
+
+    await clockwork.set("daily", nightly("other", timing=Timing(every_s=60)))
+    clock.go(seconds=30)
+    await due(clockwork)
+    assert tells.reported == ["reflect", "other"], "other arguments or methods keep the time"
+
+    await clockwork.set("daily", nightly(timing=Timing(every_s=90)))
+    clock.go(seconds=80)
+    await due(clockwork)
+    assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
+
+
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock):
+    tells = CountingModule()
+    clockwork = ModuleScheduler(clock, None, UNRECORDED)
+    add(clockwork, tells, every(999_999))
+    await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
+    clockwork.remove(cast("ModuleHost", tells))
+    clock.go(minutes=5)
+    await due(clockwork)
+    assert tells.reported == []
+
+    add(clockwork, tells, every(999_999))
+    await due(clockwork)
+    assert tells.reported == ["reflect"]
+    assert await clockwork.unset("daily", "nightly")
+    clock.go(minutes=5)
+    await due(clockwork)
+    assert tells.reported == ["reflect"]
+
+
+NIGHTLY = SetSchedule(
+    name="nightly",
+    method="reflect",
+    arguments={"agent": "reflector", "days": [1, 2]},
+    timing=Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
+    read={"Inbox/a.md": "web"},
+)
+
+
+async def test_what_is_set_comes_back_and_what_is_removed_does_not(tmp_path):
+    await SetSchedules(tmp_path).put("daily", NIGHTLY)
+    again = SetSchedules(tmp_path)
+
+    assert dict(again.of("daily")) == {"nightly": NIGHTLY}
+    assert dict(again.of("brain")) == {}
+    assert (tmp_path / "daily.json").stat().st_mode & 0o777 == 0o600
+    assert await again.remove("daily", "nightly")
+    assert not await again.remove("daily", "nightly")
+    assert dict(SetSchedules(tmp_path).of("daily")) == {}
 
 
 @pytest.mark.parametrize(
-    ("last", "cron", "due"),
+    "text",
     [
-        (berlin(5, 1), "0 3 * * *", berlin(5, 3)),
-        (berlin(5, 3), "0 3 * * *", berlin(6, 3)),
-        (berlin(5, 12), "30 7 * * SUN", berlin(11, 7, 30)),  # 5 January 2026 is a Monday
-        (berlin(5, 12), "0 9 1 * *", berlin(1, 9, month=2)),
-        (berlin(28, 12, month=2), "0 0 L * *", berlin(31, 0, month=3)),
-        # put forward at 2: what was due at 2:30 is due when the hour is over, and once
-        (berlin(29, 1, month=3), "30 2 * * *", berlin(29, 3, month=3)),
-        (berlin(29, 3, month=3), "30 2 * * *", berlin(30, 2, 30, month=3)),
-        (berlin(29, 1, 50, month=3), "*/15 * * * *", berlin(29, 3, month=3)),
-        # put back at 3: there are two 2:30, and the first counts
-        (berlin(25, 1, month=10), "30 2 * * *", berlin(25, 2, 30, month=10)),
-        (berlin(25, 2, 30, month=10), "30 2 * * *", berlin(26, 2, 30, month=10)),
-        (berlin(25, 2, 10, month=10, fold=1), "30 2 * * *", berlin(26, 2, 30, month=10)),
-        (berlin(25, 2, 45, month=10), "*/15 * * * *", berlin(25, 2, month=10, fold=1)),
-        (berlin(25, 2, 45, month=10, fold=1), "*/15 * * * *", berlin(25, 3, month=10)),
+        "rubbish",
+        "[{}]",
+        '[{"name": "a", "method": "m", "arguments": {}, "timing": {"cron": "x"}, "read": {}}]',
+        '[{"name": "a", "method": "m", "arguments": {}, "timing": {}, "read": {}}]',
     ],
 )
-def test_cron_runs_as_debians_does_through_the_changes_of_the_clock(last, cron, due):
-    assert next_by_cron(last, cron, BERLIN) == due.astimezone(UTC)
+async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path, text):
+    (tmp_path / "daily.json").write_text(text)
+    found = SetSchedules(tmp_path)
+
+    assert dict(found.of("daily")) == {}
+    await found.put("daily", NIGHTLY)
+    assert dict(SetSchedules(tmp_path).of("daily")) == {"nightly": NIGHTLY}
 
 
-@given(
-    last=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)).map(  # noqa: DTZ001  UTC is set here
-        lambda at: at.replace(tzinfo=UTC)
-    ),
-    cron=st.sampled_from(["*/15 * * * *", "30 2 * * *", "0 * * * *", "0 0 * * 1", "59 23 31 12 *"]),
-    zone=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]),
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"name": "a\nb"},
+        {"name": "x" * 101},
+        {"method": "hooks:main"},
+        {"method": "a b"},
+        {"arguments": {"text": "x" * 20_000}},
+        {"timing": Timing(cron="* * * * * *")},
+        {"timing": Timing(every_s=0)},
+        {"timing": Timing(at="03:00", timezone="nowhere")},
+    ],
 )
-def test_cron_is_never_due_in_the_past_and_never_stands_still(last, cron, zone):
-    first = next_by_cron(last, cron, ZoneInfo(zone))
-    second = next_by_cron(first, cron, ZoneInfo(zone))
-
-    assert last < first < second
-
-
-def test_without_a_zone_cron_follows_the_machines_clock(monkeypatch):
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    try:
-        for last, due in (
-            (berlin(29, 1, month=3), berlin(29, 3, month=3)),
-            (berlin(25, 1, month=10), berlin(25, 2, 30, month=10)),
-            (berlin(25, 2, 30, month=10), berlin(26, 2, 30, month=10)),
-        ):
-            assert next_by_cron(last, "30 2 * * *") == due.astimezone(UTC)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+async def test_what_cannot_be_a_schedule_is_refused(tmp_path, wrong):
+    with pytest.raises(EditRefusedError):
+        await SetSchedules(tmp_path).put("daily", replace(NIGHTLY, **wrong))
+    assert not (tmp_path / "daily.json").exists()
 
 
-def test_a_timing_is_due_in_its_own_zone():
-    assert next_time(Timing(at="03:00", timezone="Asia/Tokyo"), LAST) == datetime(
-        2026, 1, 5, 18, tzinfo=UTC
+async def test_a_module_sets_only_so_many():
+    found = SetSchedules(None)
+    for number in range(MOST_SCHEDULES):
+        await found.put("daily", replace(NIGHTLY, name=str(number)))
+
+    with pytest.raises(EditRefusedError, match="at most"):
+        await found.put("daily", replace(NIGHTLY, name="one more"))
+    await found.put("daily", replace(NIGHTLY, name="0", method="other"))
+    await found.put("brain", NIGHTLY)
+
+
+HOURLY = Timing(every_s=3_600)
+
+
+@pytest.fixture
+def module_rig(tmp_path):
+    found = ModuleRig(tmp_path)
+    yield found
+    found.close()
+
+
+async def test_what_was_read_of_strangers_goes_with_the_schedule(module_rig):
+    authority = Authority()
+    authority.taint.read("Inbox/mail.md", "web")
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: authority)
+
+    await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
+
+    assert module_rig.scheduler._set.of("daily")["hourly"].read == {"Inbox/mail.md": "web"}
+    assert [(one.name, one.method, one.timing) for one in await mine.list()] == [
+        ("hourly", "look", HOURLY)
+    ]
+    assert await mine.remove("hourly")
+    assert await mine.list() == []
+
+
+async def test_whose_rights_have_ended_sets_and_removes_nothing(module_rig):
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: Authority(holds=lambda: False))
+
+    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("a"), mine.list()):
+        with pytest.raises(ActRefusedError):
+            await work
+
+
+async def test_no_module_sees_the_schedules_of_another(module_rig):
+    mine, other = (
+        ModuleSchedules(name, module_rig.scheduler, Authority) for name in ("daily", "brain")
     )
-    assert next_time(Timing(cron="0 3 * * *", timezone="Asia/Tokyo"), LAST) == datetime(
-        2026, 1, 5, 18, tzinfo=UTC
-    )
-    assert next_time(Timing(every_s=60), LAST) == LAST + timedelta(minutes=1)
+    await mine.set("hourly", "look", {}, HOURLY)
+
+    assert await other.list() == []
+    assert not await other.remove("hourly")
+    assert len(await mine.list()) == 1
+
+
+async def test_a_caller_that_is_limited_to_some_paths_sets_and_removes_nothing(module_rig):
+    limited = Authority(reads=grant_of(["Daily/**"]))
+    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: limited)
+    own = ModuleSchedules("daily", module_rig.scheduler, Authority)
+    await own.set("hourly", "look", {}, HOURLY)
+
+    for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):
+        with pytest.raises(ActRefusedError, match="limited to some paths"):
+            await work
+    assert [one.name for one in await own.list()] == ["hourly"]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry
-from parachuted.modules.registry.declaration import EventSpec, ModuleDeclaration, RouteSpec
+from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
 
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
 BRAIN = InterfaceChoice(
@@ -38,13 +41,12 @@ def status(
     problem: str | None = None,
     *choices: InterfaceChoice,
 ) -> ModuleStatus:
+    host = SimpleNamespace(where="in process", limits=None, declared=declared)
     return status_of(
         one,
-        where="in process" if declared else None,
-        limits=None,
-        declared=declared,
-        problem=problem,
-        choices=list(choices),
+        cast("ModuleHost", host) if declared else None,
+        problem,
+        choices=choices,
         schedules=["tidy: every 900 s", "reflect: each day at 03:00"],
     )
 
@@ -64,29 +66,6 @@ def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
     found = status(one, declared, problem)
 
     assert (found.state, found.is_serving) == (state, declared is not None)
-
-
-def test_what_it_offers_is_listed():
-    declared = ModuleDeclaration(
-        name="daily",
-        version="1.0.0",
-        prefix="/api/daily",
-        routes=(
-            RouteSpec(method="GET", path="/", handler="root", capability="read"),
-            RouteSpec(method="POST", path="/entries", handler="make", capability="write"),
-        ),
-        events=(
-            EventSpec(event="b.said", handler="x"),
-            EventSpec(event="a.said", handler="y"),
-            EventSpec(event="a.said", handler="z"),
-        ),
-    )
-
-    found = status(entry(), declared)
-
-    assert found.routes == ("GET /api/daily", "POST /api/daily/entries")
-    assert found.events == ("a.said", "b.said")
-    assert found.schedules == ("tidy: every 900 s", "reflect: each day at 03:00")
 
 
 def test_only_interfaces_that_it_could_serve_are_listed():

@@ -529,8 +529,8 @@ modules:
       at: 12:30
       since: 2026-01-06
       half: .5
-      none: ~
-      list: [1, a, {b: false}]
+      none:
+      list: [1, a, b: false]
 """
 KEPT = {
     "every": 5,

@@ -1,0 +1,785 @@
+"""Running, the contract: the same module does the same in the daemon's process and in one of its
+own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from parachuted.access.authority import Authority
+from parachuted.errors import (
+    ActRefusedError,
+    ModuleFailedError,
+    NotFoundError,
+    PathRefusedError,
+)
+from parachuted.keys import AccessGrant, PathGlob
+from parachuted.modules import CurrentCall
+from parachuted.modules.hosting.container_host import ContainerHost
+from parachuted.modules.hosting.host import ModuleHost
+from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.outside_folders import OutsideFolders
+from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.registry.arguments import WrongArgumentsError
+from parachuted.modules.results import Finding, Response
+from parachuted.modules.services import Services
+from parachuted.testing import ScriptedBackend, say, use
+from tests.modules.container_rig import ContainerRig
+from tests.modules.module_rig import ModuleRig
+from tests.modules.small_modules import StubServices, approve, until, write_module
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+Begin = Callable[..., "asyncio.Future[ModuleHost]"]
+
+
+@pytest.fixture(params=["in process", "container"])
+def way(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[ApprovedModule, Services], ModuleHost]:
+    """Make a module run in that way; Docker's walls change nothing here."""
+    if request.param == "in process":
+        return InProcessHost
+    containers = ContainerRig(tmp_path / "rig").containers
+    return lambda approved, services: ContainerHost(approved, services, None, containers)
+
+
+@pytest.fixture
+async def begin(
+    way: Callable[[ApprovedModule, Services], ModuleHost], tmp_path: Path
+) -> AsyncIterator[Begin]:
+    """Begin a module: one with that body, or one that is approved already."""
+    begun: list[ModuleHost] = []
+
+    async def one(
+        body: str | ApprovedModule, services: StubServices | None = None, **more: str
+    ) -> ModuleHost:
+        approved = (
+            body
+            if isinstance(body, ApprovedModule)
+            else approve(write_module(tmp_path / f"m{len(begun)}", body, **more))
+        )
+        begun.append(way(approved, services or StubServices(name=approved.name)))
+        await begun[-1].start()
+        return begun[-1]
+
+    yield one
+    for running in begun:
+        await running.stop()
+
+
+@pytest.fixture
+def module_rig(tmp_path: Path) -> AsyncIterator[ModuleRig]:
+    (tmp_path / "yard").mkdir()
+    found = ModuleRig(tmp_path / "yard")
+    yield found
+    found.close()
+
+
+async def refused(work) -> str:
+    with pytest.raises(ModuleFailedError) as failed:
+        await work
+    return str(failed.value)
+
+
+async def test_it_declares_enables_serves_and_disables(begin):
+    services = StubServices()
+    body = """
+    async def on_enable(self):
+        self.publish("daily.up", at=1)
+    async def on_disable(self):
+        self.publish("daily.down")
+    @route("GET", "/days/{day}")
+    async def day(self, day: str, limit: int = 5):
+        "One day."
+        return {"day": day, "limit": limit}
+    """
+    running = await begin(body, services)
+
+    assert [
+        (spec.method, spec.path, spec.capability, spec.summary) for spec in running.declared.routes
+    ] == [("GET", "/days/{day}", "read", "One day.")]
+    assert await running.call("day", {}, path={"day": "monday"}, query={"limit": "7"}) == {
+        "day": "monday",
+        "limit": 7,
+    }
+    await running.stop()
+    await running.stop()
+    assert services.published == [("daily.up", {"at": 1}), ("daily.down", {})]
+    assert "not running" in await refused(running.call("day", {}, path={"day": "monday"}))
+
+
+async def test_arguments_that_do_not_fit_are_refused_with_all_that_is_wrong(begin):
+    running = await begin(
+        "@route('POST', '/')\nasync def make(self, title: str, count: int): return count"
+    )
+
+    with pytest.raises(WrongArgumentsError) as wrong:
+        await running.call("make", {"count": "many", "more": 1})
+
+    assert len(wrong.value.problems) == 3
+    assert running.problem is None
+
+
+async def test_an_answer_with_a_status_of_its_own_arrives_as_such(begin):
+    running = await begin(
+        "@route('POST', '/')\nasync def make(self):\n    from datetime import date\n    return "
+        "Response(status=201, body=(1, date(2026, 1, 5)), headers={'X-It': 'y'})"
+    )
+
+    assert await running.call("make", {}) == Response(
+        status=201, body=[1, "2026-01-05"], headers={"X-It": "y"}
+    )
+
+
+async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(begin):
+    body = (
+        "@route('GET', '/')\nasync def odd(self, well: bool = False):\n    if not well:\n      "
+        "  raise KeyError('secret')  # here"
+    )
+    running = await begin(body)
+
+    said = await refused(running.call("odd", {}))
+
+    assert "secret" not in said
+    assert "raise KeyError('secret')  # here" in running.problem
+    await running.call("odd", {}, query={"well": "yes"})
+    await until(lambda: running.problem is None)
+
+
+async def test_a_named_error_arrives_as_itself(begin):
+    body = (
+        "@route('GET', '/')\nasync def odd(self):\n    from parachuted.errors import "
+        "NotFoundError\n    raise NotFoundError('no such day')"
+    )
+    running = await begin(body)
+
+    with pytest.raises(NotFoundError, match="no such day"):
+        await running.call("odd", {})
+
+
+async def test_an_endless_loop_of_awaits_ends_at_its_limit_and_the_rest_serves_on(begin):
+    running = await begin(
+        """
+        @route("GET", "/endless")
+        async def endless(self):
+            while True:
+                await asyncio.sleep(0)
+        @route("GET", "/fine")
+        async def fine(self):
+            return "fine"
+        """
+    )
+
+    await refused(running.call("endless", {}, timeout_s=0.3))
+    assert "not done after 0.3 s" in running.problem
+
+    assert await running.call("fine", {}) == "fine"
+
+
+@pytest.mark.parametrize("line", ["raise ValueError('no')", "raise SystemExit(3)"])
+async def test_a_module_that_cannot_be_enabled_does_not_begin(way, tmp_path, line):
+    running = way(
+        approve(write_module(tmp_path / "m", f"async def on_enable(self):\n    {line}")),
+        StubServices(),
+    )
+
+    await refused(running.start())
+
+    await running.stop()
+
+
+async def test_a_module_that_cannot_be_imported_does_not_begin(way, tmp_path):
+    folder = write_module(tmp_path / "m", "pass")
+    (folder / "module.py").write_text("import nothing_of_that_name")
+    running = way(approve(folder), StubServices())
+
+    await refused(running.start())
+
+    await running.stop()
+
+
+async def test_a_stream_gives_item_after_item_and_ends(begin):
+    running = await begin(
+        """
+        @route("POST", "/query")
+        async def query(self, message: str, odd: bool = False):
+            for number in range(3):
+                yield {"message": message, "number": number}
+            if odd:
+                raise ValueError("half way")
+        """
+    )
+    items = [{"message": "hi", "number": number} for number in range(3)]
+
+    assert [item async for item in running.stream("query", {"message": "hi"})] == items
+    stream = running.stream("query", {"message": "hi", "odd": True})
+    assert [await anext(stream) for _ in range(3)] == items
+    await refused(anext(stream))
+    assert running.problem.endswith("ValueError: half way")
+    with pytest.raises(WrongArgumentsError):
+        await anext(running.stream("query", {}))
+
+
+async def test_who_leaves_a_stream_ends_its_generator(begin):
+    services = StubServices()
+    body = """
+    @route("GET", "/ticks")
+    async def ticks(self):
+        try:
+            for number in range(10_000):
+                yield number
+        finally:
+            await self.state.put("closed", number)
+    """
+    running = await begin(body, services)
+    stream = running.stream("ticks", {})
+    assert [await anext(stream), await anext(stream)] == [0, 1]
+
+    await stream.aclose()
+
+    await until(lambda: "closed" in services.state.kept)
+    assert services.state.kept["closed"] < 1_000  # in a container, what buffers hold
+
+
+async def test_an_event_is_reported_with_what_the_handler_names(begin):
+    services = StubServices()
+    body = (
+        "@event('brain.said')\nasync def said(self, word: str, none: str = 'none'):\n    await "
+        "self.state.put('got', [word, none])"
+    )
+    running = await begin(body, services)
+
+    await running.tell("said", {"word": "hi", "more": [1]})
+
+    assert services.state.kept["got"] == ["hi", "none"]
+
+
+async def test_what_a_handler_of_an_event_raises_is_a_problem_of_the_module(begin):
+    body = (
+        "@event('brain.said')\nasync def said(self):\n    from parachuted.errors import "
+        "NotFoundError\n    raise NotFoundError('gone')"
+    )
+    running = await begin(body)
+
+    await refused(running.tell("said", {}))
+
+    await until(lambda: running.problem)
+    assert "gone" in running.problem
+
+
+async def test_an_interface_has_the_methods_that_are_declared_and_no_others(begin):
+    body = """
+    @interface("BrainInterface")
+    async def search(self, words, *, limit=2):
+        return [{"name": words, "limit": limit}]
+    @interface("BrainInterface")
+    def plain(self):
+        return "not awaited inside"
+    @interface("BrainInterface")
+    async def fail(self):
+        raise ValueError("inside")
+    async def undeclared(self): ...
+    @route("DELETE", "/all", capability="admin")
+    async def delete_all(self): ...
+    """
+    running = await begin(body, name="brain", manifest="provides: [BrainInterface]\n")
+
+    brain = running.interface("BrainInterface")
+
+    assert await brain.search("kevin", limit=3) == [{"name": "kevin", "limit": 3}]
+    assert await brain.plain() == "not awaited inside"
+    assert running.interface("Other") is None
+    with pytest.raises(TypeError):
+        await brain.search(to="nobody")
+    assert running.problem is None
+    await refused(brain.fail())
+    for name in ("publish", "run_agent", "on_disable", "get_interface", "_services"):
+        with pytest.raises(AttributeError):
+            getattr(brain, name)
+    for name in ("nothing", "undeclared", "delete_all", "suggest"):
+        with pytest.raises((AttributeError, ActRefusedError)):
+            await getattr(brain, name)()
+
+
+async def test_a_module_uses_the_interface_of_another(begin):
+    brain = await begin(
+        "@interface('BrainInterface')\nasync def who(self):\n    return 'brain'",
+        name="brain",
+        manifest="provides: [BrainInterface]\n",
+    )
+    services = StubServices(lent={"BrainInterface": brain.interface("BrainInterface")})
+    body = """
+    @route("GET", "/who")
+    async def who(self):
+        found, lost = self.get_interface("BrainInterface"), self.get_interface("Lost")
+        return [await found.who(), lost]
+    """
+    daily = await begin(body, services)
+
+    assert await daily.call("who", {}) == ["brain", None]
+
+
+async def test_a_background_task_that_fails_is_a_problem_of_the_module(begin):
+    body = """
+    async def on_enable(self):
+        asyncio.get_running_loop().create_task(self.fail())
+    async def fail(self):
+        raise ValueError("in the back")
+    """
+    running = await begin(body)
+
+    await until(lambda: running.problem)
+
+    assert "in the back" in running.problem
+
+
+async def test_the_journal_of_the_prd_works(begin, module_rig):
+    vault = module_rig.bounded(read=["Daily/**", "parachute/memory.md"], write=["Daily/**"])
+    services = StubServices(vault=vault)
+    daily = await begin(approve(EXAMPLES / "daily"), services)
+
+    made = await daily.call(
+        "create_entry", {"content": "Called [[Kevin]].", "entry_id": "2026-01-05-morning"}
+    )
+
+    assert (made.status, made.body["path"]) == (201, "Daily/entries/2026-01-05-morning.md")
+    assert "Called [[Kevin]]." in module_rig.text("Daily/entries/2026-01-05-morning.md")
+    assert [event for event, _ in services.published] == ["daily.entry.created"]
+    assert (await daily.call("list_entries", {}, query={"date": "2026-01-05", "limit": "1"}))[
+        "count"
+    ] == 1
+    assert (
+        await daily.call("create_entry", {"content": "again", "entry_id": "2026-01-05-morning"})
+    ).status == 409
+    assert [
+        item["type"] async for item in daily.stream("query_streaming", {"message": "kevin"})
+    ] == ["entry", "done"]
+    assert await daily.call("search_journals", {"query": "kevin"}) == [
+        "Daily/entries/2026-01-05-morning.md"
+    ]
+    with pytest.raises(NotFoundError):
+        await daily.call("read_entry", {}, path={"entry_id": "nowhere"})
+    await daily.tell(
+        "on_entry_created", {"entry_id": "2026-01-05-morning", "content": "no brain here"}
+    )
+    assert daily.problem is None
+
+
+async def test_the_journal_links_what_the_brain_knows(begin, module_rig):
+    module_rig.save("Brain/entities/Kevin.md", "A friend.\n")
+    module_rig.save("Daily/entries/e1.md", "---\nentry_id: e1\n---\nCalled [[Kevin]].\n")
+    brain_services = StubServices(
+        name="brain", vault=module_rig.bounded(read=["Brain/**"], write=["Brain/**"])
+    )
+    brain = await begin(approve(EXAMPLES / "brain"), brain_services)
+    services = StubServices(
+        vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]),
+        lent={"BrainInterface": brain.interface("BrainInterface")},
+    )
+    daily = await begin(approve(EXAMPLES / "daily"), services)
+
+    await daily.tell("on_entry_created", {"entry_id": "e1", "content": "Called [[Kevin]]."})
+
+    assert "para:brain:" in module_rig.text("Daily/entries/e1.md")
+    assert [event for event, _ in brain_services.published] == ["brain.mention.detected"]
+    assert (await brain.call("tools:brain_resolve", {"text": "[[Kevin]]"}))["name"] == "Kevin"
+
+
+async def test_the_bot_of_the_prd_asks_its_agents(begin):
+    services = StubServices(name="telegram-bot")
+    services.state.kept["answered"] = 4
+    bot = await begin(approve(EXAMPLES / "telegram-bot"), services)
+
+    answer = await bot.call("handle_telegram", {"message": {"text": "When?"}, "update_id": 7})
+
+    assert answer == {"reply": "responder says yes"}
+    assert services.asked == [("responder", "Answer this question: When?")]
+    assert await bot.call("count", {}) == {"answered": 5}
+    assert {name: config.capabilities for name, config in bot.declared.agents.items()}["admin"] == (
+        "read",
+        "write",
+    )
+
+
+async def test_a_module_reaches_no_further_than_its_permissions(begin, module_rig):
+    module_rig.save("Private/diary.md", "secret\n")
+    services = StubServices(vault=module_rig.bounded(read=["Daily/**"], write=["Daily/**"]))
+    body = """
+    @route("GET", "/")
+    async def peek(self):
+        return await self.vault.read("Private/diary.md")
+    """
+    running = await begin(body, services)
+
+    with pytest.raises(ActRefusedError, match=r"permissions\.read"):
+        await running.call("peek", {})
+
+
+HIDING = {
+    "mcp_tools: add m-hidden": "mark = mcp_tool('m-hidden')\n@mark\ndef hidden(self): ...",
+    "hooks: add note.saved": "mark = event('note.saved')\n@mark\nasync def hidden(self): ...",
+    "schedules: add every 900 s": "mark = schedule(every='15m')\n@mark\ndef hidden(self): ...",
+    "provides: add HiddenInterface": "provides = ['HiddenInterface']",
+}
+
+
+@pytest.mark.parametrize("what", HIDING)
+async def test_what_the_manifest_does_not_list_is_refused_with_where_to_add_it(way, tmp_path, what):
+    approved = approve(write_module(tmp_path / "hiding", HIDING[what]))
+    running = way(approved, StubServices(name=approved.name))
+    with pytest.raises(ModuleFailedError):
+        await running.start()
+    said = running.problem or ""
+    await running.stop()
+
+    assert f"manifest.yaml: {what}, which the code declares" in said
+
+
+async def test_what_the_manifest_names_may_be_declared_in_any_way(begin):
+    manifest = (
+        "mcp_tools: [{name: m-hidden, handler: hidden}]\nagents: {hidden: {paths: "
+        "[Work/]}}\npermissions: {read: [Work/**]}\n"
+    )
+    running = await begin(
+        "mark = mcp_tool('m-' + 'hidden')\n@mark\ndef hidden(self): return 1", manifest=manifest
+    )
+
+    assert [tool.name for tool in running.declared.tools] == ["m-hidden"]
+
+
+async def test_it_has_a_data_folder_in_which_sqlite_works(begin):
+    services = StubServices(has_model=False)
+    body = """
+    async def on_enable(self):
+        import sqlite3
+        self.base = sqlite3.connect(self.data_folder / "index.db")
+        self.base.execute("PRAGMA journal_mode=WAL")
+        self.base.execute("CREATE TABLE IF NOT EXISTS t (a)")
+    @route("POST", "/")
+    async def put(self):
+        with self.base:
+            self.base.execute("INSERT INTO t VALUES (1)")
+        return {"count": self.base.execute("SELECT count(*) FROM t").fetchone()[0],
+                "has_model": self.has_model, "name": self.data_folder.name}
+    async def on_disable(self):
+        self.base.close()
+    """
+    running = await begin(body, services)
+
+    assert await running.call("put", {}) == {"count": 1, "has_model": False, "name": "daily"}
+    await running.stop()
+    again = await begin(body, services)
+    assert await again.call("put", {}) == {"count": 2, "has_model": False, "name": "daily"}
+
+
+async def test_it_knows_which_api_key_asked(begin):
+    body = """
+    @route("GET", "/")
+    async def who(self):
+        return self.current_call.key
+    """
+    asked = CurrentCall(run=None, origin="you", key="k_phone")
+    running = await begin(body, StubServices(current_call=asked))
+
+    assert await running.call("who", {}) == "k_phone"
+
+
+async def test_spawned_work_outlives_its_call_and_ends_with_the_module(begin):
+    services = StubServices()
+    body = """
+    async def work(self, word):
+        self.publish("daily.begun", word=word)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.log.info("the work was ended")
+    @route("POST", "/")
+    async def begin(self):
+        task = self.spawn(self.work, "hello", name="counting")
+        return {"name": task.get_name()}
+    """
+    running = await begin(body, services)
+
+    assert await running.call("begin", {}, authority=Authority()) == {"name": "counting"}
+    await until(lambda: services.published)
+    assert running.problem is None
+    await running.stop()
+    assert services.published == [("daily.begun", {"word": "hello"})]
+
+
+async def test_spawned_work_that_fails_is_the_modules_problem_at_once(begin):
+    body = """
+    async def work(self):
+        raise LookupError("what was sought is gone")
+    @route("POST", "/")
+    async def begin(self):
+        self.kept = self.spawn(self.work)
+    """
+    running = await begin(body)
+
+    await running.call("begin", {})
+    await until(lambda: running.problem)
+    assert "what was sought is gone" in running.problem
+
+
+async def test_its_doctor_is_asked_as_any_handler_is(begin):
+    body = """
+    async def doctor(self):
+        from parachuted.modules import Finding
+        return [Finding(problem="two have one id", path="Brain/a.md", advice="change one")]
+    """
+    running = await begin(body)
+    silent = await begin("")
+
+    assert (running.declared.has_doctor, silent.declared.has_doctor) == (True, False)
+    assert await running.doctor(Authority()) == [
+        Finding(problem="two have one id", advice="change one", path="Brain/a.md")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("async def doctor(self):\n    raise OSError('broken')", "failed in doctor"),
+        ("async def doctor(self):\n    return ['bad']", "something else than a list"),
+        ("async def doctor(self):\n    return [{'problem': 1}]", "something else than a list"),
+    ],
+)
+async def test_a_doctor_that_fails_says_how(begin, body, says):
+    running = await begin(body)
+
+    assert says in await refused(running.doctor(Authority()))
+
+
+SETTINGS = """
+from dataclasses import dataclass
+@dataclass
+class Settings:
+    layout: str = "journals"
+    days: int = 3
+@route("GET", "/")
+async def show(self):
+    return {"layout": self.settings.layout, "days": self.settings.days}
+"""
+
+
+async def test_its_settings_are_typed_and_described(begin, tmp_path):
+    approved = approve(write_module(tmp_path / "m", SETTINGS), config={"days": 7})
+    running = await begin(approved, StubServices(config={"days": 7}))
+
+    assert await running.call("show", {}) == {"layout": "journals", "days": 7}
+    assert [(one.key, one.kind, one.default) for one in running.declared.settings] == [
+        ("layout", "text", '"journals"'),
+        ("days", "whole number", "3"),
+    ]
+
+
+async def test_wrong_settings_keep_it_from_starting_and_name_the_line(way, tmp_path):
+    approved = approve(
+        write_module(tmp_path / "m", SETTINGS), config={"days": "x"}, config_lines={"days": 12}
+    )
+    running = way(approved, StubServices(config={"days": "x"}))
+
+    with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: should"):
+        await running.start()
+
+
+RUNTIME = """
+async def later(self, word: str = "none"):
+    await self.state.put("later", word)
+@route("POST", "/")
+async def all(self):
+    await self.schedules.set("nightly", "later", cron="0 3 * * *", args={"word": "beans"})
+    await self.activity.log("talked", session_id="s1")
+    run = await self.agent("helper").start("Go.")
+    steps = [step.text async for step in run]
+    result = await run.result()
+    (self.data_folder / "index").write_text("kept")
+    return {
+        "answer": await self.ask("Why?", max_usd=0.5, conversation=True),
+        "steps": steps,
+        "outcome": result.outcome,
+        "schedules": [one.name for one in await self.schedules.list()],
+        "removed": await self.schedules.remove("nightly"),
+    }
+"""
+
+
+async def test_schedules_activity_runs_and_questions_work_in_both(way, module_rig, tmp_path):
+    folder = write_module(
+        tmp_path / "copy", RUNTIME, manifest="agents: {helper: {capabilities: [read]}}\n"
+    )
+    approved = approve(folder)
+    services = module_rig.given(approved, module_rig.agents(ScriptedBackend([say("Done.")])))
+    running = way(approved, services)
+    await running.start()
+    try:
+        assert await running.call("all", {}, authority=Authority()) == {
+            "answer": "Done.",
+            "steps": ["Done."],
+            "outcome": "unchanged",
+            "schedules": ["nightly"],
+            "removed": True,
+        }
+        assert (services.data_folder / "index").read_text() == "kept"
+        [log] = (module_rig.vault / ".parachute/activity").iterdir()
+        assert '"summary": "talked"' in log.read_text()
+    finally:
+        await running.stop()
+
+
+CONVERSATION = """
+@route("POST", "/")
+async def talk(self):
+    from parachuted.modules import AgentNarrowing, AgentQuestion
+    run = await self.agent("helper").start(
+        "Go.", conversation=True, narrowing=AgentNarrowing(write=[]), model="claude-opus-5"
+    )
+    steps = []
+    async for step in run:
+        steps.append(type(step).__name__)
+        if isinstance(step, AgentQuestion):
+            steps.append(await run.answer(step.id, {"Which?": "South"}))
+            steps.append(await run.answer("q-none", "x"))
+    return {"steps": steps, "text": (await run.result()).text, "late": await run.inject("x")}
+"""
+
+
+async def test_a_conversation_is_the_same_in_both(way, module_rig, tmp_path):
+    folder = write_module(
+        tmp_path / "copy", CONVERSATION, manifest="agents: {helper: {capabilities: [read]}}\n"
+    )
+    approved = approve(folder)
+    backend = ScriptedBackend(
+        [use("AskUserQuestion", questions=[{"question": "Which?"}]), say("Done.")]
+    )
+    running = way(approved, module_rig.given(approved, module_rig.agents(backend)))
+    await running.start()
+    try:
+        assert await running.call("talk", {}, authority=Authority()) == {
+            "steps": ["AgentQuestion", True, False, "AgentToolCall", "AgentText"],
+            "text": "Done.",
+            "late": False,
+        }
+        assert backend.jobs[0].model == "claude-opus-5"
+    finally:
+        await running.stop()
+
+
+NOTES = """
+@route("POST", "/work")
+async def work(self):
+    from parachuted.modules import AppendSection, ReplaceSpan, SetKey
+    async def pieces():
+        for _ in range(3):
+            yield b"x" * 700_000
+    made = await self.vault.upload("Daily/sound.wav", pieces())
+    note = await self.vault.note("Daily/a.md")
+    at = note.text.index("old")
+    await self.vault.edit(
+        note.path,
+        [SetKey("n", 2), AppendSection("Log", "- two"), ReplaceSpan(at, at + 3, "new")],
+        base=note.digest,
+    )
+    await self.vault.move("Daily/b.md", "Daily/c.md")
+    page = await self.vault.notes("Daily", where={"n": 2})
+    return {
+        "size": made.size,
+        "before": note.frontmatter,
+        "links": [link.path for link in note.links],
+        "found": [row.path for row in page.notes],
+        "read": [one.path async for one in self.vault.read_notes("Daily/")],
+        "back": [row.path for row in await self.vault.backlinks("Daily/c.md")],
+    }
+
+@route("POST", "/reach")
+async def reach(self, call: str, path: str):
+    if call == "read_notes":
+        return [one.text async for one in self.vault.read_notes([path])]
+    if call == "folders":
+        return await self.folders.read(path)
+    if call == "move":
+        return await self.vault.move(path, "Daily/mine.md")
+    if call == "notes":
+        return [row.title for row in (await self.vault.notes(path)).notes]
+    return [repr(await getattr(self.vault, call)(path))]
+"""
+
+
+@pytest.fixture
+def notes_rig(module_rig: ModuleRig) -> ModuleRig:
+    module_rig.save("Daily/a.md", "---\nn: 1\n---\n# A\n\nold [[b]]\n\n## Log\n\n- one\n")
+    module_rig.save("Daily/b.md", "# B\n")
+    module_rig.save("Private/secret.md", "# Secret\n\n[[a]]\n")
+    module_rig.library.settled()
+    return module_rig
+
+
+def reader(module_rig: ModuleRig) -> StubServices:
+    vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
+    home = module_rig.folder
+    return StubServices(vault=vault, folders=OutsideFolders("daily", [], home, (), Authority))
+
+
+async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):
+    running = await begin(NOTES, reader(notes_rig))
+
+    assert await running.call("work", {}, authority=Authority()) == {
+        "size": 2_100_000,
+        "before": {"n": 1},
+        "links": ["Daily/b.md"],
+        "found": ["Daily/a.md"],
+        "read": ["Daily/a.md", "Daily/c.md"],
+        "back": ["Daily/a.md"],
+    }
+    assert notes_rig.text("Daily/a.md") == (
+        "---\nn: 2\n---\n# A\n\nnew [[Daily/c]]\n\n## Log\n\n- one\n- two\n"
+    )
+
+
+UNREADABLE = ("Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md")
+
+
+async def test_what_it_may_not_read_is_reached_by_none_of_the_calls(begin, notes_rig):
+    notes_rig.link("Daily/out.md", "../Private/secret.md")
+    running = await begin(NOTES, reader(notes_rig))
+    calls = itertools.product(
+        ("note", "links", "backlinks", "read_notes", "move", "folders"), UNREADABLE
+    )
+    reached = {}
+    for call, path in calls:
+        asked = {"call": call, "path": path}
+        with suppress(ActRefusedError, NotFoundError, PathRefusedError):
+            reached[call, path] = await running.call("reach", asked, authority=Authority())
+
+    assert reached == {("read_notes", "Daily/out.md"): [], ("read_notes", "Daily/none.md"): []}
+    assert notes_rig.text("Private/secret.md") == "# Secret\n\n[[a]]\n"
+
+
+async def test_a_call_with_a_key_for_some_paths_reaches_these_alone(begin, notes_rig):
+    grant = AccessGrant(alternatives=(((PathGlob("Daily/b.md"),),),))
+    running = await begin(NOTES, reader(notes_rig))
+    limited = Authority(reads=grant, writes=grant)
+
+    asked = {"call": "notes", "path": "Daily"}
+    assert await running.call("reach", asked, authority=limited) == ["B"]
+    for call in ("note", "links", "backlinks", "read_notes"):
+        with pytest.raises(ActRefusedError):
+            await running.call("reach", {"call": call, "path": "Daily/a.md"}, authority=limited)
+
+
+async def test_its_code_knows_which_run_called_it(begin):
+    body = """
+    @mcp_tool("who")
+    async def who(self):
+        return [self.current_call.run, self.current_call.origin]
+    """
+    running = await begin(body, StubServices(current_call=CurrentCall(run="r-1", origin="web")))
+
+    assert await running.call("who", {}) == ["r-1", "web"]
