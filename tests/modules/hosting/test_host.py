@@ -586,7 +586,7 @@ async def test_wrong_settings_keep_it_from_starting_and_name_the_line(way, tmp_p
     )
     running = way(approved, StubServices(config={"days": "x"}))
 
-    with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: Input"):
+    with pytest.raises(ModuleFailedError, match=r"modules\.yaml, line 12: config\.days: should"):
         await running.start()
 
 

@@ -1,5 +1,5 @@
-"""Manifest: every field is read, every mistake is reported with its field, and nothing in it can
-break the reader.
+"""Manifest: every field is read, every mistake is reported with its field, and nothing in it breaks
+the reader.
 """
 
 from __future__ import annotations
